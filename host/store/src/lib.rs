@@ -11,6 +11,7 @@ mod connects;
 mod deliveries;
 mod nonces;
 mod resellers;
+mod rows;
 pub mod sled;
 #[cfg(any(test, feature = "suite"))]
 pub mod suite;
@@ -24,6 +25,7 @@ pub use crate::deliveries::{
 pub use crate::nonces::{Nonces, Reservation, Reserved};
 pub use crate::resellers::{Answered, InvitationStanding, Invited, Resellers};
 pub use crate::sled::SledStore;
+pub use kassette_engine::Fault;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -44,24 +46,6 @@ use kassette_domain::provider::Report;
 use kassette_domain::reseller::Barred;
 use kassette_domain::time::Time;
 use kassette_domain::work::WorkItem;
-
-/// A store that failed. Never a rule that said no: rules are outcomes.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
-    /// It cannot take the operation now (full, a disk that failed); nothing was changed.
-    #[error("the store cannot take the operation now: {0}")]
-    Unavailable(String),
-    /// Too many operations wait; nothing was changed. Trying again soon helps.
-    #[error("the store is busy: too many operations wait")]
-    Busy,
-    /// A record does not read back as it was written.
-    #[error("a stored record is damaged: {0}")]
-    Corrupt(String),
-    /// The store is shutting down, or the disk failed or hung while it wrote the operation: whether its
-    /// whole effect is there or none is known only when it is asked again.
-    #[error("the store is stopping, or its disk failed or hangs")]
-    Stopping,
-}
 
 /// An operation under way.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + Send + 'a>>;

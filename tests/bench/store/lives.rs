@@ -33,7 +33,7 @@ pub(crate) fn measure(folder: &Path) -> Vec<Figure> {
     let paid = each(&folder.join("paid"), pay);
     vec![
         Figure::new("disk a created payment, compacted", bare, "B"),
-        Figure::new("disk a paid payment, compacted", paid, "B").goal(Goal::AtMost(1500.0)),
+        Figure::new("disk a paid payment, compacted", paid, "B").goal(Goal::AtMost(4000.0)),
     ]
 }
 

@@ -7,19 +7,17 @@
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
-use ::sled::IVec;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use kassette_domain::id::PaymentId;
+use kassette_engine::{IVec, Span};
 
-use super::payment_index::period::Period;
-use super::payment_index::{List, Position};
-use super::payment_index_rows::Ids;
-use super::schema::Key;
-use super::source::Source as _;
-use super::span::Span;
-use super::store::SledStore;
-use super::view::View;
+use crate::rows::schema::{Key, Position};
+use crate::sled::memory::View;
+use crate::sled::memory::payment_index::List;
+use crate::sled::memory::payment_index::period::Period;
+use crate::sled::memory::payment_index_rows::Ids;
+use crate::sled::store::SledStore;
 use crate::{Answer, Fault, Listed, Page, Paging};
 
 /// Most items of a page.
@@ -35,7 +33,7 @@ const MAX_WALKS: usize = 64;
 const MAX_CURSOR: usize = 128;
 
 /// What a list is made of, in its order.
-pub(super) trait Along: Send + 'static {
+pub(crate) trait Along: Send + 'static {
     type Each: Send;
 
     /// At most [`CHUNK`] more, and whether nothing follows them; or the cursor of the page, where one call
@@ -46,14 +44,14 @@ pub(super) trait Along: Send + 'static {
     fn cursor(&self, last: &Self::Each) -> String;
 }
 
-pub(super) type More<E> = ControlFlow<Option<String>, (Vec<E>, bool)>;
+pub(crate) type More<E> = ControlFlow<Option<String>, (Vec<E>, bool)>;
 
 /// What was seen of a row or payment.
-pub(super) struct Looked<T> {
+pub(crate) struct Looked<T> {
     /// What becomes of it; none leaves it out.
-    pub(super) item: Option<T>,
+    pub(crate) item: Option<T>,
     /// Rows that were read for it, as far as they count.
-    pub(super) rows: usize,
+    pub(crate) rows: usize,
 }
 
 /// A page in the making.
@@ -107,7 +105,7 @@ impl<A: Along, T> Making<A, T> {
 
 impl SledStore {
     /// One page of a list. `look` says what becomes of each row or payment.
-    pub(super) fn page<A: Along, T: Send + 'static>(
+    pub(crate) fn page<A: Along, T: Send + 'static>(
         &self,
         along: A,
         limit: usize,
@@ -126,7 +124,7 @@ impl SledStore {
 
     /// One page of a list: the rows under `prefix`, each `tail` bytes longer than it. `take` says what
     /// becomes of a row; none leaves it out.
-    pub(super) fn list<T: Send + 'static>(
+    pub(crate) fn list<T: Send + 'static>(
         &self,
         prefix: &[u8],
         tail: usize,
@@ -150,7 +148,7 @@ impl SledStore {
     /// One page of a list whose keys are all at hand, in no order: the same page, last to first, as of the
     /// rows under `prefix` with these keys alone, and the same cursors. Where there are others behind
     /// `rest`, a page that reaches it goes on there. `take` says what becomes of a key; none leaves it out.
-    pub(super) fn page_of<T: Send + 'static>(
+    pub(crate) fn page_of<T: Send + 'static>(
         &self,
         (mut keys, rest): (Vec<Key>, Option<Key>),
         (prefix, tail): (&[u8], usize),
@@ -170,7 +168,7 @@ impl SledStore {
     }
 
     /// One page of a list of payments that were made in a period. `look` says what becomes of each.
-    pub(super) fn page_of_payments<T: Send + 'static>(
+    pub(crate) fn page_of_payments<T: Send + 'static>(
         &self,
         list: List,
         period: Period,
@@ -197,13 +195,13 @@ impl SledStore {
     }
 }
 
-pub(super) fn bad_cursor<'a, T: Send + 'a>() -> Answer<'a, Listed<T>> {
+pub(crate) fn bad_cursor<'a, T: Send + 'a>() -> Answer<'a, Listed<T>> {
     Box::pin(async { Ok(Listed::BadCursor) })
 }
 
 /// In which order the rows of a list stand.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
+pub(crate) enum Order {
     /// The keys count down with time: first to last.
     Keys,
     /// The keys count up: last to first.
@@ -283,7 +281,9 @@ impl Along for PaymentsOf {
             return Ok(ControlFlow::Break(next));
         }
         self.walks += 1;
-        let walked = view.listed(self.list, self.period, self.after, CHUNK);
+        let index = view.shown().read();
+        let walked = index.listed(self.list, self.period, self.after, CHUNK);
+        drop(index);
         self.after = walked.last.or(self.after);
         Ok(ControlFlow::Continue((walked.positions, walked.ended)))
     }
@@ -331,12 +331,12 @@ fn rest(span: Span, order: Order, last: &[u8]) -> Span {
 }
 
 /// The cursor of a page that ended with a key.
-pub(super) fn write_cursor(key: &[u8]) -> String {
+pub(crate) fn write_cursor(key: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(key)
 }
 
 /// The key in a cursor, if this list could have given it out.
-pub(super) fn read_cursor(cursor: &str, prefix: &[u8], tail: usize) -> Option<Key> {
+pub(crate) fn read_cursor(cursor: &str, prefix: &[u8], tail: usize) -> Option<Key> {
     if cursor.len() > MAX_CURSOR {
         return None;
     }

@@ -8,20 +8,19 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::sled::IVec;
 use kassette_domain::id::PaymentId;
 use kassette_domain::lifecycle::{QuerySchedule, Step};
 use kassette_domain::time::Time;
+use kassette_engine::{IVec, Operation, Span};
 
-use super::aggregates::{self, Loaded};
-use super::operation::Operation;
-use super::payment_index_rows;
-use super::rows::Rows;
-use super::schema::{self, Line};
-use super::source::Source;
-use super::span::Span;
-use super::stored::{AllReached, PaymentRow, Reached};
-use super::{Secrets, connects, nonces, pending_callbacks};
+use crate::rows::schema::{self, Line};
+use crate::rows::seal::Secrets;
+use crate::rows::source::{Save as _, Source};
+use crate::rows::stored::{AllReached, PaymentRow, Reached};
+use crate::sled::memory::{Indexed as _, Memory, Rows, payment_index_rows};
+use crate::sled::payments::aggregates::{self, Loaded};
+use crate::sled::payments::pending_callbacks;
+use crate::sled::{connect, nonces};
 use crate::{Fault, Forgotten, Retention};
 
 /// Payments that one operation looks at for each rule.
@@ -31,7 +30,7 @@ const AGAIN: Duration = Duration::from_secs(24 * 3600);
 
 /// What a rule forgets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rule {
+pub(crate) enum Rule {
     /// Routing decisions with their verdicts.
     Decisions,
     /// E-mail addresses, answers, what is known of payers.
@@ -50,7 +49,7 @@ impl Rule {
     }
 
     /// Its byte in keys of `lag/`.
-    pub(super) const fn tag(self) -> u8 {
+    pub(crate) const fn tag(self) -> u8 {
         self as u8
     }
 
@@ -60,18 +59,18 @@ impl Rule {
 }
 
 /// Forgets some of what is no longer to be kept.
-pub(super) struct Forget {
-    pub(super) retention: Retention,
-    pub(super) now: Time,
-    pub(super) secrets: Arc<Secrets>,
+pub(crate) struct Forget {
+    pub(crate) retention: Retention,
+    pub(crate) now: Time,
+    pub(crate) secrets: Arc<Secrets>,
 }
 
-impl Operation for Forget {
+impl Operation<Memory> for Forget {
     type Outcome = Forgotten;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Forgotten, Fault> {
         let mut forgotten = Forgotten::default();
-        if pending_callbacks::sweep(rows, self.now)? || connects::sweep(rows, self.now)? {
+        if pending_callbacks::sweep(rows, self.now)? || connect::sweep(rows, self.now)? {
             forgotten.next_at(self.now);
         }
         if let Some(next) = nonces::sweep(rows, self.now)? {

@@ -1,231 +1,176 @@
-//! The store itself: how operations and reads reach the rows, and how it ends.
+//! The store itself: its engine, and what it keeps in memory of what was read.
 
 use std::ops::ControlFlow;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use ::sled::IVec;
 use arc_swap::ArcSwap;
 use kassette_domain::id::PaymentId;
 use kassette_domain::lifecycle::QuerySchedule;
 use kassette_domain::payment::Payment;
-use tokio::sync::Mutex;
-use tokio::time::timeout;
+use kassette_engine::{
+    Counters, Embedder, Engine, Folder, IVec, Key, Opened, Operation, Seams, Span, Written,
+};
 
-use super::applier::{Applier, Ended};
-use super::claims::Claims;
-use super::engine::{Engine, Keeper, Seams, Shared, drop_quietly};
-use super::maintenance::open;
-use super::open::{Folder, OpenError, OpenOptions, write_snapshot};
-use super::operation::Operation;
-use super::payment_cache::{Began, PaymentCache};
-use super::rows::Rows;
-use super::schema::Key;
-use super::seal::Sealer;
-use super::source::Source;
-use super::span::Span;
-use super::view::View;
-use super::{Secrets, records, schema};
+use crate::rows::schema;
+use crate::rows::seal::Secrets;
+use crate::sled::memory::claims::Claims;
+use crate::sled::memory::payment_cache::{Began, PaymentCache};
+use crate::sled::memory::{Memory, View};
+use crate::sled::open::{FORMAT, OpenError, open_as};
 use crate::{Answer, Fault, Health};
 
-/// Rows that are read at once where many are wanted: a part of a millisecond.
-const AT_ONCE: usize = 64;
+/// Rows that are read with every request or delivery, and so remembered by callers: keys, merchants,
+/// resellers, what merchants have granted them, and webhook endpoints with their secrets. When a key
+/// was last used is none of them, and neither is what waits for an endpoint.
+const DIRECTORY: [&[u8]; 5] = [
+    schema::API_KEYS,
+    schema::MERCHANTS,
+    schema::resellers::RESELLERS,
+    schema::resellers::DELEGATIONS,
+    schema::webhooks::ENDPOINTS,
+];
+
+/// What becomes of the store in memory as groups are committed, and how its database is opened.
+pub(crate) struct Memories {
+    secrets: Arc<Secrets>,
+    /// Counts the groups that changed rows of [`DIRECTORY`], and those of which it is not known.
+    directory: AtomicU64,
+    payments: PaymentCache,
+}
+
+impl Embedder for Memories {
+    type State = Memory;
+
+    fn open(&self, folder: &Folder) -> Result<Opened<Memory>, kassette_engine::OpenError> {
+        match open_as(folder, &self.secrets.sealer, FORMAT) {
+            Ok((opened, _)) => Ok(opened),
+            Err(OpenError::Engine(error)) => Err(error),
+            Err(error) => Err(kassette_engine::OpenError::Refused(error.to_string())),
+        }
+    }
+
+    fn committed(&self, rows: &Written) {
+        let directory = DIRECTORY
+            .iter()
+            .any(|prefix| Span::prefix(prefix).touches(rows));
+        if directory {
+            self.directory.fetch_add(1, Ordering::AcqRel);
+        }
+        self.payments.invalidate(rows);
+    }
+
+    fn reopened(&self) {
+        self.directory.fetch_add(1, Ordering::AcqRel);
+        self.payments.clear();
+    }
+}
 
 /// The embedded store. Open one per folder and share it.
 pub struct SledStore {
-    pub(super) engine: Shared,
-    pub(super) applier: Applier,
-    pub(super) secrets: Arc<Secrets>,
-    pub(super) claims: Arc<Claims>,
+    pub(crate) engine: Engine<Memories>,
+    memories: Arc<Memories>,
+    pub(crate) secrets: Arc<Secrets>,
+    pub(crate) claims: Arc<Claims>,
     /// When providers are asked about attempts.
-    pub(super) schedule: ArcSwap<QuerySchedule>,
-    folder: Arc<Folder>,
-    /// Whose turn it is to tidy up.
-    tidying: Mutex<()>,
-}
-
-/// What a store has done since it was opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Counters {
-    /// Operations that were applied.
-    pub operations: u64,
-    /// Groups that were written and synced.
-    pub commits: u64,
-    /// Bytes of keys and values in them.
-    pub bytes: u64,
+    pub(crate) schedule: ArcSwap<QuerySchedule>,
 }
 
 impl SledStore {
-    /// Opens the store in a folder, or makes one. Blocks: it reads the log of what was not yet in
-    /// a snapshot.
-    ///
-    /// # Errors
-    /// What stands in the way and what to do about it.
-    pub fn open(options: &OpenOptions) -> Result<Arc<Self>, OpenError> {
-        Self::start(options, Seams::default())
-    }
-
-    /// Opens a store with something around the disk.
-    pub(super) fn start(options: &OpenOptions, seams: Seams) -> Result<Arc<Self>, OpenError> {
-        let sealer = Sealer::new(&options.master);
-        let (folder, opened) = open(options, &sealer)?;
-        let folder = Arc::new(folder);
-        let secrets = Arc::new(Secrets {
-            sealer,
-            marker: opened.marker.clone(),
+    /// The store on a database that has just been opened.
+    pub(crate) fn on(
+        folder: Folder,
+        opened: Opened<Memory>,
+        secrets: Secrets,
+        seams: Seams,
+    ) -> Result<Arc<Self>, OpenError> {
+        let secrets = Arc::new(secrets);
+        let memories = Arc::new(Memories {
+            secrets: Arc::clone(&secrets),
+            directory: AtomicU64::new(0),
+            payments: PaymentCache::default(),
         });
-        let patience = seams.patience;
-        let (keeper, writable) =
-            Keeper::new(Arc::clone(&folder), Arc::clone(&secrets), seams, opened)?;
-        let engine = keeper.shared();
-        let applier = Applier::start(keeper, writable, patience)
-            .map_err(|error| OpenError::System(error.to_string()))?;
+        let engine = Engine::start(folder, Arc::clone(&memories), opened, seams)?;
         Ok(Arc::new(Self {
             engine,
-            applier,
+            memories,
             secrets,
             claims: Arc::default(),
             schedule: ArcSwap::default(),
-            folder,
-            tidying: Mutex::default(),
         }))
     }
 
-    /// Resolves with the reason when the store has ended because it cannot say what is on disk:
-    /// after a disk that failed it did not open again with all that it had taken. It then answers
-    /// [`Fault::Stopping`] to everything; the process has to end. Never resolves where the store
-    /// is shut down in order.
+    /// Resolves with the reason when the store has ended because it cannot say what is on disk, see
+    /// [`Engine::failed`].
     pub async fn failed(&self) -> String {
-        let mut ended = self.applier.ended();
-        let failed = |ended: &Option<Ended>| matches!(ended, Some(Ended::Failed(_)));
-        if let Ok(ended) = ended.wait_for(failed).await
-            && let Some(Ended::Failed(why)) = &*ended
-        {
-            return why.clone();
-        }
-        std::future::pending().await
+        self.engine.failed().await
     }
 
     /// What the store has done since it was opened.
     pub fn counters(&self) -> Counters {
-        let stats = self.applier.stats();
-        Counters {
-            operations: stats.taken.load(Ordering::Relaxed),
-            commits: stats.commits.load(Ordering::Relaxed),
-            bytes: stats.bytes.load(Ordering::Relaxed),
-        }
+        self.engine.counters()
     }
 
     /// The most that one operation of each name has taken of the writing thread since the store was
     /// opened.
     #[cfg(any(test, feature = "suite"))]
-    pub fn most(&self) -> std::collections::BTreeMap<&'static str, super::Took> {
-        self.applier.stats().most.lock().clone()
+    pub fn most(&self) -> std::collections::BTreeMap<&'static str, crate::sled::Took> {
+        self.engine.most()
     }
 
     /// Changes before a change to rows of the directory is answered.
-    pub(super) fn directory(&self) -> u64 {
-        self.applier.directory()
+    pub(crate) fn directory(&self) -> u64 {
+        self.memories.directory.load(Ordering::Acquire)
     }
 
     /// What is remembered of a payment, where the store can be read at all.
-    pub(super) fn cached_payment(
+    pub(crate) fn cached_payment(
         &self,
         id: PaymentId,
     ) -> Result<Result<Arc<Payment>, Began>, Fault> {
-        self.engine.read().open()?;
+        self.engine.read(|_| Ok(()))?;
         Ok(self.payment_cache().get(id))
     }
 
     /// Payments as they were last read.
-    pub(super) fn payment_cache(&self) -> &PaymentCache {
-        self.applier.payment_cache()
+    pub(crate) fn payment_cache(&self) -> &PaymentCache {
+        &self.memories.payments
     }
 
     /// Does an operation.
-    pub(super) fn operate<O: Operation>(&self, operation: O) -> Answer<'_, O::Outcome> {
-        Box::pin(self.applier.submit(operation))
+    pub(crate) fn operate<O: Operation<Memory>>(&self, operation: O) -> Answer<'_, O::Outcome> {
+        Box::pin(self.engine.operate(operation))
     }
 
-    /// Does an operation that tidies up, and that no caller waits for. One waits in the applier's queue
-    /// at a time, so callers pass by the others.
-    pub(super) fn tidy<O: Operation>(&self, operation: O) -> Answer<'_, O::Outcome> {
-        Box::pin(async move {
-            let _turn = self.tidying.lock().await;
-            self.applier.submit(operation).await
-        })
+    /// Does an operation that tidies up, and that no caller waits for.
+    pub(crate) fn tidy<O: Operation<Memory>>(&self, operation: O) -> Answer<'_, O::Outcome> {
+        Box::pin(self.engine.tidy(operation))
     }
 
     /// Reads on the caller, from what is on the disk.
-    pub(super) fn read<'a, T: Send + 'a>(
+    pub(crate) fn read<'a, T: Send + 'a>(
         &'a self,
         read: impl FnOnce(&View<'_>) -> Result<T, Fault> + Send + 'a,
     ) -> Answer<'a, T> {
-        Box::pin(async move {
-            let engine = self.engine.read();
-            let (memtable, index) = engine.open()?;
-            let view = View::new(memtable, index);
-            // sled panics over some kinds of damage.
-            catch_unwind(AssertUnwindSafe(|| read(&view)))
-                .unwrap_or_else(|_| Err(records::unreadable()))
-        })
+        Box::pin(async move { self.engine.read(read) })
     }
 
-    /// Reads much, on a thread that may wait for the disk: slice by slice, until one breaks with the
-    /// answer. Groups are shown between two slices, so each [lets them](View::is_enough) in time.
-    pub(super) fn read_aside<T: Send + 'static>(
+    /// Reads much, on a thread that may wait for the disk, see [`Engine::read_aside`].
+    pub(crate) fn read_aside<T: Send + 'static>(
         &self,
-        mut slice: impl FnMut(&View<'_>) -> Result<ControlFlow<T>, Fault> + Send + 'static,
+        slice: impl FnMut(&View<'_>) -> Result<ControlFlow<T>, Fault> + Send + 'static,
     ) -> Answer<'_, T> {
-        let engine = Arc::clone(&self.engine);
-        let read = move || {
-            loop {
-                {
-                    let engine = engine.read();
-                    let (memtable, index) = engine.open()?;
-                    if let ControlFlow::Break(read) = slice(&View::new(memtable, index))? {
-                        return Ok(read);
-                    }
-                }
-                // A scheduler would let the applier wait for milliseconds.
-                std::thread::yield_now();
-            }
-        };
-        Box::pin(async move {
-            match tokio::task::spawn_blocking(read).await {
-                Ok(read) => read,
-                // sled panics over some kinds of damage.
-                Err(error) if error.is_panic() => Err(records::unreadable()),
-                Err(_) => Err(Fault::Stopping),
-            }
-        })
+        Box::pin(self.engine.read_aside(slice))
     }
 
     /// The first rows of a span, at most so many.
-    pub(super) fn rows_of(&self, mut span: Span, most: usize) -> Answer<'_, Vec<(Key, IVec)>> {
-        let mut rows = Vec::new();
-        self.read_aside(move |view| {
-            let some = AT_ONCE.min(most - rows.len());
-            let found = view.scan(&span, some)?;
-            let ended = found.len() < some;
-            rows.extend(found);
-            match rows.last() {
-                Some((last, _)) if !ended && rows.len() < most => {
-                    span = span.clone().after(last);
-                    Ok(ControlFlow::Continue(()))
-                }
-                _ => Ok(ControlFlow::Break(std::mem::take(&mut rows))),
-            }
-        })
+    pub(crate) fn rows_of(&self, span: Span, most: usize) -> Answer<'_, Vec<(Key, IVec)>> {
+        Box::pin(self.engine.rows_of(span, most))
     }
 
     #[cfg(test)]
-    pub(super) fn memtable(&self) -> Arc<super::memtable::Memtable> {
-        match &*self.engine.read() {
-            Engine::Open(memtable, _) => Arc::clone(memtable),
-            Engine::Failing(_) | Engine::Closed => panic!("the store is not open"),
-        }
+    pub(crate) fn memtable(&self) -> Arc<kassette_engine::Memtable> {
+        self.engine.reader().memtable().expect("the store is open")
     }
 }
 
@@ -235,47 +180,12 @@ impl std::fmt::Debug for SledStore {
     }
 }
 
-/// Writes a row, so that a full or broken disk is noticed.
-struct Probe;
-
-impl Operation for Probe {
-    type Outcome = ();
-
-    fn apply(self, rows: &mut Rows<'_>) -> Result<(), Fault> {
-        let count: u64 = rows.load(schema::PROBE)?.unwrap_or_default();
-        rows.save(schema::PROBE.to_vec(), &count.wrapping_add(1))
-    }
-}
-
 impl Health for SledStore {
     fn probe(&self) -> Answer<'_, ()> {
-        self.operate(Probe)
+        Box::pin(self.engine.probe())
     }
 
     fn shut_down(&self) -> Answer<'_, ()> {
-        Box::pin(async move {
-            self.applier.close();
-            // What the log holds is taken from it at the next start.
-            let Ok(how) = timeout(self.applier.patience(), self.applier.end()).await else {
-                tracing::error!("the disk hangs: the store was left as it is");
-                return Err(Fault::Stopping);
-            };
-            let engine = std::mem::replace(&mut *self.engine.write(), Engine::Closed);
-            let folder = Arc::clone(&self.folder);
-            let is_whole = how == Some(Ended::Closed) && matches!(engine, Engine::Open(..));
-            // Closing writes what sled still holds; not on a worker that serves others.
-            let closed = tokio::task::spawn_blocking(move || {
-                drop_quietly(engine);
-                if is_whole && let Err(error) = write_snapshot(&folder) {
-                    tracing::warn!(%error, "no snapshot is left for the next start");
-                }
-                folder.release()
-            })
-            .await;
-            match (how, closed) {
-                (Some(Ended::Closed), Ok(Ok(()))) => Ok(()),
-                _ => Err(Fault::Stopping),
-            }
-        })
+        Box::pin(self.engine.shut_down())
     }
 }

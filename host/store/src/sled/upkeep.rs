@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use kassette_domain::audit::Chain;
 use kassette_domain::time::Time;
+use kassette_engine::Span;
 use tokio::sync::mpsc;
 
-use super::retention::Forget;
-use super::source::Source as _;
-use super::span::Span;
-use super::store::SledStore;
-use super::{audits, maintenance, schema};
+use crate::rows::schema;
+use crate::rows::source::Source as _;
+use crate::sled::retention::Forget;
+use crate::sled::store::SledStore;
+use crate::sled::{audit, maintenance};
 use crate::{Answer, Forgotten, Pieces, Retention, Upkeep};
 
 /// Pieces of a backup that may wait to be sent, each of some hundred KiB.
@@ -21,14 +22,14 @@ const LINES: usize = 256;
 impl Upkeep for SledStore {
     fn backup(&self, now: Time) -> Answer<'_, Option<Pieces>> {
         Box::pin(async move {
-            self.engine.read().open()?;
-            let Some(commits) = self.applier.subscribe() else {
+            self.engine.read(|_| Ok(()))?;
+            let Some(commits) = self.engine.subscribe() else {
                 return Ok(None);
             };
             let (sender, pieces) = mpsc::channel(WAITING_PIECES);
-            let ended = self.applier.ended();
+            let ended = self.engine.ended();
             tokio::spawn(maintenance::stream(
-                Arc::clone(&self.engine),
+                self.engine.reader(),
                 Arc::clone(&self.secrets),
                 commits,
                 now,
@@ -66,7 +67,7 @@ impl Upkeep for SledStore {
                         chain.end(noted);
                         return Ok(chain);
                     }
-                    let entry = audits::decode(&key, &row).ok();
+                    let entry = audit::decode(&key, &row).ok();
                     chain.follow(number, entry.as_ref());
                 }
                 span = span.after(&last);

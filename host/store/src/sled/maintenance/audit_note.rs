@@ -1,13 +1,14 @@
 //! The line that a task on a whole store leaves in its audit log.
 
-use ::sled::{Batch, Db};
 use kassette_domain::audit::Audited;
 use kassette_domain::time::Time;
+use kassette_engine::Db;
 use serde_json::Value;
 
-use super::MaintenanceError;
-use crate::sled::span::engine;
-use crate::sled::{audits, records, schema};
+use crate::Fault;
+use crate::rows::{records, schema};
+use crate::sled::audit;
+use crate::sled::maintenance::MaintenanceError;
 
 /// The operator of a task that needs no token, and who acts where no actor is named.
 const SYSTEM: &str = "system";
@@ -34,7 +35,7 @@ impl AuditNote {
     }
 
     /// Writes the line into a new store, before that takes its place.
-    pub(super) fn write(
+    pub(crate) fn write(
         self,
         db: &Db,
         action: &str,
@@ -51,17 +52,15 @@ impl AuditNote {
             before: before.map(Value::to_string),
             after: after.map(Value::to_string),
         };
-        let last = db.get(schema::AUDIT_END).map_err(|error| engine(&error))?;
+        let last = db.get(schema::AUDIT_END).map_err(Fault::database)?;
         let last = last.map(|row| records::decode(schema::AUDIT_END, &row));
         // A log whose end is damaged is not gone on with: reading the store through has named it.
         let Some(last) = records::readable(last.transpose())? else {
             return Ok(());
         };
-        let mut batch = Batch::default();
-        for (key, row) in audits::next(last, audited, self.at)?.1 {
-            batch.insert(key, row);
+        for (key, row) in audit::next(last, audited, self.at)?.1 {
+            db.insert(key, row).map_err(Fault::database)?;
         }
-        db.apply_batch(batch).map_err(|error| engine(&error))?;
         Ok(())
     }
 }

@@ -10,23 +10,18 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ::sled::IVec;
 use kassette_domain::time::Time;
+use kassette_engine::{Ended, IVec, Memtable, Reader, Span, Subscription};
 use tokio::sync::{mpsc, watch};
 
-use super::format::{Decoder, Encoder, FileError, Head, Piece, Totals};
-use super::kinds::{self, KINDS};
-use super::{MaintenanceError, Progress, Stopped, Unit};
 use crate::Fault;
-use crate::sled::Secrets;
-use crate::sled::applier::Ended;
-use crate::sled::commit_stream::Subscription;
-use crate::sled::engine::Shared as Engine;
-use crate::sled::memtable::Memtable;
+use crate::rows::schema::{self, Key};
+use crate::rows::seal::Secrets;
+use crate::sled::maintenance::format::{Decoder, Encoder, FileError, Head, Piece, Totals};
+use crate::sled::maintenance::kinds::{self, KINDS};
+use crate::sled::maintenance::{MaintenanceError, Progress, Stopped, Unit};
+use crate::sled::memory::{Memory, Shown, View};
 use crate::sled::open::{FORMAT, OpenOptions};
-use crate::sled::records;
-use crate::sled::schema::{self, Key};
-use crate::sled::span::Span;
 
 /// Bytes of rows that are read at once: a few milliseconds, after which payments have their turn.
 const CHUNK: usize = 128 << 10;
@@ -63,7 +58,9 @@ pub fn backup(
 ) -> Result<BackedUp, MaintenanceError> {
     let stopped = Stopped::open(options)?;
     let memtable = Memtable::of(stopped.db.clone());
-    let head = head(&memtable, now)?;
+    let index = Shown::default();
+    let view = View::new(&memtable, &index);
+    let head = head(&view, now)?;
     progress.begin("Backing up", Unit::Payments, Some(head.payments));
     let (mut encoder, first) = Encoder::begin(&head)?;
     let mut written = 0;
@@ -75,7 +72,7 @@ pub fn backup(
     write(&first)?;
     let mut after: Option<Key> = None;
     loop {
-        let rows = chunk(&memtable, after.as_deref())?;
+        let rows = chunk(&view, after.as_deref())?;
         let Some((last, _)) = rows.last() else { break };
         after = Some(last.clone());
         write(&encoder.rows(&rows)?)?;
@@ -129,7 +126,7 @@ fn indexed(key: &[u8], row: &[u8]) -> u64 {
 
 fn told(payments: u64, totals: &Totals, bytes: u64) -> BackedUp {
     let name = |tag: u8| {
-        let kind = KINDS.iter().find(|kind| kind.tag == tag);
+        let kind = KINDS.all().iter().find(|kind| kind.tag == tag);
         kind.map_or_else(|| tag.to_string(), |kind| kind.name.to_owned())
     };
     BackedUp {
@@ -158,17 +155,18 @@ impl<R: Read> Read for Tee<'_, R> {
     }
 }
 
-fn head(memtable: &Memtable, now: Time) -> Result<Head, Fault> {
-    let canary = memtable
+fn head(view: &View<'_>, now: Time) -> Result<Head, Fault> {
+    let canary = view
         .get(schema::CANARY)?
         .ok_or_else(|| Fault::Corrupt("the proof of the master key".into()))?;
     Ok(Head {
         release: env!("CARGO_PKG_VERSION").to_owned(),
         format: FORMAT,
         at: now,
-        payments: kinds::counted_payments(memtable)?,
+        payments: kinds::counted_payments(view)?,
         canary: canary.to_vec(),
         kinds: KINDS
+            .all()
             .iter()
             .map(|kind| (kind.tag, kind.name.to_owned()))
             .collect(),
@@ -181,7 +179,7 @@ fn payments<'a>(keys: impl Iterator<Item = &'a [u8]>) -> u64 {
 }
 
 /// The next rows in the order of their keys.
-fn chunk(memtable: &Memtable, after: Option<&[u8]>) -> Result<Vec<(Key, IVec)>, Fault> {
+fn chunk(view: &View<'_>, after: Option<&[u8]>) -> Result<Vec<(Key, IVec)>, Fault> {
     let mut span = Span::prefix(&[]);
     if let Some(after) = after {
         span = span.after(after);
@@ -189,7 +187,7 @@ fn chunk(memtable: &Memtable, after: Option<&[u8]>) -> Result<Vec<(Key, IVec)>, 
     let mut rows = Vec::new();
     let mut bytes = 0;
     loop {
-        let found = memtable.scan(&span, AT_ONCE)?;
+        let found = view.scan(&span, AT_ONCE)?;
         let is_last = found.len() < AT_ONCE;
         bytes += found
             .iter()
@@ -204,8 +202,8 @@ fn chunk(memtable: &Memtable, after: Option<&[u8]>) -> Result<Vec<(Key, IVec)>, 
 }
 
 /// Sends a backup of a running store, piece by piece, until its end or until the caller takes no more.
-pub(in crate::sled) async fn stream(
-    engine: Engine,
+pub(crate) async fn stream(
+    reader: Reader<Memory>,
     secrets: Arc<Secrets>,
     commits: Subscription,
     now: Time,
@@ -213,7 +211,7 @@ pub(in crate::sled) async fn stream(
     ended: watch::Receiver<Option<Ended>>,
 ) {
     let mut streaming = Streaming {
-        engine,
+        reader,
         secrets,
         commits,
         pieces,
@@ -234,7 +232,7 @@ pub(in crate::sled) async fn stream(
 }
 
 struct Streaming {
-    engine: Engine,
+    reader: Reader<Memory>,
     secrets: Arc<Secrets>,
     commits: Subscription,
     pieces: mpsc::Sender<Vec<u8>>,
@@ -276,19 +274,19 @@ impl Streaming {
     }
 
     fn head(&self, now: Time) -> Result<Head, Fault> {
-        head(self.engine.read().open()?.0, now)
+        self.reader.read(|view| head(view, now))
     }
 
     async fn rows_and_groups(&mut self, encoder: &mut Encoder) -> Result<(), GivenUp> {
         let mut after: Option<Key> = None;
         loop {
             self.groups(encoder).await?;
-            let (engine, from) = (Arc::clone(&self.engine), after.clone());
+            let (reader, from) = (self.reader.clone(), after.clone());
             let began = Instant::now();
-            let read = move || chunk(engine.read().open()?.0, from.as_deref());
+            let read = move || reader.read(|view| chunk(view, from.as_deref()));
             let rows = tokio::task::spawn_blocking(read)
                 .await
-                .map_err(|_| records::unreadable())??;
+                .map_err(|_| Fault::unreadable())??;
             let Some((last, _)) = rows.last() else { break };
             after = Some(last.clone());
             let piece = encoder.rows(&rows)?;

@@ -2,14 +2,14 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::judge::{Judge, Report};
-use super::rebuild::{GoOn, Rebuild, always, disk_bytes};
-use super::{AuditNote, MaintenanceError, Progress, Stopped, Unit};
-use crate::sled::Secrets;
-use crate::sled::memtable::Memtable;
+use kassette_engine::{Db, GoOn, Memtable, Rebuild, always, disk_bytes};
+
+use crate::Fault;
+use crate::rows::seal::Secrets;
+use crate::sled::judge::{Judge, Report};
+use crate::sled::maintenance::kinds::{KINDS, whole};
+use crate::sled::maintenance::{AuditNote, MaintenanceError, Progress, Stopped, Unit};
 use crate::sled::open::OpenOptions;
-use crate::sled::records;
-use crate::sled::span::engine;
 
 /// What became of a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -37,7 +37,7 @@ pub fn compact(
     compact_in_stages(options, note, progress, &always)
 }
 
-pub(super) fn compact_in_stages(
+pub(crate) fn compact_in_stages(
     options: &OpenOptions,
     note: AuditNote,
     progress: &dyn Progress,
@@ -58,15 +58,15 @@ pub(super) fn compact_in_stages(
     }
     let written = Rebuild::begin(folder)?.attempt(|rebuild| {
         progress.begin("Writing", Unit::Rows, Some(before.rows.values().sum()));
-        let mut packed = rebuild.pack()?;
-        for row in db.iter() {
-            let (key, row) = row.map_err(|error| engine(&error))?;
-            packed.push(key, row)?;
-            progress.advance(1);
-        }
-        packed.finish()?;
+        let new = rebuild.fill(|bulk| {
+            for row in db.iter() {
+                let (key, row) = row.map_err(Fault::database)?;
+                bulk.push(key, Some(row))?;
+                progress.advance(1);
+            }
+            Ok::<_, MaintenanceError>(())
+        })?;
         drop(db);
-        let new = rebuild.open()?;
         let after = judged(&new, &secrets, "Verifying what was written", progress)?;
         if after != before {
             return Err(MaintenanceError::NotTheSame);
@@ -85,8 +85,8 @@ pub(super) fn compact_in_stages(
 }
 
 /// Reads a whole store through.
-pub(super) fn judged(
-    db: &sled::Db,
+pub(crate) fn judged(
+    db: &Db,
     secrets: &Secrets,
     what: &str,
     progress: &dyn Progress,
@@ -95,10 +95,10 @@ pub(super) fn judged(
     // sled panics over some kinds of damage.
     let judged = catch_unwind(AssertUnwindSafe(|| {
         let memtable = Memtable::of(db.clone());
-        let mut judge = Judge::new(&memtable, secrets);
+        let mut judge = Judge::new(&KINDS, &memtable, secrets);
         judge.look(&mut |rows| progress.advance(rows))?;
-        super::checks::whole(&mut judge)?;
+        whole(&mut judge)?;
         judge.conclude()
     }));
-    Ok(judged.unwrap_or_else(|_| Err(records::unreadable()))?)
+    Ok(judged.unwrap_or_else(|_| Err(Fault::unreadable()))?)
 }

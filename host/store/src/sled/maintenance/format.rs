@@ -35,19 +35,19 @@ use std::io::{self, Read};
 
 use hmac::{Hmac, Mac as _};
 use kassette_domain::time::Time;
+use kassette_engine::Written;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::kinds::{self, KINDS};
 use crate::Fault;
-use crate::sled::records;
-use crate::sled::schema::{self, Key};
-use crate::sled::seal::{KEY_ID, Sealer};
-use crate::sled::span::Written;
+use crate::rows::records;
+use crate::rows::schema::{self, Key};
+use crate::rows::seal::{KEY_ID, Sealer};
+use crate::sled::maintenance::kinds::KINDS;
 
-pub(super) const MAGIC: &[u8; 8] = b"KASSBKUP";
+pub(crate) const MAGIC: &[u8; 8] = b"KASSBKUP";
 /// The version of the file that this program writes, and the last that it reads.
-pub(super) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 2;
 /// The last version without an authentication code.
 const WITHOUT_CODE: u32 = 1;
 
@@ -66,24 +66,24 @@ const SPLIT: usize = 1 << 20;
 
 /// What a backup says of itself first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Head {
+pub(crate) struct Head {
     /// The release that wrote it.
-    pub(super) release: String,
+    pub(crate) release: String,
     /// The layout of the rows.
-    pub(super) format: u32,
+    pub(crate) format: u32,
     /// When it was begun.
-    pub(super) at: Time,
+    pub(crate) at: Time,
     /// How many payments there were then.
-    pub(super) payments: u64,
+    pub(crate) payments: u64,
     /// The row that proves and names the master key, as it stands in the store.
-    pub(super) canary: Vec<u8>,
+    pub(crate) canary: Vec<u8>,
     /// Numbers and names of the kinds that may follow.
-    pub(super) kinds: Vec<(u8, String)>,
+    pub(crate) kinds: Vec<(u8, String)>,
 }
 
 impl Head {
     /// The id of the master key that the file was made under.
-    pub(super) fn key_id(&self) -> Result<[u8; KEY_ID], FileError> {
+    pub(crate) fn key_id(&self) -> Result<[u8; KEY_ID], FileError> {
         let sealed: Vec<u8> =
             records::decode(schema::CANARY, &self.canary).map_err(|_| FileError::NoProof)?;
         sealed.first_chunk().copied().ok_or(FileError::NoProof)
@@ -92,17 +92,17 @@ impl Head {
 
 /// What a backup says of itself last.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Totals {
+pub(crate) struct Totals {
     /// Rows of each kind in `rows` frames.
-    pub(super) rows: Vec<(u8, u64)>,
+    pub(crate) rows: Vec<(u8, u64)>,
     /// Groups that were committed meanwhile.
-    pub(super) groups: u64,
+    pub(crate) groups: u64,
     /// Rows that they wrote or removed.
-    pub(super) changes: u64,
+    pub(crate) changes: u64,
 }
 
 /// Makes the bytes of a file, piece by piece, in order.
-pub(super) struct Encoder {
+pub(crate) struct Encoder {
     digest: Sha256,
     counts: [u64; 256],
     groups: u64,
@@ -111,7 +111,7 @@ pub(super) struct Encoder {
 
 impl Encoder {
     /// The file's beginning.
-    pub(super) fn begin(head: &Head) -> Result<(Self, Vec<u8>), Fault> {
+    pub(crate) fn begin(head: &Head) -> Result<(Self, Vec<u8>), Fault> {
         let mut encoder = Self {
             digest: Sha256::new(),
             counts: [0; 256],
@@ -127,13 +127,13 @@ impl Encoder {
     }
 
     /// Rows in the order of their keys.
-    pub(super) fn rows<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+    pub(crate) fn rows<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &mut self,
         rows: &[(K, V)],
     ) -> Result<Vec<u8>, Fault> {
         let mut body = Vec::new();
         for (key, value) in rows {
-            let (kind, rest) = kinds::split(key.as_ref())?;
+            let (kind, rest) = KINDS.split(key.as_ref())?;
             body.push(kind.tag);
             put(&mut body, rest, value.as_ref())?;
             self.counts[usize::from(kind.tag)] += 1;
@@ -142,11 +142,11 @@ impl Encoder {
     }
 
     /// What a commit wrote.
-    pub(super) fn group(&mut self, number: u64, written: &Written) -> Result<Vec<u8>, Fault> {
+    pub(crate) fn group(&mut self, number: u64, written: &Written) -> Result<Vec<u8>, Fault> {
         let mut bytes = Vec::new();
         let mut body = number.to_be_bytes().to_vec();
         for (key, value) in written {
-            let (kind, rest) = kinds::split(key)?;
+            let (kind, rest) = KINDS.split(key)?;
             body.extend([kind.tag, u8::from(value.is_some())]);
             put(&mut body, rest, value.as_deref().unwrap_or_default())?;
             self.changes += 1;
@@ -161,7 +161,7 @@ impl Encoder {
     }
 
     /// The file's end, with its code.
-    pub(super) fn end(mut self, sealer: &Sealer) -> Result<(Totals, Vec<u8>), Fault> {
+    pub(crate) fn end(mut self, sealer: &Sealer) -> Result<(Totals, Vec<u8>), Fault> {
         let rows = (0_u8..=u8::MAX).zip(self.counts);
         let totals = Totals {
             rows: rows.filter(|(_, count)| *count > 0).collect(),
@@ -179,7 +179,7 @@ impl Encoder {
     }
 
     /// In place of the end.
-    pub(super) fn failed(mut self, why: &str) -> Result<Vec<u8>, Fault> {
+    pub(crate) fn failed(mut self, why: &str) -> Result<Vec<u8>, Fault> {
         self.frame(FAILED, why.as_bytes())
     }
 
@@ -298,12 +298,12 @@ pub enum FileError {
 }
 
 /// A row as it was read.
-pub(super) type Row = (Key, Vec<u8>);
+pub(crate) type Row = (Key, Vec<u8>);
 /// A row as a commit left it; none where it removed it.
-pub(super) type Changed = (Key, Option<Vec<u8>>);
+pub(crate) type Changed = (Key, Option<Vec<u8>>);
 
 /// A piece of a backup.
-pub(super) enum Piece {
+pub(crate) enum Piece {
     /// Rows in the order of their keys.
     Rows(Vec<Row>),
     /// What a commit wrote, or a part of it.
@@ -314,7 +314,7 @@ pub(super) enum Piece {
 }
 
 /// Reads a file piece by piece, checking each and the whole.
-pub(super) struct Decoder<R> {
+pub(crate) struct Decoder<R> {
     input: R,
     version: u32,
     /// What the file's code is checked with; none for those who have no key.
@@ -329,7 +329,7 @@ pub(super) struct Decoder<R> {
 
 impl<R: Read> Decoder<R> {
     /// Reads the head.
-    pub(super) fn open(input: R, layout: u32) -> Result<(Self, Head), FileError> {
+    pub(crate) fn open(input: R, layout: u32) -> Result<(Self, Head), FileError> {
         let mut decoder = Self {
             input,
             version: VERSION,
@@ -375,6 +375,7 @@ impl<R: Read> Decoder<R> {
         }
         for (tag, name) in &head.kinds {
             if !KINDS
+                .all()
                 .iter()
                 .any(|kind| kind.tag == *tag && kind.name == name)
             {
@@ -389,7 +390,7 @@ impl<R: Read> Decoder<R> {
     }
 
     /// Has the code checked, under a key of [`Sealer::backup_code`].
-    pub(super) fn checking(self, code: Hmac<Sha256>) -> Self {
+    pub(crate) fn checking(self, code: Hmac<Sha256>) -> Self {
         Self {
             code: Some(code),
             ..self
@@ -397,17 +398,17 @@ impl<R: Read> Decoder<R> {
     }
 
     /// Whether the file says that it has a code.
-    pub(super) const fn has_code(&self) -> bool {
+    pub(crate) const fn has_code(&self) -> bool {
         self.version > WITHOUT_CODE
     }
 
     /// Bytes read so far.
-    pub(super) const fn read(&self) -> u64 {
+    pub(crate) const fn read(&self) -> u64 {
         self.read
     }
 
     /// The next piece. After [`Piece::End`] nothing is asked for any more.
-    pub(super) fn next(&mut self) -> Result<Piece, FileError> {
+    pub(crate) fn next(&mut self) -> Result<Piece, FileError> {
         let before = self.digest.clone();
         let (tag, body, at) = self.frame()?;
         let damaged = |what| FileError::Damaged { at, what };
@@ -473,7 +474,7 @@ impl<R: Read> Decoder<R> {
         while let Some((tag, rest)) = body.split_first() {
             body = rest;
             let (key, value) = take(&mut body).ok_or_else(damaged)?;
-            rows.push((kinds::join(*tag, key).ok_or_else(damaged)?, value.to_vec()));
+            rows.push((KINDS.join(*tag, key).ok_or_else(damaged)?, value.to_vec()));
             self.counts[usize::from(*tag)] += 1;
         }
         Ok(rows)
@@ -496,7 +497,7 @@ impl<R: Read> Decoder<R> {
         while let Some(([tag, written], rest)) = body.split_first_chunk() {
             body = rest;
             let (key, value) = take(&mut body).ok_or_else(bad)?;
-            let key = kinds::join(*tag, key).ok_or_else(bad)?;
+            let key = KINDS.join(*tag, key).ok_or_else(bad)?;
             changes.push((key, (*written == 1).then(|| value.to_vec())));
             self.changes += 1;
         }

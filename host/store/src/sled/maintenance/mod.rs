@@ -6,10 +6,7 @@
 //! | `kinds` | the table of all kinds of rows |
 //! | `format` | the file of a backup |
 //! | `backup`, `restore` | to that file and back |
-//! | `judge`, `checks`, `hook_checks`, `reseller_checks` | reading a store through from end to end |
-//! | `rebuild` | a new store beside the old one, and the exchange of the two |
-//! | `packed`, `bulk` | its database: written at once, or filled by way of the engine |
-//! | `compact`, `rekey`, `reseal` | what is rebuilt that way |
+//! | `compact`, `rekey` | what is written anew beside the old one (the engine's `Rebuild`) |
 //! | `upgrade` | a store of the format before this one, likewise |
 //! | `audit_note` | the line that it leaves in the audit log |
 //!
@@ -17,19 +14,10 @@
 
 mod audit_note;
 mod backup;
-mod bulk;
-mod checks;
 mod compact;
-mod connect_checks;
 mod format;
-mod hook_checks;
-mod judge;
 mod kinds;
-mod packed;
-mod rebuild;
 mod rekey;
-mod reseal;
-mod reseller_checks;
 mod restore;
 #[cfg(test)]
 mod tests;
@@ -39,23 +27,22 @@ mod verify;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use kassette_engine::{Db, Folder, RebuildError};
+
+use crate::Fault;
+use crate::rows::seal::{Sealer, Secrets};
+use crate::sled::open::{OpenError, OpenOptions};
+
+pub use crate::sled::judge::{Finding, Report};
 pub use audit_note::AuditNote;
-pub(super) use backup::stream;
+pub(crate) use backup::stream;
 pub use backup::{BackedUp, Received, backup, receive};
 pub use compact::{Compacted, compact};
 pub use format::FileError;
-pub use judge::{Finding, Report};
 pub use rekey::{Rekeyed, rekey};
 pub use restore::{Restored, Source, Told, restore, verify_backup};
-pub(super) use upgrade::open;
+pub(crate) use upgrade::open;
 pub use verify::{verify, verify_audit};
-
-use ::sled::Db;
-
-use super::Secrets;
-use super::open::{Folder, OpenError, OpenOptions, Opened};
-use super::seal::Sealer;
-use crate::Fault;
 
 /// What progress is counted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,11 +102,9 @@ pub enum MaintenanceError {
         "the new store does not hold what the old one does; nothing was changed. Check the disk"
     )]
     NotTheSame,
-    /// The new store cannot take the place of the old one in one step.
-    #[error(
-        "the file system of {} cannot exchange two folders, so nothing was changed: move the data directory to one that can, such as ext4, xfs or btrfs", .0.display()
-    )]
-    NoExchange(PathBuf),
+    /// The new store was not built, or did not take the place of the old one.
+    #[error(transparent)]
+    Rebuild(#[from] RebuildError),
     /// A row or the engine.
     #[error(transparent)]
     Fault(#[from] Fault),
@@ -162,13 +147,13 @@ struct Stopped {
 impl Stopped {
     /// Opens a store that has to be there.
     fn open(options: &OpenOptions) -> Result<Self, MaintenanceError> {
-        if !rebuild::holds_a_store(&options.path) {
+        if !kassette_engine::holds_a_database(&options.path) {
             return Err(MaintenanceError::NoStore(options.path.clone()));
         }
         let sealer = Sealer::new(&options.master);
-        let (folder, Opened { db, marker, .. }) = open(options, &sealer)?;
+        let (folder, opened, marker) = open(options, &sealer)?;
         Ok(Self {
-            db,
+            db: opened.into_database(),
             secrets: Secrets { sealer, marker },
             folder,
         })

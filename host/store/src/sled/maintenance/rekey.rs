@@ -3,16 +3,15 @@
 
 use std::collections::BTreeMap;
 
+use kassette_engine::{GoOn, Rebuild, always};
 use serde_json::json;
 
-use super::compact::judged;
-use super::kinds;
-use super::rebuild::{GoOn, Rebuild, always};
-use super::{AuditNote, MaintenanceError, Progress, Stopped, Unit};
-use crate::sled::Secrets;
+use crate::Fault;
+use crate::rows::seal::{MasterKey, Sealer, Secrets};
+use crate::sled::maintenance::compact::judged;
+use crate::sled::maintenance::kinds::KINDS;
+use crate::sled::maintenance::{AuditNote, MaintenanceError, Progress, Stopped, Unit};
 use crate::sled::open::OpenOptions;
-use crate::sled::seal::{MasterKey, Sealer};
-use crate::sled::span::engine;
 
 /// What became of a change of the master key.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -37,7 +36,7 @@ pub fn rekey(
     rekey_in_stages(options, new_key, note, progress, &always)
 }
 
-pub(super) fn rekey_in_stages(
+pub(crate) fn rekey_in_stages(
     options: &OpenOptions,
     new_key: &MasterKey,
     note: AuditNote,
@@ -66,20 +65,20 @@ pub(super) fn rekey_in_stages(
     let mut resealed = BTreeMap::new();
     let written = Rebuild::begin(folder)?.attempt(|rebuild| {
         progress.begin("Sealing anew", Unit::Rows, Some(before.rows.values().sum()));
-        let mut packed = rebuild.pack()?;
-        for row in db.iter() {
-            let (key, mut row) = row.map_err(|error| engine(&error))?;
-            let (kind, _) = kinds::split(&key)?;
-            if let Some(reseal) = kind.reseal {
-                row = reseal(&secrets.sealer, &new_secrets.sealer, &key, &row)?;
-                *resealed.entry(kind.name).or_default() += 1;
+        let new = rebuild.fill(|bulk| {
+            for row in db.iter() {
+                let (key, mut row) = row.map_err(Fault::database)?;
+                let (kind, _) = KINDS.split(&key)?;
+                if let Some(reseal) = kind.reseal {
+                    row = reseal(&secrets.sealer, &new_secrets.sealer, &key, &row)?;
+                    *resealed.entry(kind.name).or_default() += 1;
+                }
+                bulk.push(key, Some(row))?;
+                progress.advance(1);
             }
-            packed.push(key, row)?;
-            progress.advance(1);
-        }
-        packed.finish()?;
+            Ok::<_, MaintenanceError>(())
+        })?;
         drop(db);
-        let new = rebuild.open()?;
         // Opens every sealed value under the new key.
         let after = judged(&new, &new_secrets, "Verifying what was written", progress)?;
         if after != before {

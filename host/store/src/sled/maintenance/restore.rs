@@ -5,23 +5,19 @@ use std::io::Read;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
-use ::sled::{Batch, Db, IVec};
 use kassette_domain::time::Time;
+use kassette_engine::{Db, GoOn, IVec, Rebuild, always, remove_leftovers};
 use serde_json::json;
 
-use super::bulk::Bulk;
-use super::compact::judged;
-use super::format::{Decoder, FileError, Piece};
-use super::judge::Report;
-use super::kinds;
-use super::rebuild::{GoOn, Rebuild, always};
-use super::{AuditNote, MaintenanceError, Progress, Unit};
 use crate::Fault;
-use crate::sled::Secrets;
-use crate::sled::open::{self, FORMAT, Folder, OpenOptions, remove_leftovers};
-use crate::sled::schema;
-use crate::sled::seal::{Marker, MasterKey, Sealer};
-use crate::sled::span::engine;
+use crate::rows::schema;
+use crate::rows::seal::{Marker, MasterKey, Sealer, Secrets};
+use crate::sled::judge::Report;
+use crate::sled::maintenance::compact::judged;
+use crate::sled::maintenance::format::{Decoder, FileError, Piece};
+use crate::sled::maintenance::kinds::KINDS;
+use crate::sled::maintenance::{AuditNote, MaintenanceError, Progress, Unit};
+use crate::sled::open::{self, FORMAT, OpenOptions};
 
 /// A backup that is to be read, and what it is believed by.
 #[derive(Clone, Debug)]
@@ -138,7 +134,7 @@ pub fn restore(
     restore_in_stages(options, source, despite_findings, note, progress, &always)
 }
 
-pub(super) fn restore_in_stages(
+pub(crate) fn restore_in_stages(
     options: &OpenOptions,
     source: Source<impl Read>,
     despite_findings: bool,
@@ -154,7 +150,7 @@ pub(super) fn restore_in_stages(
         told,
         sealer: old,
     } = source.open(&options.master)?;
-    let target = Folder::take(options)?;
+    let target = options.take_folder()?;
     refuse_full(store)?;
     let built = Rebuild::begin(target)?.attempt(|rebuild| {
         let new = Sealer::new(&options.master);
@@ -194,7 +190,7 @@ pub fn verify_backup(
             told,
             sealer,
         } = source.open(&options.master)?;
-        let (_, report) = Rebuild::begin(Folder::take(options)?)?.attempt(|rebuild| {
+        let (_, report) = Rebuild::begin(options.take_folder()?)?.attempt(|rebuild| {
             let db = replay(rebuild, decoder, None, progress)?;
             read_through(&db, sealer, progress)
         })?;
@@ -223,9 +219,7 @@ fn refuse_full(store: &Path) -> Result<(), MaintenanceError> {
     Ok(())
 }
 
-/// Replays a backup into a new store, sealed anew from one key to another where both are given. Its
-/// groups change rows that came before them, so it is replayed by way of the engine and written at once
-/// afterwards.
+/// Replays a backup into a new store, sealed anew from one key to another where both are given.
 fn replay(
     rebuild: &Rebuild,
     mut decoder: Decoder<impl Read>,
@@ -234,43 +228,29 @@ fn replay(
 ) -> Result<Db, MaintenanceError> {
     progress.begin("Reading the backup", Unit::Bytes, None);
     let mut read = 0;
-    let (filling, db) = rebuild.fill()?;
-    let mut bulk = Bulk::new(&db);
-    loop {
-        let piece = decoder.next()?;
-        progress.advance(decoder.read() - read);
-        read = decoder.read();
-        match piece {
-            Piece::Rows(rows) => {
-                for (key, row) in rows {
-                    let row = resealed(sealers, &key, row)?;
-                    bulk.push(key, row)?;
-                }
+    rebuild.fill(|bulk| {
+        loop {
+            let piece = decoder.next()?;
+            progress.advance(decoder.read() - read);
+            read = decoder.read();
+            let changes = match piece {
+                Piece::Rows(rows) => rows
+                    .into_iter()
+                    .map(|(key, row)| (key, Some(row)))
+                    .collect(),
+                Piece::Group(changes) => changes,
+                Piece::End(_) => return Ok(()),
+            };
+            for (key, row) in changes {
+                let row = row.map(|row| resealed(sealers, &key, row)).transpose()?;
+                bulk.push(key.into(), row)?;
             }
-            Piece::Group(changes) => {
-                // After every row that was read before it.
-                bulk.write()?;
-                let mut batch = Batch::default();
-                for (key, row) in changes {
-                    match row {
-                        Some(row) => {
-                            let row = resealed(sealers, &key, row)?;
-                            batch.insert(key, row);
-                        }
-                        None => batch.remove(key),
-                    }
-                }
-                db.apply_batch(batch).map_err(|error| engine(&error))?;
-            }
-            Piece::End(_) => break,
         }
-    }
-    bulk.write()?;
-    rebuild.pack_filled(&filling, db)
+    })
 }
 
 fn resealed(sealers: Option<(&Sealer, &Sealer)>, key: &[u8], row: Vec<u8>) -> Result<IVec, Fault> {
-    let (Some((old, new)), Some(reseal)) = (sealers, kinds::split(key)?.0.reseal) else {
+    let (Some((old, new)), Some(reseal)) = (sealers, KINDS.split(key)?.0.reseal) else {
         return Ok(row.into());
     };
     match reseal(old, new, key, &row) {
@@ -295,7 +275,7 @@ fn marker(db: &Db, sealer: &Sealer) -> Result<Marker, MaintenanceError> {
         at: 0,
         what: "the key of the e-mail mark is missing or does not open",
     };
-    let row = db.get(schema::MARK).map_err(|error| engine(&error))?;
+    let row = db.get(schema::MARK).map_err(Fault::database)?;
     let row = row.ok_or_else(damaged)?;
     Ok(open::mark(sealer, &row).map_err(|_| damaged())?)
 }

@@ -13,13 +13,15 @@ use kassette_domain::provider::VendorStatus;
 use kassette_domain::webhook::{DeliveryAttempt, Tried};
 use tempfile::TempDir;
 
-use super::format::FileError;
-use super::{
+use crate::rows::seal::MasterKey;
+use crate::rows::stored::AttemptKey;
+use crate::rows::{records, schema};
+use crate::sled::SledStore;
+use crate::sled::maintenance::format::FileError;
+use crate::sled::maintenance::{
     AuditNote, Compacted, MaintenanceError, OpenError, OpenOptions, Progress, Rekeyed, Report,
     Restored, Source, Stopped, backup, verify, verify_audit,
 };
-use crate::sled::stored::AttemptKey;
-use crate::sled::{MasterKey, SledStore, records, schema};
 use crate::suite::fixtures::{open, secrets as secrets_of, *};
 use crate::suite::resellers::{everything_of_a_reseller, opens};
 use crate::{
@@ -51,7 +53,7 @@ fn restore(
     progress: &dyn Progress,
 ) -> Result<Restored, MaintenanceError> {
     let source = Source::new(file);
-    super::restore(
+    crate::sled::maintenance::restore(
         options,
         source,
         despite_findings,
@@ -65,11 +67,11 @@ fn verify_backup(
     file: &[u8],
     progress: &dyn Progress,
 ) -> Result<Restored, MaintenanceError> {
-    super::verify_backup(options, Source::new(file), progress)
+    crate::sled::maintenance::verify_backup(options, Source::new(file), progress)
 }
 
 fn compact(options: &OpenOptions, progress: &dyn Progress) -> Result<Compacted, MaintenanceError> {
-    super::compact(options, AuditNote::at(NOW), progress)
+    crate::sled::maintenance::compact(options, AuditNote::at(NOW), progress)
 }
 
 fn rekey(
@@ -77,7 +79,7 @@ fn rekey(
     new: &MasterKey,
     progress: &dyn Progress,
 ) -> Result<Rekeyed, MaintenanceError> {
-    super::rekey(options, new, AuditNote::at(NOW), progress)
+    crate::sled::maintenance::rekey(options, new, AuditNote::at(NOW), progress)
 }
 
 /// A store with a row of every kind.

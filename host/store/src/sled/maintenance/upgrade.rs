@@ -1,26 +1,26 @@
 //! A store of the layout before this one, brought to it when it is opened: every row is read in the old
 //! layout and written in the new one, in a new store that takes the place of the old one as a whole.
 
-use super::MaintenanceError;
-use super::compact::judged;
-use super::kinds;
-use super::rebuild::{Rebuild, always};
-use crate::sled::Secrets;
-use crate::sled::memtable::Memtable;
-use crate::sled::open::{FORMAT, Folder, OpenError, OpenOptions, Opened, open_as};
-use crate::sled::seal::Sealer;
-use crate::sled::span::engine;
+use kassette_engine::{Folder, Memtable, Opened, Rebuild, always};
+
+use crate::Fault;
+use crate::rows::seal::{Marker, Sealer, Secrets};
+use crate::sled::maintenance::MaintenanceError;
+use crate::sled::maintenance::compact::judged;
+use crate::sled::maintenance::kinds::KINDS;
+use crate::sled::memory::Memory;
+use crate::sled::open::{FORMAT, OpenError, OpenOptions, open_as};
 
 /// The layout that a store can be brought from.
 const PREVIOUS_FORMAT: u32 = FORMAT - 1;
 
 /// Takes a folder, and opens or makes the database in it. One of the format before is brought to this
 /// one first.
-pub(in crate::sled) fn open(
+pub(crate) fn open(
     options: &OpenOptions,
     sealer: &Sealer,
-) -> Result<(Folder, Opened), OpenError> {
-    let folder = Folder::take(options)?;
+) -> Result<(Folder, Opened<Memory>, Marker), OpenError> {
+    let folder = options.take_folder()?;
     match open_as(&folder, sealer, FORMAT) {
         Err(OpenError::Older { found, path }) if found == PREVIOUS_FORMAT => {
             upgrade(folder, options).map_err(|error| OpenError::NotUpgraded {
@@ -28,11 +28,14 @@ pub(in crate::sled) fn open(
                 detail: error.to_string(),
             })?;
         }
-        opened => return Ok((folder, opened?)),
+        opened => {
+            let (opened, marker) = opened?;
+            return Ok((folder, opened, marker));
+        }
     }
-    let folder = Folder::take(options)?;
-    let opened = open_as(&folder, sealer, FORMAT)?;
-    Ok((folder, opened))
+    let folder = options.take_folder()?;
+    let (opened, marker) = open_as(&folder, sealer, FORMAT)?;
+    Ok((folder, opened, marker))
 }
 
 /// Brings a store to this program's layout.
@@ -42,7 +45,8 @@ pub(in crate::sled) fn open(
 /// with it would be written anew as if it were right.
 fn upgrade(folder: Folder, options: &OpenOptions) -> Result<(), MaintenanceError> {
     let sealer = Sealer::new(&options.master);
-    let Opened { db, marker, .. } = open_as(&folder, &sealer, PREVIOUS_FORMAT)?;
+    let (opened, marker) = open_as(&folder, &sealer, PREVIOUS_FORMAT)?;
+    let db = opened.into_database();
     tracing::warn!(
         from = PREVIOUS_FORMAT,
         to = FORMAT,
@@ -50,19 +54,19 @@ fn upgrade(folder: Folder, options: &OpenOptions) -> Result<(), MaintenanceError
     );
     let secrets = Secrets { sealer, marker };
     let (rebuild, new) = Rebuild::begin(folder)?.attempt(|rebuild| {
-        let mut packed = rebuild.pack()?;
         let memtable = Memtable::of(db.clone());
-        for row in db.iter() {
-            let (key, mut row) = row.map_err(|error| engine(&error))?;
-            let (kind, _) = kinds::split(&key)?;
-            if let Some(migrate) = kind.migrate {
-                row = migrate(&memtable, &key, &row)?;
+        let new = rebuild.fill(|bulk| {
+            for row in db.iter() {
+                let (key, mut row) = row.map_err(Fault::database)?;
+                let (kind, _) = KINDS.split(&key)?;
+                if let Some(migrate) = kind.migrate {
+                    row = migrate(&memtable, &key, &row)?;
+                }
+                bulk.push(key, Some(row))?;
             }
-            packed.push(key, row)?;
-        }
-        packed.finish()?;
+            Ok::<_, MaintenanceError>(())
+        })?;
         drop((memtable, db));
-        let new = rebuild.open()?;
         let after = judged(&new, &secrets, "Verifying what was written", &())?;
         if !after.is_whole() {
             return Err(MaintenanceError::NotWhole {
@@ -72,5 +76,5 @@ fn upgrade(folder: Folder, options: &OpenOptions) -> Result<(), MaintenanceError
         }
         Ok(new)
     })?;
-    rebuild.finish(new, &always)
+    Ok(rebuild.finish(new, &always)?)
 }

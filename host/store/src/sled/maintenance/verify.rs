@@ -2,12 +2,13 @@
 
 use kassette_domain::audit::Chain;
 
-use super::compact::judged;
-use super::judge::Report;
-use super::{MaintenanceError, Progress, Stopped};
+use crate::Fault;
+use crate::rows::{records, schema};
+use crate::sled::audit;
+use crate::sled::judge::Report;
+use crate::sled::maintenance::compact::judged;
+use crate::sled::maintenance::{MaintenanceError, Progress, Stopped};
 use crate::sled::open::OpenOptions;
-use crate::sled::span::engine;
-use crate::sled::{audits, records, schema};
 
 /// Reads every row of a stopped store and checks how they fit each other.
 ///
@@ -26,17 +27,14 @@ pub fn verify_audit(options: &OpenOptions) -> Result<Chain, MaintenanceError> {
     let opened = Stopped::open(options)?;
     let mut chain = Chain::default();
     for row in opened.db.scan_prefix(schema::AUDIT) {
-        let (key, row) = row.map_err(|error| engine(&error))?;
-        let entry = audits::decode(&key, &row).ok();
+        let (key, row) = row.map_err(Fault::database)?;
+        let entry = audit::decode(&key, &row).ok();
         chain.follow(
             schema::audit_number(&key).unwrap_or_default(),
             entry.as_ref(),
         );
     }
-    let end = opened
-        .db
-        .get(schema::AUDIT_END)
-        .map_err(|error| engine(&error))?;
+    let end = opened.db.get(schema::AUDIT_END).map_err(Fault::database)?;
     chain.end(end.and_then(|row| records::decode(schema::AUDIT_END, &row).ok()));
     Ok(chain)
 }

@@ -14,13 +14,12 @@ use kassette_domain::provider::VendorStatus;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{DeliveryAttempt, Endpoint, HELD_BACK_MOST, MAX_RESPONSE, Tried};
 use kassette_domain::work::WorkKind;
+use kassette_engine::Touched;
 
-use super::super::rows::Touched;
 use super::*;
-use crate::Payments as _;
 use crate::suite::fixtures::*;
 use crate::suite::resellers;
-use crate::{ClaimedDeliveries, Retention, TRIED_MOST};
+use crate::{ClaimedDeliveries, Payments as _, Retention, TRIED_MOST};
 
 /// What the last part of an operation may touch beyond [`Touched::BY_OPERATION`]: a look at 256 payments
 /// that were made together, or a payment with all its attempts and decisions.
@@ -390,20 +389,23 @@ async fn every_operation_touches_a_bounded_number_of_rows_and_bytes() {
     }
 }
 
-/// The operations that there are in the sources.
+/// The operations that there are in the sources, and the engine's own.
 fn operations() -> BTreeSet<String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/sled");
-    let mut found = BTreeSet::new();
-    for file in std::fs::read_dir(folder).unwrap() {
-        let path = file.unwrap().path();
-        if path.is_dir() {
-            continue;
+    let mut found = BTreeSet::from(["Probe".to_owned()]);
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src/sled")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(path).unwrap();
+            let lines = text
+                .lines()
+                .filter_map(|line| line.strip_prefix("impl Operation<Memory> for "));
+            found.extend(lines.map(|line| line.trim_end_matches([' ', '{']).to_owned()));
         }
-        let text = std::fs::read_to_string(path).unwrap();
-        let lines = text
-            .lines()
-            .filter_map(|line| line.strip_prefix("impl Operation for "));
-        found.extend(lines.map(|line| line.trim_end_matches([' ', '{']).to_owned()));
     }
     found
 }
@@ -412,7 +414,7 @@ fn operations() -> BTreeSet<String> {
 async fn groups_are_shown_between_the_slices_of_a_read() {
     use std::ops::ControlFlow;
 
-    use super::super::{schema, source::Source as _};
+    use crate::rows::schema;
     let folder = Folder::new();
     let store = SledStore::open(&options(folder.0.path())).unwrap();
     let key = schema::payment(PaymentId::from_bytes(id_of("a")));

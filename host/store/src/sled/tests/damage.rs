@@ -10,10 +10,10 @@ use std::time::Duration;
 use kassette_domain::id::PaymentId;
 use kassette_domain::lifecycle::{PaymentAggregate, StartResult, Step};
 use kassette_domain::provider::{Action, VendorStatus};
+use kassette_engine::SEGMENT_BYTES;
 
-use super::super::OpenError;
-use super::super::segment::SEGMENT_BYTES;
 use super::*;
+use crate::sled::OpenError;
 use crate::suite::fixtures::*;
 use crate::{Created, Directory as _, Fault, Health as _, History, Payments as _};
 
@@ -113,7 +113,7 @@ fn right<T: PartialEq + std::fmt::Debug>(
 async fn read(path: &Path, before: &Before) -> Result<Met, String> {
     let store = match SledStore::open(&options(path)) {
         Ok(store) => store,
-        Err(error @ OpenError::Damaged { .. }) => {
+        Err(error @ OpenError::Engine(kassette_engine::OpenError::Damaged { .. })) => {
             let told = error.to_string();
             assert!(told.contains("kassette verify") && told.contains("kassette restore"));
             return Ok(Met::Refused);
@@ -190,7 +190,7 @@ async fn listed(store: &SledStore) -> Result<Vec<PaymentId>, Fault> {
     }
 }
 
-pub(super) fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use kassette_domain::id::PaymentId;
 use kassette_domain::key::TokenHash;
+use kassette_engine::CHECKPOINTED;
 
-use super::super::durable::CHECKPOINTED;
-use super::super::open::FORMAT;
-use super::super::payment_index_rows::FULL;
-use super::super::{OpenError, journal, schema};
 use super::*;
+use crate::rows::schema;
+use crate::sled::OpenError;
+use crate::sled::memory::payment_index_rows::FULL;
+use crate::sled::open::FORMAT;
 use crate::suite::fixtures::*;
 use crate::{
     Created, Fault, Health as _, PaymentFilter, Payments as _, Retention, Stepped, Upkeep as _,
@@ -90,7 +91,10 @@ async fn a_folder_in_use_is_refused() {
     let _store = written(folder.path()).await;
     let refused = SledStore::open(&options(folder.path()));
     assert!(
-        matches!(refused, Err(OpenError::Locked { .. })),
+        matches!(
+            refused,
+            Err(OpenError::Engine(kassette_engine::OpenError::Locked { .. }))
+        ),
         "{refused:?}"
     );
 }
@@ -101,7 +105,7 @@ async fn another_format_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let store = written(folder.path()).await;
         let row = format.to_be_bytes().to_vec();
-        store.memtable().plant(schema::FORMAT, row);
+        store.memtable().plant(schema::FORMAT, row).unwrap();
         store.shut_down().await.unwrap();
         drop(store);
         SledStore::open(&options(folder.path())).map(drop)
@@ -133,7 +137,12 @@ async fn a_database_that_is_none_of_ours_is_refused() {
     drop(db);
     let refused = SledStore::open(&options(folder.path()));
     assert!(
-        matches!(refused, Err(OpenError::Damaged { .. })),
+        matches!(
+            refused,
+            Err(OpenError::Engine(
+                kassette_engine::OpenError::Damaged { .. }
+            ))
+        ),
         "{refused:?}"
     );
 }
@@ -202,7 +211,7 @@ async fn what_the_database_lacks_is_taken_from_the_log() {
 fn is_refused(folder: &Path, why: &str) {
     let refused = SledStore::open(&options(folder));
     assert!(
-        matches!(&refused, Err(OpenError::Damaged { detail, .. }) if detail.contains(why)),
+        matches!(&refused, Err(OpenError::Engine(kassette_engine::OpenError::Damaged { detail, .. })) if detail.contains(why)),
         "{refused:?}"
     );
 }
@@ -214,14 +223,14 @@ async fn a_log_that_lost_what_the_database_may_have_in_part_is_refused() {
     let store = written(&alive).await;
     // As sled does when a buffer of its own is full: none of it is known to be on the disk.
     let memtable = store.memtable();
-    memtable.write_early();
+    memtable.write_early().unwrap();
     memtable.database().flush().unwrap();
     drop(memtable);
     let left = folder.path().join("left");
     damage::copy(&alive, &left);
     store.shut_down().await.unwrap();
     let path = options(&left).path;
-    let logs = journal::NAMES.map(|name| path.join(name));
+    let logs = kassette_engine::LOG_FILES.map(|name| path.join(name));
     let good = logs.each_ref().map(|log| fs::read(log).unwrap());
     // Its end.
     let log = usize::from(good[1].iter().any(|byte| *byte != 0));
@@ -250,7 +259,7 @@ async fn a_database_that_lost_what_was_acknowledged_is_refused() {
     put_back(&path, "db", Some(&early));
     // The log has it, but not what sled may have moved meanwhile.
     is_refused(folder.path(), "missing in its database");
-    for name in [CHECKPOINTED].iter().chain(&journal::NAMES) {
+    for name in [CHECKPOINTED].iter().chain(&kassette_engine::LOG_FILES) {
         fs::remove_file(path.join(name)).unwrap();
     }
     is_refused(folder.path(), "missing");
@@ -277,7 +286,7 @@ async fn a_database_that_was_emptied_is_refused() {
     put_back(&options(folder.path()).path, "db", None);
     let refused = SledStore::open(&options(folder.path()));
     assert!(
-        matches!(&refused, Err(OpenError::Damaged { detail, .. }) if detail.contains("empty")),
+        matches!(&refused, Err(OpenError::Engine(kassette_engine::OpenError::Damaged { detail, .. })) if detail.contains("empty")),
         "{refused:?}"
     );
 }
@@ -305,7 +314,7 @@ async fn a_database_that_the_engine_cannot_read_is_refused() {
                 assert!(!matches!(read, Ok(None)), "lost unnoticed at {at}");
                 store.shut_down().await.unwrap();
             }
-            Err(OpenError::Damaged { .. }) => {}
+            Err(OpenError::Engine(kassette_engine::OpenError::Damaged { .. })) => {}
             Err(other) => panic!("{other:?}"),
         }
     }
@@ -336,11 +345,11 @@ async fn a_flipped_bit_in_any_record_of_a_payment_is_never_served() {
         for bit in (0..good.len() * 8).step_by(7) {
             let mut flipped = good.to_vec();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            memtable.plant(&key, flipped);
+            memtable.plant(&key, flipped).unwrap();
             let read = store.aggregate(payment_of("a")).await;
             assert!(matches!(read, Err(Fault::Corrupt(_))), "{read:?}");
         }
-        memtable.plant(&key, good);
+        memtable.plant(&key, good).unwrap();
     }
     assert!(store.aggregate(payment_of("a")).await.unwrap().is_some());
 }
@@ -355,13 +364,14 @@ async fn a_damaged_payment_keeps_no_other_from_falling_due() {
     let memtable = store.memtable();
     let good = memtable
         .plant(&schema::payment(id), &b"damage"[..])
+        .unwrap()
         .unwrap();
     let lease = Duration::from_secs(60);
     let other = PaymentId::from_bytes(id_of("b"));
     let claimed = store.claim_due(later(3600), lease, 9).await;
     assert_eq!(claimed, Ok(vec![other]));
     // Once it is repaired it falls due again, and only once.
-    memtable.plant(&schema::payment(id), good);
+    memtable.plant(&schema::payment(id), good).unwrap();
     assert_eq!(store.claim_due(later(3659), lease, 9).await, Ok(vec![]));
     let mut claimed = store.claim_due(later(3660), lease, 9).await.unwrap();
     claimed.sort();
@@ -369,7 +379,7 @@ async fn a_damaged_payment_keeps_no_other_from_falling_due() {
     both.sort();
     assert_eq!(claimed, both);
     let own = |key: &[u8]| matches!(schema::timer_about(key), Some(schema::TimerOf::One(_)));
-    let rows = memtable.all();
+    let rows = memtable.all().unwrap();
     assert_eq!(rows.iter().filter(|(key, _)| own(key)).count(), 2);
 }
 
@@ -385,7 +395,7 @@ async fn a_damaged_row_of_the_payment_index_is_told_and_keeps_no_other_payment_w
     let (last, others) = names.split_last().unwrap();
     let memtable = store.memtable();
     let row = schema::payment_index(0);
-    let good = memtable.plant(&row, &b"damage"[..]).unwrap();
+    let good = memtable.plant(&row, &b"damage"[..]).unwrap().unwrap();
 
     let by_token = |name: &str| store.by_checkout(TokenHash::of(&token(name)));
     let same_again = |name: &str| store.create(new_payment(name), None, later(1));
@@ -414,7 +424,7 @@ async fn a_damaged_row_of_the_payment_index_is_told_and_keeps_no_other_payment_w
     assert_eq!(store.claim_due(at, lease, 256).await, Ok(vec![id(last)]));
     assert_eq!(store.next_due().await, Ok(Some(at.after(lease))));
     // Once it is repaired they fall due again, each once.
-    memtable.plant(&row, good);
+    memtable.plant(&row, good).unwrap();
     assert_eq!(store.claim_due(at, lease, 256).await, Ok(vec![]));
     let mut claimed = store.claim_due(at.after(lease), lease, 256).await.unwrap();
     claimed.sort();
@@ -428,7 +438,7 @@ async fn a_damaged_row_of_the_payment_index_is_told_and_keeps_no_other_payment_w
 async fn a_refused_step_writes_no_row() {
     let folder = tempfile::tempdir().unwrap();
     let store = written(folder.path()).await;
-    let dump = || store.memtable().all();
+    let dump = || store.memtable().all().unwrap();
     let before = dump();
     let step = open("two", "sandbox-test");
     let audited = Some(audited("x.y"));

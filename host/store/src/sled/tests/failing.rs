@@ -6,11 +6,10 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use kassette_engine::{Seams, Syncing};
 use kassette_files::durable_write;
 use parking_lot::{Condvar, Mutex};
 
-use super::super::engine::{Seams, Syncing};
-use super::super::journal;
 use super::*;
 use crate::sled::maintenance::receive;
 use crate::suite::fixtures::*;
@@ -267,7 +266,7 @@ async fn a_disk_that_lost_what_was_taken_ends_the_store() {
     let path = options(folder.path()).path;
     let disk = Arc::new(Mutex::new(Disk::Fine));
     let store = SledStore::start(&options(folder.path()), on(&disk)).unwrap();
-    let files = ["db"].iter().chain(&journal::NAMES);
+    let files = ["db"].iter().chain(&kassette_engine::LOG_FILES);
     let files: Vec<_> = files.map(|name| path.join(name)).collect();
     let early: Vec<_> = files
         .iter()

@@ -4,12 +4,11 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
+use kassette_engine::{Seams, Span, Syncing};
 use parking_lot::Mutex;
 
-use super::super::engine::{Seams, Syncing};
-use super::super::source::Source as _;
-use super::super::span::Span;
 use super::*;
+use crate::rows::source::Source as _;
 use crate::suite::fixtures::*;
 use crate::{Created, Fault, Health as _, Nonces as _, Payments as _, Reserved};
 
@@ -87,7 +86,7 @@ async fn a_read_never_shows_what_is_not_yet_on_disk() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_group_is_seen_whole_or_not_at_all() {
-    use super::super::schema;
+    use crate::rows::schema;
     let folder = tempfile::tempdir().unwrap();
     let store = SledStore::open(&options(folder.path())).unwrap();
     let writer = tokio::spawn({
@@ -103,7 +102,7 @@ async fn a_group_is_seen_whole_or_not_at_all() {
     let mut looks = 0;
     while !writer.is_finished() || looks < 300 {
         let read = store.read(|view| {
-            let groups: Option<u64> = view.load(schema::GROUP)?;
+            let groups: Option<u64> = view.load(kassette_engine::GROUP)?;
             let payments = view.keys(&Span::prefix(schema::PAYMENTS), 1_000)?;
             Ok((groups.unwrap_or_default(), payments.len()))
         });
@@ -346,8 +345,16 @@ async fn a_failed_sync_fails_what_waits_behind_it_too() {
 async fn nonces_of_a_group_are_one_row_that_goes_as_a_whole() {
     let mut gated = gated();
     let store = gated.store.clone();
-    let is_nonce = |(key, _): &(Vec<u8>, _)| key.starts_with(super::super::schema::NONCES);
-    let rows = || store.memtable().all().into_iter().filter(is_nonce).count();
+    let is_nonce = |(key, _): &(Vec<u8>, _)| key.starts_with(crate::rows::schema::NONCES);
+    let rows = || {
+        store
+            .memtable()
+            .all()
+            .unwrap()
+            .into_iter()
+            .filter(is_nonce)
+            .count()
+    };
     gated.shut.store(true, Ordering::SeqCst);
     let take = |name: String| {
         let store = store.clone();

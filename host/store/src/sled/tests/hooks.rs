@@ -7,8 +7,8 @@ use kassette_domain::id::{DeliveryId, EndpointId};
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{DeliveryAttempt, DeliveryStatus, Endpoint, HELD_BACK_MOST, Tried};
 
-use super::super::schema;
 use super::*;
+use crate::rows::schema;
 use crate::suite::fixtures::*;
 use crate::{Deliveries as _, Health as _, Pruned, Recovered, Swept};
 
@@ -85,13 +85,13 @@ async fn what_stands_behind_a_damaged_delivery_is_pruned() {
         schema::webhooks::delivery(ids[0]),
         body_of(&store, ids[1]).await,
     );
-    let good_row = memtable.plant(&row, DAMAGE).unwrap();
-    let good_body = memtable.plant(&body, DAMAGE).unwrap();
+    let good_row = memtable.plant(&row, DAMAGE).unwrap().unwrap();
+    let good_body = memtable.plant(&body, DAMAGE).unwrap().unwrap();
     assert_eq!(prune(&store).await, 2);
     // Whole again, they go like any other, with all that is theirs.
     assert_eq!(status_of(&store, ids[1]).await, DeliveryStatus::Delivered);
-    memtable.plant(&row, good_row);
-    memtable.plant(&body, good_body);
+    memtable.plant(&row, good_row).unwrap();
+    memtable.plant(&body, good_body).unwrap();
     assert_eq!(prune(&store).await, 2);
     let left = |key: &[u8]| {
         [&b"dl"[..], b"meta/pending"]
@@ -100,6 +100,7 @@ async fn what_stands_behind_a_damaged_delivery_is_pruned() {
     };
     let left: Vec<_> = memtable
         .all()
+        .unwrap()
         .into_iter()
         .filter(|(key, _)| left(key))
         .collect();
@@ -112,7 +113,7 @@ async fn an_endpoint_with_a_damaged_delivery_is_deleted_and_swept() {
     let folder = Folder::new();
     let (store, endpoint, ids) = waiting(&folder, 3).await;
     let damaged = schema::webhooks::delivery(ids[0]);
-    store.memtable().plant(&damaged, DAMAGE);
+    store.memtable().plant(&damaged, DAMAGE).unwrap();
     let deleted = store.delete_endpoint(endpoint, audited("endpoint.delete"), NOW);
     assert_eq!(deleted.await.unwrap().unwrap().cancelled, 2);
     assert_eq!(store.waiting(None, 9).await, Ok(vec![]));
@@ -136,7 +137,8 @@ async fn a_sweep_ends_where_all_that_is_left_is_damaged() {
     for id in &ids[200..] {
         store
             .memtable()
-            .plant(&schema::webhooks::delivery(*id), DAMAGE);
+            .plant(&schema::webhooks::delivery(*id), DAMAGE)
+            .unwrap();
     }
     let deleted = store.delete_endpoint(endpoint, audited("endpoint.delete"), NOW);
     let mut cancelled = deleted.await.unwrap().unwrap().cancelled;
@@ -160,7 +162,7 @@ async fn a_sweep_ends_where_all_that_is_left_is_damaged() {
     assert_eq!(store.backlog().await.unwrap().pending, 0);
     // A row that is left of a delivery that is over waits for nothing, and changes nothing.
     let stray = schema::webhooks::due(endpoint, later(7), ids[0]);
-    store.memtable().plant(&stray, b"");
+    store.memtable().plant(&stray, b"").unwrap();
     assert_eq!(store.sweep(endpoint, NOW).await, Ok(ended));
     assert_eq!(store.waiting(None, 9).await, Ok(vec![]));
     assert_eq!(store.backlog().await.unwrap().pending, 0);
@@ -205,7 +207,8 @@ async fn what_a_disabled_endpoint_holds_back_ends_beside_a_damaged_delivery() {
     off.await.unwrap();
     store
         .memtable()
-        .plant(&schema::webhooks::delivery(ids[0]), DAMAGE);
+        .plant(&schema::webhooks::delivery(ids[0]), DAMAGE)
+        .unwrap();
     let at = |seconds| -> Time { later(seconds).after(HELD_BACK_MOST) };
     let one = Swept {
         cancelled: 0,
@@ -223,7 +226,12 @@ async fn what_a_disabled_endpoint_holds_back_ends_beside_a_damaged_delivery() {
 async fn a_payment_goes_on_where_the_number_of_pending_deliveries_is_damaged() {
     let folder = Folder::new();
     let (store, endpoint, ids) = waiting(&folder, 2).await;
-    let damage = || store.memtable().plant(schema::webhooks::PENDING, DAMAGE);
+    let damage = || {
+        store
+            .memtable()
+            .plant(schema::webhooks::PENDING, DAMAGE)
+            .unwrap()
+    };
     let shared: Arc<dyn Store> = store.clone();
     damage();
     assert_eq!(store.backlog().await.unwrap().pending, 0);
@@ -259,7 +267,7 @@ async fn what_failed_is_queued_again_beside_what_is_damaged() {
         body_of(&store, ids[1]).await,
         schema::webhooks::failed(endpoint, ids[2]),
     ];
-    let plant = |key: &Vec<u8>| store.memtable().plant(key, DAMAGE).unwrap();
+    let plant = |key: &Vec<u8>| store.memtable().plant(key, DAMAGE).unwrap().unwrap();
     let good = damaged.each_ref().map(plant);
     let recover = || store.recover(endpoint, NOW, None, None, later(99));
     let queued = |queued| Ok(Recovered::Page { queued, next: None });
@@ -272,7 +280,7 @@ async fn what_failed_is_queued_again_beside_what_is_damaged() {
     assert_eq!(deliveries.len(), 2);
     // Whole again, the others are queued too, each once.
     for (key, good) in damaged.iter().zip(good) {
-        store.memtable().plant(key, good);
+        store.memtable().plant(key, good).unwrap();
     }
     assert_eq!(recover().await, queued(3));
     assert_eq!(recover().await, queued(0));

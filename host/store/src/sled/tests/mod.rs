@@ -15,8 +15,9 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 
-use super::{MasterKey, OpenOptions, SledStore};
 use crate::Store;
+use crate::rows::seal::MasterKey;
+use crate::sled::{OpenOptions, SledStore};
 use crate::suite::Harness;
 
 /// Enough for a test, little enough that pages leave memory.

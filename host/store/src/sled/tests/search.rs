@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::sled::search::MAX_REFERRED;
+use crate::sled::payments::search::MAX_REFERRED;
 use crate::suite::fixtures::*;
 use crate::suite::search::called;
 use crate::{Paging, PaymentFilter};

@@ -4,12 +4,12 @@ use kassette_domain::id::PaymentId;
 use kassette_domain::operator::{Operator, Role};
 use sha2::{Digest as _, Sha256};
 
-use super::super::format::{Decoder, Encoder, Head, MAGIC, Piece, Row};
-use super::super::kinds::KINDS;
-use super::super::receive;
 use super::*;
+use crate::rows::seal::Sealer;
+use crate::sled::maintenance::format::{Decoder, Encoder, Head, MAGIC, Piece, Row};
+use crate::sled::maintenance::kinds::KINDS;
+use crate::sled::maintenance::receive;
 use crate::sled::open::FORMAT;
-use crate::sled::seal::Sealer;
 use crate::{About, Pieces};
 
 async fn collected(mut pieces: Pieces) -> Vec<u8> {
@@ -197,6 +197,7 @@ fn head() -> Head {
         payments: 0,
         canary: Vec::new(),
         kinds: KINDS
+            .all()
             .iter()
             .map(|kind| (kind.tag, kind.name.to_owned()))
             .collect(),
@@ -388,15 +389,17 @@ async fn a_backup_without_a_code_is_taken_only_where_that_is_said() {
         ..Source::new(input)
     };
     let verified =
-        super::super::verify_backup(&options(&elsewhere), source(old.as_slice()), &()).unwrap();
+        crate::sled::maintenance::verify_backup(&options(&elsewhere), source(old.as_slice()), &())
+            .unwrap();
     assert!(!verified.told.authenticated && verified.report.is_whole());
     let note = AuditNote::at(NOW);
-    super::super::restore(&options(&elsewhere), source(&old), false, note, &()).unwrap();
+    crate::sled::maintenance::restore(&options(&elsewhere), source(&old), false, note, &())
+        .unwrap();
     whole(&options(&elsewhere));
     // A code that is there is checked all the same.
     let wrong = with_code_of(&file, &self::forged(&file, |_| {}, |_| {}));
     let scratch = tempfile::tempdir().unwrap();
-    let refused = super::super::verify_backup(&options(&scratch), source(&wrong), &());
+    let refused = crate::sled::maintenance::verify_backup(&options(&scratch), source(&wrong), &());
     assert!(matches!(
         refused,
         Err(MaintenanceError::File(FileError::WrongCode))
@@ -424,14 +427,14 @@ async fn a_backup_from_before_a_change_of_the_key_opens_with_the_old_key_beside_
         old_key: Some(MasterKey::from_bytes([key; 32])),
         ..Source::new(online.as_slice())
     };
-    let refused = super::super::verify_backup(&target, source(9), &());
+    let refused = crate::sled::maintenance::verify_backup(&target, source(9), &());
     assert!(matches!(
         refused,
         Err(MaintenanceError::File(FileError::WrongMasterKey { .. }))
     ));
-    let verified = super::super::verify_backup(&target, source(7), &()).unwrap();
+    let verified = crate::sled::maintenance::verify_backup(&target, source(7), &()).unwrap();
     assert!(verified.told.authenticated && verified.report.is_whole());
-    super::super::restore(&target, source(7), false, AuditNote::at(NOW), &()).unwrap();
+    crate::sled::maintenance::restore(&target, source(7), false, AuditNote::at(NOW), &()).unwrap();
     // It is the new key's store from now on.
     whole(&target);
     assert_eq!(everything_under(&target).await, before);
@@ -444,5 +447,5 @@ async fn a_backup_from_before_a_change_of_the_key_opens_with_the_old_key_beside_
         input: file.as_slice(),
         ..source(7)
     };
-    super::super::verify_backup(&under(&scratch, 8), source, &()).unwrap();
+    crate::sled::maintenance::verify_backup(&under(&scratch, 8), source, &()).unwrap();
 }

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use ::sled::{Db, IVec};
 use kassette_domain::audit::{AuditEntry, ChainBreak};
 use kassette_domain::event::EventType;
 use kassette_domain::webhook::{Endpoint, EventFilter};
+use kassette_engine::{Db, IVec};
 
-use super::super::kinds::{self, KINDS};
 use super::*;
-use crate::sled::journal;
-use crate::sled::schema;
+use crate::rows::schema;
+use crate::sled::judge::kinds::Kind;
+use crate::sled::maintenance::kinds::KINDS;
 
 /// Kinds whose rows can be gone without any trace: nothing else tells of them.
 const TRACELESS: [&str; 6] = [
@@ -30,7 +30,7 @@ async fn damaged(plant: impl FnOnce(&Db)) -> (TempDir, Result<Report, Maintenanc
     stopped.db.flush().unwrap();
     drop(stopped);
     // In any but so small a store the log does not reach back to the first group.
-    for log in journal::NAMES {
+    for log in kassette_engine::LOG_FILES {
         std::fs::remove_file(options(&folder).path.join(log)).unwrap();
     }
     let report = verify(&options(&folder), &());
@@ -43,7 +43,9 @@ fn kinds_found(report: Result<Report, MaintenanceError>) -> Vec<&'static str> {
         Ok(report) => report.findings.iter().map(|finding| finding.kind).collect(),
         // The format's number is a row too.
         Err(MaintenanceError::Open(
-            OpenError::Damaged { .. } | OpenError::Newer { .. } | OpenError::Older { .. },
+            OpenError::Engine(kassette_engine::OpenError::Damaged { .. })
+            | OpenError::Newer { .. }
+            | OpenError::Older { .. },
         )) => {
             vec!["none"]
         }
@@ -51,7 +53,7 @@ fn kinds_found(report: Result<Report, MaintenanceError>) -> Vec<&'static str> {
     }
 }
 
-fn first_of(db: &Db, kind: &kinds::Kind) -> (IVec, IVec) {
+fn first_of(db: &Db, kind: &Kind) -> (IVec, IVec) {
     let first = db.scan_prefix(kind.prefix).next();
     first.unwrap_or_else(|| panic!("no {}", kind.name)).unwrap()
 }
@@ -62,14 +64,14 @@ async fn a_store_that_nobody_harmed_is_whole() {
     closed(full(&options(&folder)).await).await;
     let report = whole(&options(&folder));
     assert_eq!((report.payments, report.audit_lines), (4, 13));
-    let all: BTreeSet<&str> = KINDS.iter().map(|kind| kind.name).collect();
+    let all: BTreeSet<&str> = KINDS.all().iter().map(|kind| kind.name).collect();
     let there: BTreeSet<&str> = report.rows.keys().copied().collect();
     assert_eq!(there, all, "the tests below look at every kind");
 }
 
 #[tokio::test]
 async fn a_row_that_is_missing_is_found_whatever_its_kind() {
-    for kind in KINDS {
+    for kind in KINDS.all() {
         let (_folder, report) = damaged(|db| {
             let (key, _) = first_of(db, kind);
             db.remove(key).unwrap();
@@ -87,7 +89,7 @@ async fn a_row_that_is_missing_is_found_whatever_its_kind() {
 
 #[tokio::test]
 async fn a_row_that_was_changed_is_found_whatever_its_kind() {
-    for kind in KINDS {
+    for kind in KINDS.all() {
         let (_folder, report) = damaged(|db| {
             let (key, row) = first_of(db, kind);
             let mut row = row.to_vec();
@@ -227,7 +229,7 @@ async fn rosters(filter: EventFilter, write: impl Fn(u32) -> u32) -> Vec<&'stati
     stopped.db.insert(&key, row).unwrap();
     stopped.db.flush().unwrap();
     drop(stopped);
-    for log in journal::NAMES {
+    for log in kassette_engine::LOG_FILES {
         std::fs::remove_file(options.path.join(log)).unwrap();
     }
     kinds_found(verify(&options, &()))

@@ -1,0 +1,292 @@
+//! The engine as its user has it: how operations and reads reach the rows, and how it ends.
+
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use sled::IVec;
+use tokio::sync::{Mutex, watch};
+use tokio::time::timeout;
+
+use crate::applier::{Applier, Ended};
+use crate::commit_stream::Subscription;
+use crate::database::{Database, Keeper, Seams, Shared, drop_quietly};
+use crate::embedder::Embedder;
+use crate::fault::{Fault, OpenError};
+use crate::folder::Folder;
+use crate::number::{self, PROBE};
+use crate::open::{Opened, write_snapshot};
+use crate::operation::Operation;
+use crate::rows::Rows;
+use crate::span::{Key, Span};
+use crate::state::State;
+use crate::view::View;
+
+/// Rows that are read at once where many are wanted: a part of a millisecond.
+const AT_ONCE: usize = 64;
+
+/// What is shown of an embedder's state.
+type ShownBy<E> = <<E as Embedder>::State as State>::Shown;
+
+/// An open engine.
+pub struct Engine<E: Embedder> {
+    reader: Reader<E::State>,
+    applier: Applier<E>,
+    folder: Arc<Folder>,
+    /// Whose turn it is to tidy up.
+    tidying: Mutex<()>,
+}
+
+/// What an engine has done since it was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counters {
+    /// Operations that were applied.
+    pub operations: u64,
+    /// Groups that were written and synced.
+    pub commits: u64,
+    /// Bytes of keys and values in them.
+    pub bytes: u64,
+}
+
+/// The way to the rows for a thread of its own.
+pub struct Reader<S: State>(Shared<S>);
+
+impl<S: State> Clone for Reader<S> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<S: State> Reader<S> {
+    /// Reads what is on the disk. No group is shown meanwhile, so it should not take long.
+    ///
+    /// # Errors
+    /// Where the database cannot be read, and what `read` says.
+    pub fn read<T>(
+        &self,
+        read: impl FnOnce(&View<'_, S::Shown>) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let database = self.0.read();
+        let view = database.view()?;
+        // sled panics over some kinds of damage.
+        catch_unwind(AssertUnwindSafe(|| read(&view))).unwrap_or_else(|_| Err(Fault::unreadable()))
+    }
+
+    /// The rows of an open engine.
+    #[cfg(any(test, feature = "suite"))]
+    pub fn memtable(&self) -> Option<Arc<crate::Memtable>> {
+        match &*self.0.read() {
+            Database::Open(memtable, _) => Some(Arc::clone(memtable)),
+            Database::Failing(_) | Database::Closed => None,
+        }
+    }
+}
+
+impl<E: Embedder> Engine<E> {
+    /// Starts on a database that has just been opened.
+    ///
+    /// # Errors
+    /// Where the system gives no thread or descriptor.
+    pub fn start(
+        folder: Folder,
+        embedder: Arc<E>,
+        opened: Opened<E::State>,
+        seams: Seams,
+    ) -> Result<Self, OpenError> {
+        let folder = Arc::new(folder);
+        let patience = seams.patience;
+        let (keeper, writable) =
+            Keeper::new(Arc::clone(&folder), Arc::clone(&embedder), seams, opened)?;
+        let reader = Reader(keeper.shared());
+        let applier = Applier::start(embedder, keeper, writable, patience)
+            .map_err(|error| OpenError::System(error.to_string()))?;
+        Ok(Self {
+            reader,
+            applier,
+            folder,
+            tidying: Mutex::default(),
+        })
+    }
+
+    /// Does an operation.
+    ///
+    /// # Errors
+    /// Why it was not done. [`Fault::Stopping`] leaves that open.
+    pub async fn operate<O: Operation<E::State>>(&self, operation: O) -> Result<O::Outcome, Fault> {
+        self.applier.submit(operation).await
+    }
+
+    /// Does an operation that tidies up, and that no caller waits for. One waits in the applier's queue
+    /// at a time, so callers pass by the others.
+    ///
+    /// # Errors
+    /// As of any other operation.
+    pub async fn tidy<O: Operation<E::State>>(&self, operation: O) -> Result<O::Outcome, Fault> {
+        let _turn = self.tidying.lock().await;
+        self.applier.submit(operation).await
+    }
+
+    /// Does an operation some time soon, for what need not be durable when it is answered.
+    ///
+    /// # Errors
+    /// Where too many wait, or the engine is stopping.
+    pub fn hand_over<O: Operation<E::State>>(&self, operation: O) -> Result<(), Fault> {
+        self.applier.hand_over(operation)
+    }
+
+    /// Reads what is on the disk, on the caller.
+    ///
+    /// # Errors
+    /// Where the database cannot be read, and what `read` says.
+    pub fn read<T>(
+        &self,
+        read: impl FnOnce(&View<'_, ShownBy<E>>) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        self.reader.read(read)
+    }
+
+    /// The way to the rows for another thread.
+    pub fn reader(&self) -> Reader<E::State> {
+        self.reader.clone()
+    }
+
+    /// Reads much, on a thread that may wait for the disk: slice by slice, until one breaks with the
+    /// answer. Groups are shown between two slices, so each [lets them](View::is_enough) in time.
+    ///
+    /// # Errors
+    /// Where the database cannot be read, and what a slice says.
+    pub async fn read_aside<T: Send + 'static>(
+        &self,
+        mut slice: impl FnMut(&View<'_, ShownBy<E>>) -> Result<ControlFlow<T>, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
+        let reader = self.reader();
+        let read = move || {
+            loop {
+                if let ControlFlow::Break(read) = reader.read(&mut slice)? {
+                    return Ok(read);
+                }
+                // A scheduler would let the applier wait for milliseconds.
+                std::thread::yield_now();
+            }
+        };
+        let read = tokio::task::spawn_blocking(read).await;
+        read.unwrap_or(Err(Fault::Stopping))
+    }
+
+    /// The first rows of a span, at most so many.
+    ///
+    /// # Errors
+    /// Where the database cannot be read.
+    pub async fn rows_of(&self, mut span: Span, most: usize) -> Result<Vec<(Key, IVec)>, Fault> {
+        let mut rows = Vec::new();
+        self.read_aside(move |view| {
+            let some = AT_ONCE.min(most - rows.len());
+            let found = view.scan(&span, some)?;
+            let ended = found.len() < some;
+            rows.extend(found);
+            match rows.last() {
+                Some((last, _)) if !ended && rows.len() < most => {
+                    span = span.clone().after(last);
+                    Ok(ControlFlow::Continue(()))
+                }
+                _ => Ok(ControlFlow::Break(std::mem::take(&mut rows))),
+            }
+        })
+        .await
+    }
+
+    /// Subscribes to the groups that are committed from now on; none where there is a subscriber already.
+    pub fn subscribe(&self) -> Option<Subscription> {
+        self.applier.subscribe()
+    }
+
+    /// Whether the writing thread has ended, and how.
+    pub fn ended(&self) -> watch::Receiver<Option<Ended>> {
+        self.applier.ended()
+    }
+
+    /// Resolves with the reason when the engine has ended because it cannot say what is on disk:
+    /// after a disk that failed it did not open again with all that it had taken. It then answers
+    /// [`Fault::Stopping`] to everything; the process has to end. Never resolves where the engine
+    /// is shut down in order.
+    pub async fn failed(&self) -> String {
+        let mut ended = self.ended();
+        let failed = |ended: &Option<Ended>| matches!(ended, Some(Ended::Failed(_)));
+        if let Ok(ended) = ended.wait_for(failed).await
+            && let Some(Ended::Failed(why)) = &*ended
+        {
+            return why.clone();
+        }
+        std::future::pending().await
+    }
+
+    /// What the engine has done since it was opened.
+    pub fn counters(&self) -> Counters {
+        let stats = self.applier.stats();
+        Counters {
+            operations: stats.taken.load(Ordering::Relaxed),
+            commits: stats.commits.load(Ordering::Relaxed),
+            bytes: stats.bytes.load(Ordering::Relaxed),
+        }
+    }
+
+    /// The most that one operation of each name has taken of the writing thread since the engine was
+    /// opened.
+    #[cfg(any(test, feature = "suite"))]
+    pub fn most(&self) -> std::collections::BTreeMap<&'static str, crate::Took> {
+        self.applier.stats().most.lock().clone()
+    }
+
+    /// Writes a row, so that a full or broken disk is noticed.
+    ///
+    /// # Errors
+    /// Where it was not written.
+    pub async fn probe(&self) -> Result<(), Fault> {
+        self.operate(Probe).await
+    }
+
+    /// Ends the engine, once what waits is done.
+    ///
+    /// # Errors
+    /// [`Fault::Stopping`] where it did not end in order.
+    pub async fn shut_down(&self) -> Result<(), Fault> {
+        self.applier.close();
+        // What the log holds is taken from it at the next start.
+        let Ok(how) = timeout(self.applier.patience(), self.applier.end()).await else {
+            tracing::error!("the disk hangs: the store was left as it is");
+            return Err(Fault::Stopping);
+        };
+        let database = std::mem::replace(&mut *self.reader.0.write(), Database::Closed);
+        let folder = Arc::clone(&self.folder);
+        let is_whole = how == Some(Ended::Closed) && matches!(database, Database::Open(..));
+        // Closing writes what sled still holds; not on a worker that serves others.
+        let closed = tokio::task::spawn_blocking(move || {
+            drop_quietly(database);
+            if is_whole && let Err(error) = write_snapshot(&folder) {
+                tracing::warn!(%error, "no snapshot is left for the next start");
+            }
+            folder.release()
+        })
+        .await;
+        match (how, closed) {
+            (Some(Ended::Closed), Ok(Ok(()))) => Ok(()),
+            _ => Err(Fault::Stopping),
+        }
+    }
+}
+
+/// Writes a row of the engine's own.
+struct Probe;
+
+impl<S: State> Operation<S> for Probe {
+    type Outcome = ();
+
+    fn apply(self, rows: &mut Rows<'_, S>) -> Result<(), Fault> {
+        let before = rows.get(PROBE)?;
+        let count = before.and_then(|row| number::decode(PROBE, &row));
+        let next = count.unwrap_or_default().wrapping_add(1);
+        rows.put(PROBE.to_vec(), number::encode(PROBE, next));
+        Ok(())
+    }
+}

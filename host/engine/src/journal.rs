@@ -1,0 +1,458 @@
+//! The engine's own log, which makes a group durable with one write and one `fdatasync`.
+//!
+//! sled's way to the disk wakes seven threads, waits for the disk twice, and writes whole pages. So each
+//! group is appended here and answered; sled is brought to the disk behind the answers, once an epoch.
+//! The next start takes from here what sled may not have.
+//!
+//! There are two files, and each holds one **epoch**: groups that follow one another. An epoch is
+//! written over only when the database has all of it on the disk, while the next one is written into
+//! the other file. Files have their length from the beginning, so that a sync has no length to write.
+//!
+//! A group is a **record**, at the beginning of a page. No write touches a page that holds a group that
+//! was answered, and what is left of an earlier epoch behind the last record is told by the salt.
+//!
+//! | bytes | of a record |
+//! |---|---|
+//! | 4 | CRC-32 of this layout's name and all that follows but the filling |
+//! | 4 | length of the rows |
+//! | 8 | number of the epoch |
+//! | 8 | salt, drawn for each epoch |
+//! | 8 | number of the group |
+//! | | rows: length of the key, length of the value or [`REMOVED`], key, value |
+//! | | zeros up to the next page |
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+use sled::IVec;
+
+use crate::durable::{ACKNOWLEDGED, Mark};
+use crate::rows::Made;
+
+/// The two files.
+pub const NAMES: [&str; 2] = ["log.0", "log.1"];
+/// Bytes of a file. A group that is longer than what is left of them makes its file longer.
+pub(crate) const FILE_BYTES: usize = 512 << 10;
+/// What the disk writes at once; or several times as much.
+const PAGE: usize = 4096;
+/// Of a record, before its rows.
+const HEADER: usize = 32;
+/// In place of a value's length: the row is removed.
+const REMOVED: u32 = u32::MAX;
+/// The first of what a checksum is made over. Another layout has another name.
+const LAYOUT: &[u8] = b"kassette log 1";
+
+/// The log, open for appending.
+pub(crate) struct Journal {
+    files: [File; 2],
+    acknowledged: Mark,
+    /// Which of the files the epoch under way is in.
+    current: usize,
+    epoch: u64,
+    salt: u64,
+    /// Where the next record begins.
+    end: usize,
+    /// Whether this process has appended to it.
+    is_used: bool,
+    record: Vec<u8>,
+}
+
+/// A group as it was logged: rows, none for one that was removed.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Logged {
+    pub(crate) number: u64,
+    pub(crate) rows: Vec<(IVec, Option<IVec>)>,
+}
+
+impl Journal {
+    /// Opens the log of a database, or makes one, and reads what it holds: groups that follow one
+    /// another, the oldest first, those that the database has among them. They have to be in the
+    /// database, and on the disk, before anything is appended.
+    pub(crate) fn open(folder: &Path) -> io::Result<(Self, Vec<Logged>)> {
+        let [first, second] = NAMES.map(|name| open_file(&folder.join(name)));
+        let files = [first?, second?];
+        let [first, second] = [read_epoch(&files[0])?, read_epoch(&files[1])?];
+        let latest = [&first, &second].map(|epoch| epoch.as_ref().map_or(0, |each| each.number));
+        // The other file is written first.
+        let current = usize::from(latest[1] > latest[0]);
+        let mut epochs: Vec<Epoch> = [first, second].into_iter().flatten().collect();
+        epochs.sort_by_key(|epoch| epoch.number);
+        let mut logged: Vec<Logged> = Vec::new();
+        for epoch in epochs {
+            // What a crash took from the end of an epoch was never answered, and its numbers went to
+            // others.
+            let first = epoch.groups.first().map_or(0, |group| group.number);
+            logged.retain(|group| group.number < first);
+            if logged.last().is_some_and(|last| last.number + 1 != first) {
+                logged.clear();
+            }
+            logged.extend(epoch.groups);
+        }
+        let journal = Self {
+            files,
+            acknowledged: Mark::open(folder, ACKNOWLEDGED)?,
+            current,
+            epoch: latest[0].max(latest[1]),
+            salt: 0,
+            end: FILE_BYTES,
+            is_used: false,
+            record: Vec::new(),
+        };
+        Ok((journal, logged))
+    }
+
+    /// The last group that was answered, see [`Mark`].
+    pub(crate) fn last_acknowledged(&self) -> io::Result<Option<u64>> {
+        self.acknowledged.read()
+    }
+
+    /// Whether the epoch under way takes a group.
+    pub(crate) fn has_room(&self, made: &Made) -> bool {
+        self.end + length(made) <= FILE_BYTES
+    }
+
+    /// Begins an epoch, in the file of the one before the last: the database has to have that one on
+    /// the disk. Returns whether anything was appended to the one that ends here.
+    pub(crate) fn rotate(&mut self) -> io::Result<bool> {
+        let was_used = self.is_used;
+        let mut salt = [0; 8];
+        getrandom::fill(&mut salt).map_err(io::Error::other)?;
+        self.salt = u64::from_be_bytes(salt);
+        self.epoch += 1;
+        self.current = 1 - self.current;
+        self.end = 0;
+        self.is_used = false;
+        Ok(was_used)
+    }
+
+    /// Writes a group behind the last one.
+    pub(crate) fn append(&mut self, number: u64, made: &Made) -> io::Result<()> {
+        let Self { record, .. } = self;
+        record.clear();
+        record.extend([0; 8]);
+        record.extend(self.epoch.to_be_bytes());
+        record.extend(self.salt.to_be_bytes());
+        record.extend(number.to_be_bytes());
+        for (key, row) in &made.written {
+            let of = |bytes: &[u8]| u32::try_from(bytes.len()).map_err(io::Error::other);
+            let value = row.as_deref();
+            record.extend(of(key)?.to_be_bytes());
+            record.extend(value.map_or(Ok(REMOVED), of)?.to_be_bytes());
+            record.extend(key);
+            record.extend(value.unwrap_or_default());
+        }
+        let length = u32::try_from(record.len() - HEADER).map_err(io::Error::other)?;
+        record[4..8].copy_from_slice(&length.to_be_bytes());
+        let sum = checksum(record);
+        record[..4].copy_from_slice(&sum.to_be_bytes());
+        record.resize(record.len().next_multiple_of(PAGE), 0);
+        self.files[self.current].write_all_at(record, self.end as u64)?;
+        self.is_used = true;
+        self.end += record.len();
+        Ok(())
+    }
+
+    /// Returns when what was appended is on the disk.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        self.files[self.current].sync_data()
+    }
+
+    /// Remembers that a group is on the disk, before a caller is answered.
+    pub(crate) fn acknowledge(&self, group: u64) -> io::Result<()> {
+        self.acknowledged.write(group)
+    }
+}
+
+/// How long a group's record is.
+fn length(made: &Made) -> usize {
+    (HEADER + 8 * made.written.len() + made.bytes).next_multiple_of(PAGE)
+}
+
+/// Of a record whose first four bytes are left out.
+fn checksum(record: &[u8]) -> u32 {
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(LAYOUT);
+    crc.update(record.get(4..).unwrap_or_default());
+    crc.finalize()
+}
+
+/// Opens a file that is as long as it will be, and so on the disk; its name is not.
+fn open_file(path: &Path) -> io::Result<File> {
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)?;
+    let length = file.metadata()?.len();
+    let missing = (FILE_BYTES as u64).saturating_sub(length);
+    if missing > 0 {
+        // Written, not only made longer: a sync then has no block to enter.
+        let zeros = vec![0; usize::try_from(missing).unwrap_or(FILE_BYTES)];
+        file.write_all_at(&zeros, length)?;
+    }
+    file.sync_all()?;
+    Ok(file)
+}
+
+/// What a file holds.
+struct Epoch {
+    number: u64,
+    groups: Vec<Logged>,
+}
+
+/// Reads an epoch up to the first record that is not of it, or not whole.
+fn read_epoch(file: &File) -> io::Result<Option<Epoch>> {
+    let mut bytes = vec![0; usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?];
+    file.read_exact_at(&mut bytes, 0)?;
+    let mut rest = bytes.as_slice();
+    let mut found: Option<(Epoch, u64)> = None;
+    while let Some(record) = Record::first_of(rest) {
+        let (epoch, salt) = found.get_or_insert_with(|| {
+            let number = record.epoch;
+            let groups = Vec::new();
+            (Epoch { number, groups }, record.salt)
+        });
+        let follows = epoch
+            .groups
+            .last()
+            .is_none_or(|last| last.number + 1 == record.group);
+        if (epoch.number, *salt) != (record.epoch, record.salt) || !follows {
+            break;
+        }
+        let Some(rows) = rows(record.rows) else { break };
+        epoch.groups.push(Logged {
+            number: record.group,
+            rows,
+        });
+        let end = (HEADER + record.rows.len()).next_multiple_of(PAGE);
+        rest = rest.get(end..).unwrap_or_default();
+    }
+    Ok(found.map(|(epoch, _)| epoch))
+}
+
+/// A record whose checksum is right.
+struct Record<'a> {
+    epoch: u64,
+    salt: u64,
+    group: u64,
+    rows: &'a [u8],
+}
+
+impl<'a> Record<'a> {
+    fn first_of(bytes: &'a [u8]) -> Option<Self> {
+        let (sum, rest) = bytes.split_first_chunk()?;
+        let (length, rest) = rest.split_first_chunk()?;
+        let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
+        let whole = bytes.get(..HEADER.checked_add(length)?)?;
+        if checksum(whole) != u32::from_be_bytes(*sum) {
+            return None;
+        }
+        let (epoch, rest) = rest.split_first_chunk()?;
+        let (salt, rest) = rest.split_first_chunk()?;
+        let (group, rest) = rest.split_first_chunk()?;
+        Some(Self {
+            epoch: u64::from_be_bytes(*epoch),
+            salt: u64::from_be_bytes(*salt),
+            group: u64::from_be_bytes(*group),
+            rows: rest.get(..length)?,
+        })
+    }
+}
+
+fn rows(mut bytes: &[u8]) -> Option<Vec<(IVec, Option<IVec>)>> {
+    let mut rows = Vec::new();
+    while !bytes.is_empty() {
+        let (key, rest) = bytes.split_first_chunk()?;
+        let (value, rest) = rest.split_first_chunk()?;
+        let [key, value] = [*key, *value].map(u32::from_be_bytes);
+        let (key, rest) = rest.split_at_checked(usize::try_from(key).ok()?)?;
+        let (value, rest) = match value {
+            REMOVED => (None, rest),
+            length => {
+                let (value, rest) = rest.split_at_checked(usize::try_from(length).ok()?)?;
+                (Some(IVec::from(value)), rest)
+            }
+        };
+        rows.push((IVec::from(key), value));
+        bytes = rest;
+    }
+    Some(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use proptest::prelude::*;
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn made(number: u64, length: usize) -> Made {
+        let key = |name: &str| format!("{name} of {number}").into_bytes();
+        let value = IVec::from(number.to_string().repeat(length).as_bytes());
+        let rows = [(key("written"), Some(value)), (key("removed"), None)];
+        Made::new(rows.into())
+    }
+
+    fn append(journal: &mut Journal, number: u64, length: usize) {
+        let made = made(number, length);
+        if !journal.has_room(&made) {
+            journal.rotate().unwrap();
+        }
+        journal.append(number, &made).unwrap();
+    }
+
+    fn logged(number: u64, length: usize) -> Logged {
+        let rows = made(number, length).written.into_iter();
+        let rows = rows.map(|(key, row)| (IVec::from(key), row)).collect();
+        Logged { number, rows }
+    }
+
+    fn opened(folder: &TempDir) -> (Journal, Vec<Logged>) {
+        Journal::open(folder.path()).unwrap()
+    }
+
+    fn numbers(folder: &TempDir) -> Vec<u64> {
+        let (_, logged) = opened(folder);
+        logged.iter().map(|group| group.number).collect()
+    }
+
+    #[test]
+    fn what_was_appended_reads_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut journal, found) = opened(&folder);
+        assert_eq!(found, []);
+        let lengths = [1, 0, 5_000, 100_000, 7];
+        for (number, length) in (5..).zip(lengths) {
+            append(&mut journal, number, length);
+        }
+        let all: Vec<Logged> = (5..)
+            .zip(lengths)
+            .map(|(n, length)| logged(n, length))
+            .collect();
+        assert_eq!(opened(&folder).1, all);
+    }
+
+    #[test]
+    fn a_group_that_is_longer_than_a_file_reads_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut journal, _) = opened(&folder);
+        append(&mut journal, 1, 1);
+        append(&mut journal, 2, FILE_BYTES + 1);
+        append(&mut journal, 3, 1);
+        assert_eq!(opened(&folder).1, [logged(2, FILE_BYTES + 1), logged(3, 1)]);
+    }
+
+    #[test]
+    fn the_last_two_epochs_are_there_and_none_before_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut journal, _) = opened(&folder);
+        let mut begins = Vec::new();
+        for number in 1..2_000 {
+            let epoch = journal.epoch;
+            append(&mut journal, number, 10);
+            if journal.epoch > epoch {
+                begins.push(number);
+            }
+        }
+        let [.., before, _] = begins[..] else {
+            panic!("{begins:?}");
+        };
+        assert!(begins.len() > 4);
+        assert_eq!(numbers(&folder), (before..2_000).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_an_epoch_lost_in_a_crash_does_not_come_back_behind_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut journal, _) = opened(&folder);
+        for number in 1..=6 {
+            append(&mut journal, number, 10);
+        }
+        // The crash took group 4, and left those behind it; all that was answered is 1 to 3.
+        let path = folder.path().join(NAMES[journal.current]);
+        let mut bytes = fs::read(&path).unwrap();
+        let lost = bytes[3 * PAGE..4 * PAGE].to_vec();
+        bytes[3 * PAGE..4 * PAGE].fill(0);
+        fs::write(&path, &bytes).unwrap();
+        let (mut journal, found) = opened(&folder);
+        assert_eq!(found.len(), 3);
+        append(&mut journal, 4, 20);
+        // Even where the disk remembers it later.
+        bytes[3 * PAGE..4 * PAGE].copy_from_slice(&lost);
+        fs::write(&path, &bytes).unwrap();
+        let (mut journal, found) = opened(&folder);
+        assert_eq!(found.last(), Some(&logged(4, 20)));
+        assert_eq!(found.len(), 4);
+        // The file's own turn has come: what stands behind its new record is of another epoch.
+        append(&mut journal, 5, 1);
+        assert_eq!(numbers(&folder), [4, 5]);
+    }
+
+    #[test]
+    fn a_epoch_is_not_taken_for_one_of_the_same_number() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut journal, _) = opened(&folder);
+        for number in 1..=3 {
+            append(&mut journal, number, 10);
+        }
+        let current = folder.path().join(NAMES[journal.current]);
+        let mut bytes = fs::read(&current).unwrap();
+        // Its first record never reached the disk, so the number is given once more.
+        let rest = bytes[PAGE..2 * PAGE].to_vec();
+        bytes[..PAGE].fill(0);
+        fs::write(&current, &bytes).unwrap();
+        let (mut journal, found) = opened(&folder);
+        assert_eq!(found, []);
+        append(&mut journal, 1, 9);
+        let current = folder.path().join(NAMES[journal.current]);
+        let mut bytes = fs::read(&current).unwrap();
+        bytes[PAGE..2 * PAGE].copy_from_slice(&rest);
+        fs::write(&current, &bytes).unwrap();
+        assert_eq!(opened(&folder).1, [logged(1, 9)]);
+    }
+
+    proptest! {
+        #[test]
+        fn damage_takes_a_record_and_those_behind_it_and_changes_none(
+            lengths in prop::collection::vec(0_usize..4_000, 1..12),
+            at: prop::sample::Index,
+            bit in 0_u8..8,
+            cut: bool,
+        ) {
+            let folder = tempfile::tempdir().unwrap();
+            let (mut journal, _) = opened(&folder);
+            // Where each record's rows end, and what fills its last page.
+            let mut ends = Vec::new();
+            for (number, length) in (1..).zip(&lengths) {
+                append(&mut journal, number, *length);
+                let made = made(number, *length);
+                let filled = HEADER + 8 * made.written.len() + made.bytes;
+                ends.push((journal.end - filled.next_multiple_of(PAGE) + filled, journal.end));
+            }
+            let path = folder.path().join(NAMES[journal.current]);
+            let mut bytes = fs::read(&path).unwrap();
+            let at = at.index(journal.end);
+            if cut {
+                bytes.truncate(at);
+            } else {
+                bytes[at] ^= 1 << bit;
+            }
+            fs::write(&path, &bytes).unwrap();
+            let (_, found) = opened(&folder);
+            let before = ends.iter().take_while(|(_, end)| *end <= at).count();
+            let harmless = at >= ends[before].0;
+            let left = match (harmless, cut) {
+                (false, _) => before,
+                (true, true) => before + 1,
+                (true, false) => lengths.len(),
+            };
+            let all = (1..).zip(&lengths).map(|(number, length)| logged(number, *length));
+            prop_assert_eq!(found, all.take(left).collect::<Vec<_>>());
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Ranges of keys, and the rows that a group writes.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use sled::{IVec, Tree};
+
+/// A row's key.
+pub type Key = Vec<u8>;
+
+/// Rows written by one group of operations; none for one that was removed.
+pub type Written = BTreeMap<Key, Option<IVec>>;
+
+/// A range of keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Where it begins.
+    pub from: Bound<Key>,
+    /// Where it ends.
+    pub to: Bound<Key>,
+}
+
+impl Span {
+    /// All keys that begin so.
+    pub fn prefix(prefix: &[u8]) -> Self {
+        let mut end = prefix.to_vec();
+        while end.last() == Some(&u8::MAX) {
+            end.pop();
+        }
+        let to = match end.last_mut() {
+            Some(last) => {
+                *last += 1;
+                Bound::Excluded(end)
+            }
+            None => Bound::Unbounded,
+        };
+        Self {
+            from: Bound::Included(prefix.to_vec()),
+            to,
+        }
+    }
+
+    /// What of it comes after a key.
+    pub fn after(self, key: &[u8]) -> Self {
+        Self {
+            from: Bound::Excluded(key.to_vec()),
+            to: self.to,
+        }
+    }
+
+    /// What of it begins with a key.
+    pub fn since(self, key: &[u8]) -> Self {
+        Self {
+            from: Bound::Included(key.to_vec()),
+            to: self.to,
+        }
+    }
+
+    /// What of it comes before a key.
+    pub fn before(self, key: &[u8]) -> Self {
+        Self {
+            from: self.from,
+            to: Bound::Excluded(key.to_vec()),
+        }
+    }
+
+    /// Whether no key can be in it.
+    pub fn is_empty(&self) -> bool {
+        match (&self.from, &self.to) {
+            (Bound::Included(from), Bound::Included(to)) => from > to,
+            (
+                Bound::Included(from) | Bound::Excluded(from),
+                Bound::Included(to) | Bound::Excluded(to),
+            ) => from >= to,
+            _ => false,
+        }
+    }
+
+    /// Where it begins and ends.
+    pub(crate) fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
+        (
+            self.from.as_ref().map(Vec::as_slice),
+            self.to.as_ref().map(Vec::as_slice),
+        )
+    }
+
+    /// The tree's rows in it, first to last.
+    pub fn of(&self, tree: &Tree) -> sled::Iter {
+        tree.range::<&[u8], _>(self.bounds())
+    }
+
+    /// Whether a group has written into it.
+    pub fn touches(&self, written: &Written) -> bool {
+        written.range::<[u8], _>(self.bounds()).next().is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_ends_where_the_next_begins() {
+        let span = Span::prefix(b"a\xff");
+        assert_eq!(span.to, Bound::Excluded(b"b".to_vec()));
+        assert_eq!(Span::prefix(b"\xff").to, Bound::Unbounded);
+    }
+}

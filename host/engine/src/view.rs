@@ -1,0 +1,76 @@
+//! Reads from outside: straight from the memtable, on the caller. It shows only what is on the disk, and
+//! the reader holds the lock of the database, so no group is seen in part.
+
+use sled::IVec;
+
+use crate::fault::Fault;
+use crate::memtable::Memtable;
+use crate::rows::{Counter, Touched};
+use crate::span::{Key, Span};
+
+/// One read from outside, of any number of rows, and of what the state shows beside them.
+pub struct View<'a, Shown> {
+    memtable: &'a Memtable,
+    shown: &'a Shown,
+    counter: Counter,
+}
+
+impl<'a, Shown> View<'a, Shown> {
+    /// The rows of a memtable that no group is written to meanwhile.
+    pub fn new(memtable: &'a Memtable, shown: &'a Shown) -> Self {
+        Self {
+            memtable,
+            shown,
+            counter: Counter::default(),
+        }
+    }
+
+    /// What is shown of the state.
+    pub const fn shown(&self) -> &'a Shown {
+        self.shown
+    }
+
+    /// A row as it was written.
+    ///
+    /// # Errors
+    /// Where the database does not read back.
+    pub fn get(&self, key: &[u8]) -> Result<Option<IVec>, Fault> {
+        let row = self.memtable.get(key)?;
+        self.counter.got(key, row.as_ref());
+        Ok(row)
+    }
+
+    /// At most `limit` rows of a span, first to last.
+    ///
+    /// # Errors
+    /// Where the database does not read back.
+    pub fn scan(&self, span: &Span, limit: usize) -> Result<Vec<(Key, IVec)>, Fault> {
+        let found = self.memtable.scan(span, limit)?;
+        self.counter.found(&found);
+        Ok(found)
+    }
+
+    /// Whether a read of many parts should let others have their turn.
+    pub fn is_enough(&self) -> bool {
+        self.counter.touched().reaches(Touched::BY_READ)
+    }
+
+    /// Keys of at most `limit` rows of a span, first to last.
+    ///
+    /// # Errors
+    /// Where the database does not read back.
+    pub fn keys(&self, span: &Span, limit: usize) -> Result<Vec<Key>, Fault> {
+        let rows = self.scan(span, limit)?;
+        Ok(rows.into_iter().map(|(key, _)| key).collect())
+    }
+
+    /// At most `limit` rows of a span, last to first.
+    ///
+    /// # Errors
+    /// Where the database does not read back.
+    pub fn scan_back(&self, span: &Span, limit: usize) -> Result<Vec<(Key, IVec)>, Fault> {
+        let found = self.memtable.scan_back(span, limit)?;
+        self.counter.found(&found);
+        Ok(found)
+    }
+}

@@ -1,0 +1,15 @@
+//! How records are written, whatever stores them: where a row stands, its form, what of it is sealed.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `schema` | the keys of rows, a file for each kind of record that has many |
+//! | `records` | a row's version, check sum and payload |
+//! | `seal` | the master key, and what is sealed and marked under it |
+//! | `stored` | payments and attempts as rows, and as the layout before wrote them |
+//! | `source` | where rows are read and written |
+
+pub(crate) mod records;
+pub(crate) mod schema;
+pub(crate) mod seal;
+pub(crate) mod source;
+pub(crate) mod stored;

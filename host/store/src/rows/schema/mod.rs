@@ -1,0 +1,422 @@
+//! The schema: one tree, and in it a prefix for each kind of row.
+//!
+//! | prefix | key | value |
+//! |---|---|---|
+//! | `meta/` | a name | format, canary, mark key, counters, the last group, the audit chain's end, probe, how far retention is |
+//! | `pay/` | payment | the payment, sealed parts, book-keeping |
+//! | `att/` | payment, ordinal | an attempt, sealed parts |
+//! | `atx/` | attempt | payment, ordinal |
+//! | `reg/` | position | some payments in order of arrival, by what they are found: see `payment_index` |
+//! | `rtn/` | half of the hash of the return token | payment, ordinal |
+//! | `ref/` | account, vendor's reference | payment, ordinal |
+//! | `fnd/` | half of the hash of a reference, time, payment, ordinal | – ; attempts by references for searching |
+//! | `due/` | time, payment; or time, position, number: payments made together | – |
+//! | `lag/` | time, rule, payment | – ; payments that were not over when they were to be forgotten |
+//! | `use/` | account, attempt | – |
+//! | `tml/` | payment, kind, ordinal | a line of the timeline |
+//! | `evt/` | payment, ordinal | an event |
+//! | `prk/`, `pkx/`, `pkc/` | pending callbacks, their ends, their number per account | |
+//! | `wrk/`, `wro/`, `wrx/`, `wra/` | the work list: all, open, by id, open by attempt and kind | |
+//! | `mer/` | merchant | a merchant |
+//! | `non/` | time, group | nonces that the group has taken, the last of them until then: see `taken_nonces` |
+//! | `key/`, `kid/`, `kow/`, `ksn/` | API keys by hash, by id, by owner; when they were last seen | |
+//! | `opr/`, `oid/`, `otm/` | operators by hash, by id, newest first | |
+//! | `swt/` | account | whether it is switched on |
+//! | `aud/` | number | a line of the audit log |
+//!
+//! Rows of webhooks stand in `webhooks`, those of resellers in `resellers`, those of the connect exchange in
+//! `connect`.
+//!
+//! Numbers are big-endian, so that keys stand in order; "newest first" is a time counted down.
+
+pub(crate) mod connect;
+pub(crate) mod resellers;
+pub(crate) mod webhooks;
+
+use kassette_domain::id::{
+    AccountId, AttemptId, Digest, KeyId, MerchantId, OperatorId, PaymentId, WorkId,
+};
+use kassette_domain::key::{KeyOwner, TokenHash};
+use kassette_domain::time::Time;
+use kassette_domain::work::WorkKind;
+
+pub(crate) use kassette_engine::Key;
+
+/// A payment's number in order of arrival, from 0.
+pub(crate) type Position = u32;
+
+pub(crate) const FORMAT: &[u8] = b"meta/format";
+pub(crate) const CANARY: &[u8] = b"meta/canary";
+pub(crate) const MARK: &[u8] = b"meta/mark";
+pub(crate) const MERCHANT_COUNT: &[u8] = b"meta/merchants";
+pub(crate) const AUDIT_END: &[u8] = b"meta/audit";
+
+pub(crate) const PAYMENTS: &[u8] = b"pay/";
+pub(crate) const PAYMENT_INDEX: &[u8] = b"reg/";
+pub(crate) const RETENTION: &[u8] = b"meta/retention";
+pub(crate) const LAGGARDS: &[u8] = b"lag/";
+pub(crate) const TIMERS: &[u8] = b"due/";
+pub(crate) const IN_USE: &[u8] = b"use/";
+pub(crate) const REFERENCES: &[u8] = b"ref/";
+pub(crate) const PENDING_CALLBACK_ENDS: &[u8] = b"pkx/";
+pub(crate) const ALL_WORK: &[u8] = b"wrk/";
+pub(crate) const OPEN_WORK: &[u8] = b"wro/";
+pub(crate) const MERCHANTS: &[u8] = b"mer/";
+pub(crate) const NONCES: &[u8] = b"non/";
+pub(crate) const API_KEYS: &[u8] = b"key/";
+pub(crate) const OPERATORS: &[u8] = b"otm/";
+pub(crate) const SWITCHES: &[u8] = b"swt/";
+pub(crate) const AUDIT: &[u8] = b"aud/";
+
+fn key(parts: &[&[u8]]) -> Key {
+    parts.concat()
+}
+
+/// Counts down, so that the newest comes first.
+const fn newest_first(at: Time) -> [u8; 8] {
+    (u64::MAX - at.as_millis()).to_be_bytes()
+}
+
+const fn ascending(at: Time) -> [u8; 8] {
+    at.as_millis().to_be_bytes()
+}
+
+/// The last 16 bytes of an index key: the id that it leads to.
+pub(crate) fn trailing_id(key: &[u8]) -> Option<[u8; 16]> {
+    key.last_chunk().copied()
+}
+
+/// The time in a key of `due/`, `non/` or `pkx/`.
+pub(crate) fn leading_time(key: &[u8], prefix: &[u8]) -> Option<Time> {
+    let time = key.strip_prefix(prefix)?.first_chunk()?;
+    Some(Time::from_millis(u64::from_be_bytes(*time)))
+}
+
+pub(crate) fn payment(id: PaymentId) -> Key {
+    key(&[PAYMENTS, id.as_bytes()])
+}
+
+/// The payment in a key of `pay/`.
+pub(crate) fn payment_id(key: &[u8]) -> Option<PaymentId> {
+    let id = key.strip_prefix(PAYMENTS)?.try_into().ok()?;
+    Some(PaymentId::from_bytes(id))
+}
+
+pub(crate) fn attempt(payment: PaymentId, ordinal: u8) -> Key {
+    key(&[b"att/", payment.as_bytes(), &[ordinal]])
+}
+
+/// The payment in a key of `att/`.
+pub(crate) fn payment_of_attempt(key: &[u8]) -> Option<PaymentId> {
+    let (_, id) = key.strip_prefix(b"att/")?.split_last()?;
+    Some(PaymentId::from_bytes(id.try_into().ok()?))
+}
+
+pub(crate) fn attempt_index(id: AttemptId) -> Key {
+    key(&[b"atx/", id.as_bytes()])
+}
+
+pub(crate) fn payment_index(first: Position) -> Key {
+    key(&[PAYMENT_INDEX, &first.to_be_bytes()])
+}
+
+/// The position of the first payment in a row of `reg/`, from its key.
+pub(crate) fn payment_index_first(key: &[u8]) -> Option<Position> {
+    let first = key.strip_prefix(PAYMENT_INDEX)?.try_into().ok()?;
+    Some(Position::from_be_bytes(first))
+}
+
+/// By half of the hash, of which no two are alike either: the reader compares the whole.
+pub(crate) fn returning(token: TokenHash) -> Key {
+    let (half, _) = token.0.split_at(16);
+    key(&[b"rtn/", half])
+}
+
+/// An account's id holds no zero byte, so the rest is the reference.
+pub(crate) fn reference(account: &AccountId, reference: &str) -> Key {
+    key(&[
+        REFERENCES,
+        account.as_str().as_bytes(),
+        b"\0",
+        reference.as_bytes(),
+    ])
+}
+
+/// What all payments stand below that are found by a reference, in whichever account.
+pub(crate) fn all_referred(reference: &str) -> Key {
+    let hash = Digest::of(reference.as_bytes()).0;
+    let (half, _) = hash.split_at(16);
+    key(&[b"fnd/", half])
+}
+
+/// A payment that is found by a reference, in order of time: below it a row for each of its attempts
+/// that has the reference for searching alone.
+pub(crate) fn referred(reference: &str, created_at: Time, payment: PaymentId) -> Key {
+    key(&[
+        &all_referred(reference),
+        &ascending(created_at),
+        payment.as_bytes(),
+    ])
+}
+
+pub(crate) fn referred_by(
+    reference: &str,
+    created_at: Time,
+    payment: PaymentId,
+    ordinal: u8,
+) -> Key {
+    key(&[&referred(reference, created_at, payment), &[ordinal]])
+}
+
+pub(crate) fn timer(at: Time, payment: PaymentId) -> Key {
+    key(&[TIMERS, &ascending(at), payment.as_bytes()])
+}
+
+/// What the keys of `due/` at a time begin with.
+pub(crate) fn timers_since(at: Time) -> Key {
+    key(&[TIMERS, &ascending(at)])
+}
+
+/// Payments that were made together, at the time when the first of them falls due.
+pub(crate) fn shared_timer(at: Time, first: Position, count: u16) -> Key {
+    key(&[
+        TIMERS,
+        &ascending(at),
+        &first.to_be_bytes(),
+        &count.to_be_bytes(),
+    ])
+}
+
+/// Which payments a row of `due/` is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TimerOf {
+    One(PaymentId),
+    Shared { first: Position, count: u16 },
+}
+
+/// Which payments a key of `due/` is about.
+pub(crate) fn timer_about(key: &[u8]) -> Option<TimerOf> {
+    let about = key.get(TIMERS.len() + 8..)?;
+    if let Ok(id) = <[u8; 16]>::try_from(about) {
+        return Some(TimerOf::One(PaymentId::from_bytes(id)));
+    }
+    let (first, count) = about.split_first_chunk()?;
+    Some(TimerOf::Shared {
+        first: Position::from_be_bytes(*first),
+        count: u16::from_be_bytes(count.try_into().ok()?),
+    })
+}
+
+/// A payment that a rule looks at again.
+pub(crate) fn laggard(at: Time, rule: u8, payment: PaymentId) -> Key {
+    key(&[LAGGARDS, &ascending(at), &[rule], payment.as_bytes()])
+}
+
+/// The rule and the payment in a key of `lag/`.
+pub(crate) fn laggard_about(key: &[u8]) -> Option<(u8, PaymentId)> {
+    let (rule, payment) = key.get(LAGGARDS.len() + 8..)?.split_first()?;
+    Some((*rule, PaymentId::from_bytes(payment.try_into().ok()?)))
+}
+
+pub(crate) fn in_use(account: &AccountId, attempt: AttemptId) -> Key {
+    key(&[
+        IN_USE,
+        account.as_str().as_bytes(),
+        b"\0",
+        attempt.as_bytes(),
+    ])
+}
+
+/// The kinds of lines in a timeline.
+#[derive(Clone, Copy)]
+pub(crate) enum Line {
+    Decision,
+    Transition,
+}
+
+pub(crate) fn lines(payment: PaymentId, line: Line) -> Key {
+    let tag: &[u8] = match line {
+        Line::Decision => b"d",
+        Line::Transition => b"t",
+    };
+    key(&[b"tml/", payment.as_bytes(), tag])
+}
+
+pub(crate) fn line(payment: PaymentId, line: Line, ordinal: u16) -> Key {
+    key(&[&lines(payment, line), &ordinal.to_be_bytes()])
+}
+
+pub(crate) fn events(payment: PaymentId) -> Key {
+    key(&[b"evt/", payment.as_bytes()])
+}
+
+pub(crate) fn event(payment: PaymentId, ordinal: u16) -> Key {
+    key(&[&events(payment), &ordinal.to_be_bytes()])
+}
+
+/// All callbacks pending for a reference; its length stands before it, so that none is another's prefix.
+pub(crate) fn pending_callbacks_for(account: &AccountId, reference: &str) -> Key {
+    let length = u32::try_from(reference.len()).unwrap_or(u32::MAX);
+    key(&[
+        b"prk/",
+        account.as_str().as_bytes(),
+        b"\0",
+        &length.to_be_bytes(),
+        reference.as_bytes(),
+    ])
+}
+
+pub(crate) fn pending_callback(account: &AccountId, reference: &str, ordinal: u32) -> Key {
+    key(&[
+        &pending_callbacks_for(account, reference),
+        &ordinal.to_be_bytes(),
+    ])
+}
+
+pub(crate) fn pending_callback_end(until: Time, callback: &[u8]) -> Key {
+    key(&[PENDING_CALLBACK_ENDS, &ascending(until), callback])
+}
+
+/// The row of `prk/` that a key of `pkx/` is about.
+pub(crate) fn pending_callback_of_end(end: &[u8]) -> Option<&[u8]> {
+    end.get(PENDING_CALLBACK_ENDS.len() + 8..)
+}
+
+pub(crate) fn pending_callback_count(account: &[u8]) -> Key {
+    key(&[b"pkc/", account])
+}
+
+/// The account in a key of `prk/`, `ref/` or `use/`.
+pub(crate) fn account_in(key: &[u8]) -> Option<&[u8]> {
+    key.get(4..)?.split(|byte| *byte == 0).next()
+}
+
+pub(crate) fn work(opened_at: Time, id: WorkId) -> Key {
+    key(&[ALL_WORK, &newest_first(opened_at), id.as_bytes()])
+}
+
+pub(crate) fn open_work(opened_at: Time, id: WorkId) -> Key {
+    key(&[OPEN_WORK, &newest_first(opened_at), id.as_bytes()])
+}
+
+/// The row of `wrk/` that a key of `wro/` is about.
+pub(crate) fn work_of_open(open: &[u8]) -> Key {
+    key(&[ALL_WORK, open.get(OPEN_WORK.len()..).unwrap_or_default()])
+}
+
+pub(crate) fn work_index(id: WorkId) -> Key {
+    key(&[b"wrx/", id.as_bytes()])
+}
+
+pub(crate) fn works_about(attempt: AttemptId) -> Key {
+    key(&[b"wra/", attempt.as_bytes()])
+}
+
+pub(crate) fn work_about(attempt: AttemptId, kind: WorkKind) -> Key {
+    key(&[&works_about(attempt), &[kind as u8]])
+}
+
+pub(crate) fn merchant(id: MerchantId) -> Key {
+    key(&[MERCHANTS, &id.0.to_be_bytes()])
+}
+
+/// What a group has taken, until the last of it is free.
+pub(crate) fn nonces(end: Time, group: u64) -> Key {
+    key(&[NONCES, &ascending(end), &group.to_be_bytes()])
+}
+
+/// What the keys of `non/` at a time begin with.
+pub(crate) fn nonces_since(end: Time) -> Key {
+    key(&[NONCES, &ascending(end)])
+}
+
+pub(crate) fn api_key(hash: TokenHash) -> Key {
+    key(&[API_KEYS, &hash.0])
+}
+
+pub(crate) fn api_key_index(id: KeyId) -> Key {
+    key(&[b"kid/", id.as_bytes()])
+}
+
+pub(crate) fn api_keys_of(owner: KeyOwner) -> Key {
+    let (tag, number): (&[u8], u64) = match owner {
+        KeyOwner::Merchant(id) => (b"m", id.0),
+        KeyOwner::Reseller(id) => (b"r", id.0),
+    };
+    key(&[b"kow/", tag, &number.to_be_bytes()])
+}
+
+pub(crate) fn api_key_of(owner: KeyOwner, created_at: Time, id: KeyId) -> Key {
+    key(&[
+        &api_keys_of(owner),
+        &newest_first(created_at),
+        id.as_bytes(),
+    ])
+}
+
+pub(crate) fn api_key_seen(hash: TokenHash) -> Key {
+    key(&[b"ksn/", &hash.0])
+}
+
+pub(crate) fn operator(hash: TokenHash) -> Key {
+    key(&[b"opr/", &hash.0])
+}
+
+pub(crate) fn operator_index(id: OperatorId) -> Key {
+    key(&[b"oid/", id.as_bytes()])
+}
+
+pub(crate) fn operator_by_time(created_at: Time, id: OperatorId) -> Key {
+    key(&[OPERATORS, &newest_first(created_at), id.as_bytes()])
+}
+
+pub(crate) fn switch(account: &AccountId) -> Key {
+    key(&[SWITCHES, account.as_str().as_bytes()])
+}
+
+pub(crate) fn audit(id: u64) -> Key {
+    key(&[AUDIT, &id.to_be_bytes()])
+}
+
+/// The number in a key of `aud/`.
+pub(crate) fn audit_number(key: &[u8]) -> Option<u64> {
+    let number = key.strip_prefix(AUDIT)?.first_chunk()?;
+    Some(u64::from_be_bytes(*number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_due_stands_in_order_of_time() {
+        let id = PaymentId::from_bytes([9; 16]);
+        let (early, late) = (Time::from_secs(1), Time::from_secs(2));
+        let together = shared_timer(late, 7, 3);
+        assert!(timer(early, id) < together && together < timer(Time::from_secs(3), id));
+        assert_eq!(leading_time(&timer(late, id), TIMERS), Some(late));
+        assert_eq!(leading_time(&together, TIMERS), Some(late));
+        assert_eq!(timer_about(&timer(late, id)), Some(TimerOf::One(id)));
+        let about = TimerOf::Shared { first: 7, count: 3 };
+        assert_eq!(timer_about(&together), Some(about));
+        assert_eq!(timer_about(&together[..17]), None);
+    }
+
+    #[test]
+    fn no_reference_is_anothers_prefix() {
+        let account = AccountId::parse("sandbox-test").unwrap();
+        assert!(
+            !pending_callback(&account, "ab", 0).starts_with(&pending_callbacks_for(&account, "a"))
+        );
+        assert_eq!(
+            account_in(&pending_callback(&account, "x", 1)),
+            Some(&b"sandbox-test"[..])
+        );
+        let until = Time::from_secs(3);
+        let row = pending_callback(&account, "x", 1);
+        assert_eq!(
+            pending_callback_of_end(&pending_callback_end(until, &row)),
+            Some(&row[..])
+        );
+    }
+}

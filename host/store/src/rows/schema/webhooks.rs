@@ -1,0 +1,179 @@
+//! Keys of the rows of webhooks stand.
+//!
+//! | prefix | key | value |
+//! |---|---|---|
+//! | `whe/` | endpoint | an endpoint, its secrets sealed |
+//! | `whm/` | merchant, newest first, endpoint | – |
+//! | `whr/` | merchant, environment | its endpoints with what each wants: one look per event |
+//! | `dlb/` | time, event | the body that is sent, and how many deliveries are of it |
+//! | `dlv/` | delivery | a delivery with the log of its attempts |
+//! | `dlr/` | delivery, attempt | an answer too long for the log |
+//! | `dle/` | endpoint, delivery | – |
+//! | `dld/` | endpoint, time, delivery | –; a row is there while the delivery is pending |
+//! | `dlf/` | endpoint, delivery | an exhausted one: whether it was queued again |
+//! | `meta/pending` | | how many deliveries are pending |
+//!
+//! A delivery's id begins with the time when it was queued, so ids stand in order of time.
+
+use kassette_domain::id::{DeliveryId, EndpointId, EventId, MerchantId};
+use kassette_domain::key::Environment;
+use kassette_domain::time::Time;
+
+use crate::rows::schema::{Key, key, newest_first};
+
+pub(crate) const PENDING: &[u8] = b"meta/pending";
+pub(crate) const DELIVERIES: &[u8] = b"dlv/";
+pub(crate) const DUE: &[u8] = b"dld/";
+pub(crate) const BODIES: &[u8] = b"dlb/";
+pub(crate) const ENDPOINTS: &[u8] = b"whe/";
+/// Bytes of an id.
+pub(crate) const ID: usize = 16;
+/// Bytes of a time in front of an id.
+const TIME: usize = 8;
+/// Bytes of the time with which a delivery's id begins, milliseconds.
+const ID_TIME: usize = 6;
+
+/// An id that stands after all that were drawn earlier: the time and 80 random bits.
+pub(crate) fn delivery_id(at: Time, mut random: [u8; ID]) -> DeliveryId {
+    random[..ID_TIME].copy_from_slice(&at.as_millis().to_be_bytes()[2..]);
+    DeliveryId::from_bytes(random)
+}
+
+/// The first id that could be drawn then.
+pub(crate) fn first_delivery_id(at: Time) -> DeliveryId {
+    delivery_id(at, [0; ID])
+}
+
+/// When an id was drawn.
+pub(crate) fn drawn_at(id: DeliveryId) -> Time {
+    let mut time = [0; 8];
+    time[2..].copy_from_slice(&id.as_bytes()[..ID_TIME]);
+    Time::from_millis(u64::from_be_bytes(time))
+}
+
+pub(crate) fn endpoint(id: EndpointId) -> Key {
+    key(&[ENDPOINTS, id.as_bytes()])
+}
+
+pub(crate) fn endpoints_of(merchant: MerchantId) -> Key {
+    key(&[b"whm/", &merchant.0.to_be_bytes()])
+}
+
+pub(crate) fn endpoint_of(merchant: MerchantId, created_at: Time, id: EndpointId) -> Key {
+    key(&[
+        &endpoints_of(merchant),
+        &newest_first(created_at),
+        id.as_bytes(),
+    ])
+}
+
+pub(crate) fn roster(merchant: MerchantId, environment: Environment) -> Key {
+    let world: &[u8] = match environment {
+        Environment::Test => b"t",
+        Environment::Live => b"l",
+    };
+    key(&[b"whr/", &merchant.0.to_be_bytes(), world])
+}
+
+/// In order of time, so that what is queued and delivered by turns stands together, however much was
+/// delivered before.
+pub(crate) fn body(written_at: Time, event: EventId) -> Key {
+    let time = written_at.as_millis().to_be_bytes();
+    key(&[BODIES, &time, event.as_bytes()])
+}
+
+pub(crate) fn delivery(id: DeliveryId) -> Key {
+    key(&[DELIVERIES, id.as_bytes()])
+}
+
+pub(crate) fn response(id: DeliveryId, attempt: u8) -> Key {
+    key(&[b"dlr/", id.as_bytes(), &[attempt]])
+}
+
+pub(crate) fn deliveries_to(endpoint: EndpointId) -> Key {
+    key(&[b"dle/", endpoint.as_bytes()])
+}
+
+pub(crate) fn delivery_to(endpoint: EndpointId, id: DeliveryId) -> Key {
+    key(&[&deliveries_to(endpoint), id.as_bytes()])
+}
+
+pub(crate) fn due_of(endpoint: EndpointId) -> Key {
+    key(&[DUE, endpoint.as_bytes()])
+}
+
+pub(crate) fn due(endpoint: EndpointId, at: Time, id: DeliveryId) -> Key {
+    key(&[
+        &due_of(endpoint),
+        &at.as_millis().to_be_bytes(),
+        id.as_bytes(),
+    ])
+}
+
+/// What a key of `dld/` says.
+pub(crate) fn read_due(key: &[u8]) -> Option<(EndpointId, Time, DeliveryId)> {
+    let rest = key.strip_prefix(DUE)?;
+    let (endpoint, rest) = rest.split_first_chunk::<ID>()?;
+    let (time, rest) = rest.split_first_chunk::<TIME>()?;
+    Some((
+        EndpointId::from_bytes(*endpoint),
+        Time::from_millis(u64::from_be_bytes(*time)),
+        DeliveryId::from_bytes(rest.try_into().ok()?),
+    ))
+}
+
+pub(crate) fn failed_of(endpoint: EndpointId) -> Key {
+    key(&[b"dlf/", endpoint.as_bytes()])
+}
+
+pub(crate) fn failed(endpoint: EndpointId, id: DeliveryId) -> Key {
+    key(&[&failed_of(endpoint), id.as_bytes()])
+}
+
+/// The endpoint whose worker has to look because a row was written.
+pub(crate) fn wakes(key: &[u8]) -> Option<EndpointId> {
+    let rest = key
+        .strip_prefix(DUE)
+        .or_else(|| key.strip_prefix(ENDPOINTS))?;
+    rest.first_chunk().copied().map(EndpointId::from_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_of_deliveries_stand_in_order_of_time_and_tell_it() {
+        let (early, late) = (
+            Time::from_millis(1_800_000_000_001),
+            Time::from_secs(1_900_000_000),
+        );
+        let (a, b) = (delivery_id(early, [255; 16]), delivery_id(late, [0; 16]));
+        assert!(a < b && first_delivery_id(early) < a);
+        assert_eq!((drawn_at(a), drawn_at(b)), (early, late));
+    }
+
+    #[test]
+    fn a_due_row_reads_back_and_stands_in_order_of_time() {
+        let (endpoint, id) = (
+            EndpointId::from_bytes([3; 16]),
+            DeliveryId::from_bytes([9; 16]),
+        );
+        let at = Time::from_millis(77);
+        let row = due(endpoint, at, id);
+        assert_eq!(read_due(&row), Some((endpoint, at, id)));
+        assert!(
+            row < due(
+                endpoint,
+                Time::from_millis(78),
+                DeliveryId::from_bytes([0; 16])
+            )
+        );
+        assert_eq!(wakes(&row), Some(endpoint));
+        assert_eq!(
+            wakes(&crate::rows::schema::webhooks::endpoint(endpoint)),
+            Some(endpoint)
+        );
+        assert_eq!(wakes(&delivery(id)), None);
+    }
+}

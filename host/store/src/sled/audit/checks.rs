@@ -1,0 +1,32 @@
+//! What must hold of the audit log.
+
+use kassette_engine::IVec;
+
+use crate::Fault;
+use crate::rows::schema;
+use crate::sled::judge::Judge;
+use crate::sled::judge::kinds::{Kind, plain};
+
+/// The kinds of rows of the audit log.
+pub(crate) const KINDS: &[Kind] = &[
+    Kind::new(3, "audit-line", b"aud/", audit),
+    Kind::new(18, "audit-end", schema::AUDIT_END, plain::<(u64, [u8; 32])>),
+];
+
+/// A line of the audit log; they come in order.
+fn audit(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    if judge.is_second() {
+        return Ok(());
+    }
+    let number = schema::audit_number(key).unwrap_or_default();
+    match super::decode(key, row) {
+        Ok(entry) => {
+            judge.audit.follow(number, Some(&entry));
+            Ok(())
+        }
+        Err(fault) => {
+            judge.audit.follow(number, None);
+            Err(fault)
+        }
+    }
+}

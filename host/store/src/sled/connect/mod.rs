@@ -1,0 +1,261 @@
+//! Connect codes and exchanges.
+
+pub(crate) mod checks;
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kassette_domain::audit::Audited;
+use kassette_domain::connect::{CodeUse, ConnectCode, Connection};
+use kassette_domain::id::{EndpointId, MerchantId};
+use kassette_domain::key::{Environment, TokenHash};
+use kassette_domain::merchant::Merchant;
+use kassette_domain::site::VerifiedDomain;
+use kassette_domain::time::Time;
+use kassette_domain::webhook::Endpoint;
+use kassette_engine::{Operation, Span};
+
+use crate::rows::seal::Secrets;
+use crate::rows::source::{Save as _, Source};
+use crate::rows::{records, schema};
+use crate::sled::audit;
+use crate::sled::lists::Order;
+use crate::sled::memory::{Memory, Rows};
+use crate::sled::merchants::api_keys;
+use crate::sled::store::SledStore;
+use crate::sled::webhooks::endpoints;
+use crate::{Answer, CodeIssued, CodeUsed, Connects, Exchange, Exchanged, Fault, Listed, Paging};
+
+/// How long a code is listed after its end.
+const LISTED_FOR: Duration = Duration::from_secs(24 * 3600);
+/// A time and an id.
+const TIME_AND_ID: usize = 24;
+
+struct IssueCode {
+    code: ConnectCode,
+    audited: Audited,
+    now: Time,
+}
+
+impl Operation<Memory> for IssueCode {
+    type Outcome = CodeIssued;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<CodeIssued, Fault> {
+        let code = self.code;
+        let Some(merchant) = rows.load::<Merchant>(&schema::merchant(code.merchant))? else {
+            return Ok(CodeIssued::NoSuchMerchant);
+        };
+        if code.environment == Environment::Live && !merchant.live_approved {
+            return Ok(CodeIssued::NotLiveApproved);
+        }
+        sweep(rows, self.now)?;
+        let row = schema::connect::code(code.hash);
+        if rows.get(&row)?.is_some() {
+            return Err(Fault::Unavailable("the connect code is in use".into()));
+        }
+        rows.save(row, &code)?;
+        rows.save(schema::connect::code_of(&code), &code.hash)?;
+        rows.save(schema::connect::end_of(&code), &())?;
+        audit::append(rows, self.audited, self.now)?;
+        Ok(CodeIssued::Done(code))
+    }
+}
+
+struct UseCode {
+    hash: TokenHash,
+    used: CodeUse,
+    now: Time,
+}
+
+impl Operation<Memory> for UseCode {
+    type Outcome = CodeUsed;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<CodeUsed, Fault> {
+        let row = schema::connect::code(self.hash);
+        let Some(mut code) = live(rows, self.hash, self.now)? else {
+            return Ok(CodeUsed::Dead);
+        };
+        if !code.note(self.used) {
+            return Ok(CodeUsed::NoMore);
+        }
+        rows.save(row, &code)?;
+        Ok(CodeUsed::Counted(code))
+    }
+}
+
+struct Redeem {
+    exchange: Exchange,
+    audited: Audited,
+    now: Time,
+    secrets: Arc<Secrets>,
+}
+
+impl Operation<Memory> for Redeem {
+    type Outcome = Exchanged;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<Exchanged, Fault> {
+        let Exchange {
+            code: hash,
+            key,
+            endpoint,
+            endpoint_secrets,
+            domain,
+        } = self.exchange;
+        let Some(mut code) = live(rows, hash, self.now)? else {
+            return Ok(Exchanged::Dead);
+        };
+        let mut merchant: Merchant = rows.expect(&schema::merchant(code.merchant))?;
+        if code.environment == Environment::Live && !merchant.live_approved {
+            return Ok(Exchanged::NotLiveApproved);
+        }
+        let connection_key =
+            schema::connect::connection(code.merchant, code.environment, &code.origin);
+        let before: Option<Connection> = rows.load(&connection_key)?;
+        // Everything that can say no comes before anything is written.
+        if !has_room(
+            rows,
+            &endpoint,
+            before.as_ref().map(|before| before.endpoint),
+        )? {
+            return Ok(Exchanged::TooManyEndpoints);
+        }
+        if !verify(&mut merchant, domain) {
+            return Ok(Exchanged::TooManyDomains);
+        }
+        let mut cancelled = 0;
+        if let Some(before) = &before {
+            let deleted = endpoints::delete(rows, before.endpoint)?;
+            cancelled = deleted.map_or(0, |deleted| deleted.cancelled);
+            api_keys::revoke(rows, before.key, self.now)?;
+        }
+        let connection = Connection {
+            merchant: code.merchant,
+            environment: code.environment,
+            origin: code.origin.clone(),
+            code: code.id,
+            key: key.id,
+            endpoint: endpoint.id,
+            connected_at: self.now,
+        };
+        code.redeemed_at = Some(self.now);
+        rows.save(schema::connect::code(hash), &code)?;
+        api_keys::write_new(rows, &key)?;
+        endpoints::write_new(rows, &self.secrets.sealer, &endpoint, &endpoint_secrets)?;
+        rows.save(schema::merchant(merchant.id), &merchant)?;
+        rows.save(connection_key, &connection)?;
+        let audited = Audited {
+            before: before.as_ref().map(told),
+            ..self.audited
+        };
+        audit::append(rows, audited, self.now)?;
+        Ok(Exchanged::Done {
+            connection,
+            cancelled,
+        })
+    }
+}
+
+/// A connection for the audit log.
+fn told(connection: &Connection) -> String {
+    serde_json::json!({
+        "key_id": connection.key.to_string(),
+        "webhook_endpoint_id": connection.endpoint.to_string(),
+        "connected_at": connection.connected_at.rfc3339(),
+    })
+    .to_string()
+}
+
+/// A code that can be redeemed.
+fn live(rows: &Rows<'_>, hash: TokenHash, now: Time) -> Result<Option<ConnectCode>, Fault> {
+    let code: Option<ConnectCode> = rows.load(&schema::connect::code(hash))?;
+    Ok(code.filter(|code| code.is_live(now)))
+}
+
+/// Whether another endpoint may be made once `leaving` is gone.
+fn has_room(
+    rows: &Rows<'_>,
+    endpoint: &Endpoint,
+    leaving: Option<EndpointId>,
+) -> Result<bool, Fault> {
+    let others = endpoints::beside(rows, endpoint)?;
+    let others = others.into_iter().filter(|id| Some(*id) != leaving);
+    Ok(others.count() < Endpoint::MAX_PER_MERCHANT)
+}
+
+/// Verifies a domain, unless it is: an operator may have let its subdomains in. False where the
+/// merchant has no room for it.
+fn verify(merchant: &mut Merchant, domain: String) -> bool {
+    if merchant.domains.iter().any(|known| known.domain == domain) {
+        return true;
+    }
+    if merchant.domains.len() >= Merchant::MAX_DOMAINS {
+        return false;
+    }
+    merchant.domains.push(VerifiedDomain {
+        domain,
+        include_subdomains: false,
+    });
+    true
+}
+
+/// Cleans away codes that ended long ago, some of them; says whether there may be more.
+pub(crate) fn sweep(rows: &mut Rows<'_>, now: Time) -> Result<bool, Fault> {
+    let rest = rows.walk(Span::prefix(schema::connect::CODE_ENDS), |rows, end, _| {
+        let Some((ended, hash)) = schema::connect::read_end(end) else {
+            return Err(records::damaged(end, "it names no code"));
+        };
+        if now < ended.after(LISTED_FOR) {
+            return Ok(ControlFlow::Break(()));
+        }
+        let row = schema::connect::code(hash);
+        if let Some(code) = rows.load::<ConnectCode>(&row)? {
+            rows.remove(schema::connect::code_of(&code));
+            rows.remove(row);
+        }
+        rows.remove(end.clone());
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(rest.is_some())
+}
+
+impl Connects for SledStore {
+    fn issue_connect_code(
+        &self,
+        code: ConnectCode,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, CodeIssued> {
+        self.operate(IssueCode { code, audited, now })
+    }
+
+    fn connect_code(&self, hash: TokenHash) -> Answer<'_, Option<ConnectCode>> {
+        self.read(move |view| view.load(&schema::connect::code(hash)))
+    }
+
+    fn connect_codes(
+        &self,
+        merchant: MerchantId,
+        paging: Paging,
+    ) -> Answer<'_, Listed<ConnectCode>> {
+        let (prefix, order) = (schema::connect::codes_of(merchant), Order::Keys);
+        self.list(&prefix, TIME_AND_ID, order, &paging, |view, key, row| {
+            let hash: TokenHash = records::decode(key, row)?;
+            view.load(&schema::connect::code(hash))
+        })
+    }
+
+    fn use_connect_code(&self, hash: TokenHash, used: CodeUse, now: Time) -> Answer<'_, CodeUsed> {
+        self.operate(UseCode { hash, used, now })
+    }
+
+    fn exchange(&self, exchange: Exchange, audited: Audited, now: Time) -> Answer<'_, Exchanged> {
+        // What still waits for the earlier endpoint is for the worker to end.
+        self.operate_ringing(Redeem {
+            exchange,
+            audited,
+            now,
+            secrets: Arc::clone(&self.secrets),
+        })
+    }
+}

@@ -1,0 +1,191 @@
+//! What stands in memory beside the rows: the payment index, and the nonces that are taken.
+
+pub(crate) mod claims;
+pub(crate) mod payment_cache;
+pub(crate) mod payment_index;
+pub(crate) mod payment_index_rows;
+pub(crate) mod taken_nonces;
+
+use std::ops::Range;
+
+use kassette_domain::id::PaymentId;
+use kassette_engine::{Db, State, Written};
+use parking_lot::RwLock;
+
+use self::payment_index::{Entry, Mark, PaymentIndex};
+use self::payment_index_rows::{Entered, Ids, Tail};
+use self::taken_nonces::AllTaken;
+use crate::Fault;
+use crate::rows::schema::Position;
+use crate::rows::seal::Fingerprint;
+use crate::rows::source::Source;
+
+/// Rows as an operation of the store sees them.
+pub(crate) type Rows<'a> = kassette_engine::Rows<'a, Memory>;
+/// Rows as a read of the store sees them.
+pub(crate) type View<'a> = kassette_engine::View<'a, Shown>;
+/// What reads see beside the rows. A payment is entered when its row is in the memtable; the reader that finds
+/// it here reads that row.
+pub(crate) type Shown = RwLock<PaymentIndex>;
+
+/// What the writing thread has in memory.
+#[derive(Default)]
+pub(crate) struct Memory {
+    /// The last row of the payment index.
+    tail: Tail,
+    /// New payments of the group in the making, in the order of their positions.
+    entered: Vec<Entered>,
+    /// How many of them there were before the operation under way.
+    kept: usize,
+    /// Nonces that are taken; the group's own are among them.
+    pub(crate) nonces: AllTaken,
+}
+
+impl Memory {
+    /// Reads it from the rows.
+    pub(crate) fn load(db: &Db) -> Result<(Self, Shown), Fault> {
+        let (index, tail) = payment_index_rows::load(db)?;
+        let memory = Self {
+            tail,
+            nonces: AllTaken::load(db)?,
+            ..Self::default()
+        };
+        Ok((memory, RwLock::new(index)))
+    }
+
+    /// New payments that the index does not show yet.
+    pub(crate) fn entered(&self) -> impl Iterator<Item = &Entry> {
+        self.entered.iter().map(|entered| &entered.entry)
+    }
+}
+
+/// Enters a payment into the payment index.
+pub(crate) fn enter(rows: &mut Rows<'_>, entered: Entered) -> Result<(), Fault> {
+    let index = rows.shown();
+    let memory = rows.state_mut();
+    if !index.read().has_room(memory.entered.len() + 1) {
+        return Err(Fault::Unavailable(
+            "the store holds as many payments as it can".into(),
+        ));
+    }
+    memory.entered.push(entered);
+    Ok(())
+}
+
+impl State for Memory {
+    type Shown = Shown;
+
+    fn roll_back(&mut self) {
+        self.nonces.roll_back();
+        self.entered.truncate(self.kept);
+    }
+
+    fn keep(&mut self) {
+        self.nonces.keep();
+        self.kept = self.entered.len();
+    }
+
+    fn is_changed(&self) -> bool {
+        !self.entered.is_empty() || self.nonces.has_new()
+    }
+
+    fn write(&mut self, group: u64, rows: &mut Written) -> Result<(), Fault> {
+        self.tail.write(&self.entered, rows)?;
+        self.nonces.write(group, rows)
+    }
+
+    fn show(&mut self, index: &Shown) {
+        self.kept = 0;
+        if self.entered.is_empty() {
+            return;
+        }
+        let mut index = index.write();
+        for entered in self.entered.drain(..) {
+            index.enter(&entered.entry);
+        }
+    }
+}
+
+/// Where payments are found by way of the payment index.
+pub(crate) trait Indexed: Source {
+    /// Payments that a fingerprint may stand for: their rows tell.
+    fn found(&self, mark: Mark, fingerprint: Fingerprint) -> Result<Vec<PaymentId>, Fault>;
+
+    /// Those of some positions of the payment index at which there are payments.
+    fn positions(&self, first: Position, count: u16) -> Range<Position>;
+}
+
+impl Indexed for Rows<'_> {
+    fn found(&self, mark: Mark, fingerprint: Fingerprint) -> Result<Vec<PaymentId>, Fault> {
+        let ours = self.state().entered();
+        let ours = ours.filter(|entry| entry.has(mark, fingerprint));
+        let mut found: Vec<PaymentId> = ours.map(|entry| entry.id).collect();
+        let positions: Vec<_> = self.shown().read().found(mark, fingerprint).collect();
+        let mut ids = Ids::default();
+        for position in positions {
+            found.push(ids.at(self, position)?);
+        }
+        Ok(found)
+    }
+
+    fn positions(&self, first: Position, count: u16) -> Range<Position> {
+        self.shown().read().range(first, count)
+    }
+}
+
+impl Indexed for View<'_> {
+    fn found(&self, mark: Mark, fingerprint: Fingerprint) -> Result<Vec<PaymentId>, Fault> {
+        let positions: Vec<_> = self.shown().read().found(mark, fingerprint).collect();
+        let mut ids = Ids::default();
+        positions
+            .into_iter()
+            .map(|position| ids.at(self, position))
+            .collect()
+    }
+
+    fn positions(&self, first: Position, count: u16) -> Range<Position> {
+        self.shown().read().range(first, count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kassette_domain::id::{MerchantId, PaymentId};
+    use kassette_domain::time::Time;
+    use kassette_engine::Memtable;
+
+    use super::*;
+    use crate::rows::{records, schema};
+    use crate::sled::memory::payment_index::Mark;
+
+    fn entered(number: u8) -> Entered {
+        let id = PaymentId::from_bytes([number; 16]);
+        let marks = [[number; 4]; 3];
+        Entered {
+            entry: Entry::new(id, MerchantId(1), Time::from_secs(1), marks),
+            due: None,
+        }
+    }
+
+    #[test]
+    fn a_group_finds_its_own_payments_first_and_not_those_of_one_that_failed() {
+        let folder = tempfile::tempdir().unwrap();
+        let memtable = Memtable::of(sled::open(folder.path()).unwrap());
+        let index = Shown::default();
+        index.write().enter(&entered(1).entry);
+        let key = schema::payment_index(0);
+        let row = records::encode(&key, &vec![entered(1).entry]).unwrap();
+        memtable.plant(&key, row).unwrap();
+        let mut memory = Memory::default();
+        let mut rows = Rows::new(&memtable, &mut memory, &index);
+        let mut same = entered(2);
+        same.entry.marks = [[1; 4]; 3];
+        enter(&mut rows, same.clone()).unwrap();
+        rows.keep();
+        enter(&mut rows, entered(3)).unwrap();
+        rows.roll_back();
+        let found = rows.found(Mark::Token, [1; 4]).unwrap();
+        assert_eq!(found, [same.entry.id, entered(1).entry.id]);
+        assert_eq!(rows.found(Mark::Token, [3; 4]), Ok(vec![]));
+    }
+}

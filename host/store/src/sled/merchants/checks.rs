@@ -1,0 +1,101 @@
+//! What must hold of merchants, keys, operators and account switches, and of how they fit each other.
+
+use kassette_domain::id::AccountId;
+use kassette_domain::key::{ApiKey, KeyOwner, TokenHash};
+use kassette_domain::merchant::Merchant;
+use kassette_domain::operator::Operator;
+use kassette_domain::time::Time;
+use kassette_engine::IVec;
+
+use crate::Fault;
+use crate::rows::{records, schema};
+use crate::sled::judge::Judge;
+use crate::sled::judge::kinds::{Derived, Kind, plain};
+
+/// The kinds of rows of merchants.
+pub(crate) const KINDS: &[Kind] = &[
+    Kind::new(12, "api-key", b"key/", api_key),
+    Kind::new(13, "api-key-by-id", b"kid/", plain::<TokenHash>).following(Derived::Row),
+    Kind::new(14, "api-key-by-owner", b"kow/", plain::<TokenHash>).following(Derived::Row),
+    Kind::new(15, "api-key-seen", b"ksn/", api_key_seen),
+    Kind::new(17, "merchant", b"mer/", merchant),
+    Kind::new(23, "merchant-count", schema::MERCHANT_COUNT, plain::<u64>),
+    Kind::new(27, "operator-by-id", b"oid/", plain::<TokenHash>).following(Derived::Row),
+    Kind::new(28, "operator", b"opr/", operator),
+    Kind::new(29, "operator-by-time", b"otm/", plain::<TokenHash>).following(Derived::Row),
+    Kind::new(37, "account-switch", schema::SWITCHES, switch),
+];
+
+/// A merchant.
+fn merchant(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    let merchant: Merchant = records::decode(key, row)?;
+    if key != schema::merchant(merchant.id) {
+        judge.find(key, "it is another merchant's");
+    }
+    Ok(())
+}
+
+/// An API key.
+fn api_key(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    let api_key: ApiKey = records::decode(key, row)?;
+    if key != schema::api_key(api_key.hash) {
+        return Err(records::damaged(key, "it is another key's"));
+    }
+    for index in [
+        schema::api_key_index(api_key.id),
+        schema::api_key_of(api_key.owner, api_key.created_at, api_key.id),
+    ] {
+        let row = records::encode(&index, &api_key.hash)?;
+        judge.promise(index, &row)?;
+    }
+    let (owner, missing) = match api_key.owner {
+        KeyOwner::Merchant(id) => (schema::merchant(id), "the merchant whose it is is missing"),
+        KeyOwner::Reseller(id) => (
+            schema::resellers::reseller(id),
+            "the reseller whose it is is missing",
+        ),
+    };
+    if judge.view().get(&owner)?.is_none() {
+        judge.find(key, missing);
+    }
+    Ok(())
+}
+
+/// When an API key was last seen.
+fn api_key_seen(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    records::decode::<Time>(key, row)?;
+    let hash = key.last_chunk().copied().map(TokenHash);
+    let known = match hash {
+        Some(hash) => judge.view().get(&schema::api_key(hash))?.is_some(),
+        None => false,
+    };
+    if !known {
+        judge.find(key, "the key that was seen is missing");
+    }
+    Ok(())
+}
+
+/// An operator.
+fn operator(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    let operator: Operator = records::decode(key, row)?;
+    if key != schema::operator(operator.hash) {
+        return Err(records::damaged(key, "it is another operator's"));
+    }
+    for index in [
+        schema::operator_index(operator.id),
+        schema::operator_by_time(operator.created_at, operator.id),
+    ] {
+        let row = records::encode(&index, &operator.hash)?;
+        judge.promise(index, &row)?;
+    }
+    Ok(())
+}
+
+/// An account's switch.
+fn switch(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    let (account, _): (AccountId, bool) = records::decode(key, row)?;
+    if key != schema::switch(&account) {
+        judge.find(key, "it is another account's");
+    }
+    Ok(())
+}

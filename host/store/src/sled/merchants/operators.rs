@@ -1,0 +1,82 @@
+//! Operators.
+
+use kassette_domain::audit::Audited;
+use kassette_domain::id::OperatorId;
+use kassette_domain::key::TokenHash;
+use kassette_domain::operator::Operator;
+use kassette_domain::time::Time;
+use kassette_engine::{Operation, Span};
+
+use crate::Fault;
+use crate::rows::source::{Save as _, Source};
+use crate::rows::{records, schema};
+use crate::sled::audit;
+use crate::sled::memory::{Memory, Rows};
+
+/// Most operators: a new one's name is compared with all others', while payments wait.
+const MAX_OPERATORS: usize = 200;
+
+/// A new operator.
+pub(crate) struct CreateOperator {
+    pub(crate) operator: Operator,
+    pub(crate) audited: Audited,
+    pub(crate) now: Time,
+}
+
+impl Operation<Memory> for CreateOperator {
+    type Outcome = Option<Operator>;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
+        let operator = self.operator;
+        let others = rows.scan(&Span::prefix(schema::OPERATORS), MAX_OPERATORS)?;
+        if others.len() == MAX_OPERATORS {
+            let why = format!("there are {MAX_OPERATORS} operators: remove one that is not needed");
+            return Err(Fault::Unavailable(why));
+        }
+        for (key, hash) in others {
+            let other =
+                records::decode(&key, &hash).and_then(|hash| rows.load(&schema::operator(hash)));
+            // A damaged one stops no more than itself.
+            let other: Option<Operator> = records::readable(other)?.flatten();
+            if other.is_some_and(|other| other.is_called(&operator.name)) {
+                return Ok(None);
+            }
+        }
+        let row = schema::operator(operator.hash);
+        let index = schema::operator_index(operator.id);
+        if rows.get(&row)?.is_some() || rows.get(&index)?.is_some() {
+            return Err(Fault::Unavailable("the token or its id is in use".into()));
+        }
+        rows.save(row, &operator)?;
+        rows.save(index, &operator.hash)?;
+        let by_time = schema::operator_by_time(operator.created_at, operator.id);
+        rows.save(by_time, &operator.hash)?;
+        audit::append(rows, self.audited, self.now)?;
+        Ok(Some(operator))
+    }
+}
+
+/// The end of an operator: its token is unknown from now on.
+pub(crate) struct RemoveOperator {
+    pub(crate) id: OperatorId,
+    pub(crate) audited: Audited,
+    pub(crate) now: Time,
+}
+
+impl Operation<Memory> for RemoveOperator {
+    type Outcome = Option<Operator>;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
+        let index = schema::operator_index(self.id);
+        let Some(hash) = rows.load::<TokenHash>(&index)? else {
+            return Ok(None);
+        };
+        let row = schema::operator(hash);
+        let operator: Operator = rows.expect(&row)?;
+        rows.remove(row);
+        rows.remove(index);
+        rows.remove(schema::operator_by_time(operator.created_at, operator.id));
+        audit::append(rows, self.audited, self.now)?;
+        Ok(Some(operator))
+    }
+}

@@ -1,0 +1,22 @@
+//! What must hold of the rows of nonces.
+
+use kassette_engine::IVec;
+
+use crate::Fault;
+use crate::rows::{records, schema};
+use crate::sled::judge::Judge;
+use crate::sled::judge::kinds::Kind;
+use crate::sled::memory::taken_nonces::Taken;
+
+/// The kinds of rows of nonces.
+pub(crate) const KINDS: &[Kind] = &[Kind::new(70, "nonces", schema::NONCES, nonces)];
+
+/// Nonces that a group has taken, all until the time in the key or before.
+fn nonces(_: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    let taken: Vec<Taken> = records::decode(key, row)?;
+    let last = taken.iter().map(|taken| taken.until).max();
+    if last.is_none() || last != schema::leading_time(key, schema::NONCES) {
+        return Err(records::damaged(key, "it stands at another time"));
+    }
+    Ok(())
+}

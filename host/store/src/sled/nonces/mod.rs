@@ -1,0 +1,82 @@
+//! Operations on nonces: taking one, and freeing those whose time has passed.
+
+pub(crate) mod checks;
+
+use kassette_domain::time::Time;
+use kassette_engine::{Operation, Span};
+
+use crate::rows::{records, schema};
+use crate::sled::memory::taken_nonces::{Taken, mark};
+use crate::sled::memory::{Memory, Rows};
+use crate::sled::store::SledStore;
+use crate::{Answer, Fault, Nonces, Reservation, Reserved};
+
+/// Rows that a reservation looks at to free what is over: more than it can add.
+const SWEEP: usize = 2;
+/// The same where nothing else is done: with 256 nonces in each a millisecond of the writing thread.
+const SWEEP_IDLE: usize = 16;
+
+/// Takes a nonce.
+struct Reserve {
+    taken: Taken,
+    at_most: usize,
+    now: Time,
+}
+
+impl Operation<Memory> for Reserve {
+    type Outcome = Reserved;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<Reserved, Fault> {
+        sweep_rows(rows, SWEEP, self.now)?;
+        let all = &mut rows.state_mut().nonces;
+        if all.is_unsure(self.now) {
+            let why = "the clock went back to a time whose nonces are forgotten";
+            return Err(Fault::Unavailable(why.into()));
+        }
+        Ok(all.take(self.taken, self.at_most, self.now))
+    }
+}
+
+/// Frees nonces whose time has passed, a small group of rows; when there is more to free.
+pub(crate) fn sweep(rows: &mut Rows<'_>, now: Time) -> Result<Option<Time>, Fault> {
+    sweep_rows(rows, SWEEP_IDLE, now)?;
+    Ok(rows.state().nonces.next_end)
+}
+
+fn sweep_rows(rows: &mut Rows<'_>, limit: usize, now: Time) -> Result<(), Fault> {
+    let Some(first) = rows.state().nonces.first_end(now) else {
+        return Ok(());
+    };
+    let mut next_end = None;
+    // Those before it are removed, but for as long as an epoch of the log lasts their places are passed
+    // by. One more than is removed tells when there is more to do.
+    let span = Span::prefix(schema::NONCES).since(&schema::nonces_since(first));
+    let found = rows.scan(&span, limit + 1)?;
+    for (at, (key, row)) in found.into_iter().enumerate() {
+        let end = schema::leading_time(&key, schema::NONCES).unwrap_or_default();
+        if at == limit || now < end {
+            next_end = Some(end);
+            break;
+        }
+        let taken = records::decode(&key, &row)?;
+        rows.remove(key);
+        rows.state_mut().nonces.sweep(taken);
+    }
+    rows.state_mut().nonces.next_end = next_end;
+    Ok(())
+}
+
+impl Nonces for SledStore {
+    fn reserve_nonce(&self, reservation: Reservation, now: Time) -> Answer<'_, Reserved> {
+        let taken = Taken {
+            reseller: reservation.reseller,
+            mark: mark(reservation.reseller, &reservation.nonce),
+            until: reservation.until,
+        };
+        self.operate(Reserve {
+            taken,
+            at_most: reservation.at_most,
+            now,
+        })
+    }
+}

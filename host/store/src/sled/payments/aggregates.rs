@@ -1,0 +1,293 @@
+//! A payment with its attempts: loaded, and saved with everything that follows from a change.
+
+use kassette_domain::attempt::{Attempt, AttemptState};
+use kassette_domain::event::{Event, EventType};
+use kassette_domain::id::{EventId, PaymentId};
+use kassette_domain::key::TokenHash;
+use kassette_domain::lifecycle::{Change, PaymentAggregate};
+use kassette_domain::payment::{Decision, Payment, Settlement, Status};
+use kassette_domain::provider::VendorStatus;
+use kassette_domain::time::Time;
+
+use crate::rows::records;
+use crate::rows::schema::{self, Line};
+use crate::rows::seal::{Sealer, random_id};
+use crate::rows::source::{Save as _, Source};
+use crate::rows::stored::{
+    AttemptKey, Books, EventRow, MAX_TRANSITIONS, PaymentRow, Timer, encode_attempt, load_attempt,
+};
+use crate::sled::memory::Rows;
+use crate::sled::payments::works;
+use crate::sled::webhooks::outbox;
+use crate::{About, Fault};
+
+/// Most routing decisions kept of one payment: one per attempt and one at creation fit five times.
+pub(crate) const MAX_DECISIONS: u16 = 100;
+/// From here on, lines that changed nothing are left out.
+const MAX_IDLE_TRANSITIONS: u16 = MAX_TRANSITIONS / 4;
+/// Most events of one payment.
+pub(crate) const MAX_EVENTS: u16 = 1000;
+/// From here on, events that a vendor can cause over and over are left out, so that whatever ends the
+/// payment is told all the same.
+pub(crate) const MAX_REPEATED_EVENTS: u16 = MAX_EVENTS - MAX_EVENTS / 10;
+
+/// A payment as it was loaded.
+pub(crate) struct Loaded {
+    pub(crate) aggregate: PaymentAggregate,
+    pub(crate) books: Books,
+}
+
+/// Which payment it is about; none where it is not known.
+pub(crate) fn resolve(source: &impl Source, about: &About) -> Result<Option<PaymentId>, Fault> {
+    let attempt_key: Option<AttemptKey> = match about {
+        About::Payment(id) => return Ok(Some(*id)),
+        About::Attempt(id) => source.load(&schema::attempt_index(*id))?,
+        About::Reference { account, reference } => {
+            source.load(&schema::reference(account, reference))?
+        }
+    };
+    Ok(attempt_key.map(|attempt_key| attempt_key.payment))
+}
+
+/// Loads a payment with its attempts. All of it is of one moment: no group is seen in part.
+pub(crate) fn load(
+    source: &impl Source,
+    sealer: &Sealer,
+    id: PaymentId,
+) -> Result<Option<Loaded>, Fault> {
+    let key = schema::payment(id);
+    let Some(row) = source.get(&key)? else {
+        return Ok(None);
+    };
+    let stored = PaymentRow::decode(id, &key, &row)?;
+    let attempts = (0..stored.books.attempts)
+        .map(|ordinal| load_attempt(source, sealer, id, ordinal))
+        .collect::<Result<_, _>>()?;
+    let (payment, books) = stored.open(sealer)?;
+    let aggregate = PaymentAggregate { payment, attempts };
+    Ok(Some(Loaded { aggregate, books }))
+}
+
+/// A payment that an index leads to.
+pub(crate) fn load_promised(
+    source: &impl Source,
+    sealer: &Sealer,
+    id: PaymentId,
+) -> Result<Loaded, Fault> {
+    load(source, sealer, id)?.ok_or_else(|| records::damaged(&schema::payment(id), "it is missing"))
+}
+
+/// Whether the account of an attempt must stay configured: money can still move on it, the vendor
+/// has to be asked about it again, or what it took is not known to be safe.
+pub(crate) fn uses_account(payment: &Payment, attempt: &Attempt) -> bool {
+    let taken = matches!(
+        attempt.state,
+        AttemptState::Captured | AttemptState::Surplus
+    );
+    let ended_there = attempt.vendor.as_ref().is_none_or(|facts| {
+        !matches!(
+            facts.status,
+            VendorStatus::Pending
+                | VendorStatus::Processing
+                | VendorStatus::VerificationPending
+                | VendorStatus::Review
+        )
+    });
+    let unsettled =
+        attempt.state == AttemptState::Captured && payment.settlement == Settlement::Pending;
+    attempt.state.is_open() || attempt.next_query.is_some() || !(taken || ended_there) || unsettled
+}
+
+/// Saves what a step did. `before` is the aggregate that was loaded.
+pub(crate) fn save(
+    rows: &mut Rows<'_>,
+    sealer: &Sealer,
+    before: &PaymentAggregate,
+    after: &Loaded,
+    change: &Change,
+    now: Time,
+) -> Result<(), Fault> {
+    let Loaded { aggregate, books } = after;
+    let mut books = books.clone();
+    save_attempts(rows, sealer, before, aggregate)?;
+    books.attempts = count(aggregate.attempts.len())?;
+    for (attempt, reference) in &change.references {
+        let mut all = aggregate.attempts.iter().enumerate();
+        let Some((at, Attempt { account, .. })) = all.find(|(_, each)| each.id == *attempt) else {
+            continue;
+        };
+        let attempt_key = AttemptKey {
+            payment: aggregate.payment.id,
+            ordinal: count(at)?,
+        };
+        rows.save(schema::reference(account, reference), &attempt_key)?;
+    }
+    let payment = &aggregate.payment;
+    for (attempt, reference) in &change.search_references {
+        if let Some(at) = aggregate
+            .attempts
+            .iter()
+            .position(|each| each.id == *attempt)
+        {
+            let (made, ordinal) = (payment.created_at, count(at)?);
+            rows.save(
+                schema::referred_by(reference, made, payment.id, ordinal),
+                &(),
+            )?;
+        }
+    }
+    append_decisions(rows, payment.id, &mut books, &change.decisions)?;
+    append_transitions(rows, payment.id, &mut books, change)?;
+    append_events(rows, payment, &mut books, &change.events, now)?;
+    works::settle(rows, &change.work_done, now)?;
+    works::open(rows, Some(payment.id), &change.work, now)?;
+    move_due(rows, &mut books, aggregate);
+    let (key, row) = PaymentRow::encode(sealer, payment, books)?;
+    rows.put(key, row);
+    Ok(())
+}
+
+fn count(attempts: usize) -> Result<u8, Fault> {
+    u8::try_from(attempts).map_err(|_| Fault::Unavailable("a payment has too many attempts".into()))
+}
+
+fn save_attempts(
+    rows: &mut Rows<'_>,
+    sealer: &Sealer,
+    before: &PaymentAggregate,
+    after: &PaymentAggregate,
+) -> Result<(), Fault> {
+    for (at, attempt) in after.attempts.iter().enumerate() {
+        let old = before.attempts.get(at);
+        if old != Some(attempt) {
+            let (key, row) = encode_attempt(sealer, attempt, count(at)?)?;
+            rows.put(key, row);
+        }
+        if old.is_none() {
+            let attempt_key = AttemptKey {
+                payment: after.payment.id,
+                ordinal: count(at)?,
+            };
+            let token = TokenHash::of(attempt.return_token.expose());
+            rows.save(schema::attempt_index(attempt.id), &attempt_key)?;
+            rows.save(schema::returning(token), &attempt_key)?;
+        }
+        let key = schema::in_use(&attempt.account, attempt.id);
+        let used = old.is_some_and(|old| uses_account(&before.payment, old));
+        match (used, uses_account(&after.payment, attempt)) {
+            (false, true) => rows.save(key, &())?,
+            (true, false) => rows.remove(key),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Keeps one row per payment at the time when something is due. A row that it shares with others
+/// stays until its time: the claim reads in the books that it is no longer about this one.
+fn move_due(rows: &mut Rows<'_>, books: &mut Books, aggregate: &PaymentAggregate) {
+    let due = aggregate.due_at();
+    if due == books.timer.map(Timer::at) {
+        return;
+    }
+    let key = |at| schema::timer(at, aggregate.payment.id);
+    if let Some(Timer::Own(old)) = books.timer {
+        rows.remove(key(old));
+    }
+    if let Some(new) = due {
+        rows.put(key(new), kassette_engine::IVec::default());
+    }
+    books.timer = due.map(Timer::Own);
+}
+
+/// Keeps routing decisions.
+pub(crate) fn append_decisions(
+    rows: &mut Rows<'_>,
+    payment: PaymentId,
+    books: &mut Books,
+    decisions: &[Decision],
+) -> Result<(), Fault> {
+    for decision in decisions {
+        if books.decisions == MAX_DECISIONS {
+            tracing::warn!(payment.id = %payment, "a routing decision is not kept: there are too many");
+            break;
+        }
+        rows.save(
+            schema::line(payment, Line::Decision, books.decisions),
+            decision,
+        )?;
+        books.decisions += 1;
+    }
+    Ok(())
+}
+
+fn append_transitions(
+    rows: &mut Rows<'_>,
+    payment: PaymentId,
+    books: &mut Books,
+    change: &Change,
+) -> Result<(), Fault> {
+    for transition in &change.transitions {
+        let most = if transition.applied {
+            MAX_TRANSITIONS
+        } else {
+            MAX_IDLE_TRANSITIONS
+        };
+        if books.transitions >= most {
+            tracing::warn!(payment.id = %payment, cause = %transition.cause, "a line of the timeline is not kept: there are too many");
+            continue;
+        }
+        rows.save(
+            schema::line(payment, Line::Transition, books.transitions),
+            transition,
+        )?;
+        books.transitions += 1;
+    }
+    Ok(())
+}
+
+/// Whether a vendor can cause an event as often as it likes, by reporting first one thing and then
+/// another.
+const fn repeats(kind: EventType) -> bool {
+    matches!(
+        kind,
+        EventType::PaymentProcessing
+            | EventType::PaymentVerificationPending
+            | EventType::PaymentRefunded
+            | EventType::PaymentDisputed
+    )
+}
+
+/// Writes events, and queues each for the webhooks that want it.
+fn append_events(
+    rows: &mut Rows<'_>,
+    payment: &Payment,
+    books: &mut Books,
+    events: &[(EventType, Status, Settlement)],
+    now: Time,
+) -> Result<(), Fault> {
+    for (kind, status, settlement) in events {
+        let most = if repeats(*kind) {
+            MAX_REPEATED_EVENTS
+        } else {
+            MAX_EVENTS
+        };
+        if books.events >= most {
+            tracing::error!(payment.id = %payment.id, kind = kind.as_str(), "an event is not told: the payment has too many");
+            continue;
+        }
+        let event = Event {
+            id: EventId::from_bytes(random_id()?),
+            kind: *kind,
+            created_at: now,
+            payment: payment.id,
+            status: *status,
+            settlement: *settlement,
+        };
+        let ordinal = books.events;
+        rows.save(schema::event(payment.id, ordinal), &EventRow::of(&event))?;
+        outbox::fan_out(rows, payment, &event)?;
+        books.events += 1;
+    }
+    Ok(())
+}

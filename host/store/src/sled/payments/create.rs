@@ -1,0 +1,158 @@
+//! Making a payment, exactly one for each reference.
+
+use std::sync::Arc;
+
+use kassette_domain::key::{ApiKey, KeyOwner, TokenHash};
+use kassette_domain::lifecycle::PaymentAggregate;
+use kassette_domain::payment::{NewPayment, Origin, Payment, Request};
+use kassette_domain::time::Time;
+use kassette_engine::{IVec, Operation};
+
+use crate::rows::schema::{self, Key};
+use crate::rows::seal::Secrets;
+use crate::rows::source::Source;
+use crate::rows::stored::{Books, PaymentRow, Timer};
+use crate::sled::memory::payment_index::{Entry, Mark};
+use crate::sled::memory::payment_index_rows::Entered;
+use crate::sled::memory::{Indexed, Memory, Rows, enter};
+use crate::sled::payments::aggregates;
+use crate::sled::resellers::delegations;
+use crate::{Created, Fault};
+
+/// What a request that was made before gets; none where it is new.
+pub(crate) fn replay(
+    source: &impl Indexed,
+    secrets: &Secrets,
+    request: &Request,
+    email_mark: Option<[u8; 32]>,
+) -> Result<Option<Created>, Fault> {
+    let reference = secrets.marker.reference(request.merchant, &request.origin);
+    for id in source.found(Mark::Reference, reference)? {
+        let row = PaymentRow::expect(source, id)?;
+        if is_same_reference(row.plain(), request) {
+            return Ok(Some(match row.plain().differs(request, email_mark) {
+                Some(field) => Created::Differs { field },
+                None => Created::Replay(row.open(&secrets.sealer)?.0),
+            }));
+        }
+    }
+    Ok(None)
+}
+
+/// References are one space per merchant, or per reseller, across environments.
+fn is_same_reference(payment: &Payment, request: &Request) -> bool {
+    let same_space = match &request.origin {
+        Origin::Merchant { .. } => payment.merchant == request.merchant,
+        Origin::Reseller { .. } => true,
+    };
+    same_space && payment.origin == request.origin
+}
+
+/// A creation, with all that can be made ready before it is its turn.
+pub(crate) struct Create {
+    request: Request,
+    payment: Payment,
+    authority: Option<TokenHash>,
+    now: Time,
+    secrets: Arc<Secrets>,
+    /// The payment's own row.
+    row: (Key, IVec),
+    entered: Entered,
+    decision: Option<kassette_domain::payment::Decision>,
+}
+
+impl Create {
+    /// Makes the rows ready on the caller's side: sealing takes longer than all else.
+    pub(crate) fn prepare(
+        secrets: &Arc<Secrets>,
+        mut new: NewPayment,
+        authority: Option<TokenHash>,
+        now: Time,
+    ) -> Result<Self, Fault> {
+        let request = new.request.clone();
+        let decision = new.decision.take();
+        let email_mark = secrets.email_mark(&request);
+        let payment = Payment::new(new, email_mark, now);
+        let aggregate = PaymentAggregate::new(payment);
+        let books = Books {
+            timer: aggregate.due_at().map(Timer::Shared),
+            decisions: u16::from(decision.is_some()),
+            ..Books::default()
+        };
+        let payment = aggregate.payment;
+        let row = PaymentRow::encode(&secrets.sealer, &payment, books.clone())?;
+        let entry = Entry::new(
+            payment.id,
+            payment.merchant,
+            payment.created_at,
+            secrets.marks(&payment),
+        );
+        Ok(Self {
+            request,
+            payment,
+            authority,
+            now,
+            secrets: Arc::clone(secrets),
+            row,
+            entered: Entered {
+                entry,
+                due: books.timer.map(Timer::at),
+            },
+            decision,
+        })
+    }
+
+    /// Why the caller may not any more, now that it is written.
+    fn refused(&self, rows: &Rows<'_>) -> Result<Option<Created>, Fault> {
+        let Some(hash) = self.authority else {
+            return Ok(None);
+        };
+        let Some(key) = rows.load::<ApiKey>(&schema::api_key(hash))? else {
+            return Ok(Some(Created::KeyRefused));
+        };
+        let owner = match &self.request.origin {
+            Origin::Merchant { .. } => KeyOwner::Merchant(self.request.merchant),
+            Origin::Reseller { reseller, .. } => KeyOwner::Reseller(*reseller),
+        };
+        let may = key.usable(self.now)
+            && key.owner == owner
+            && key.environment == self.request.environment;
+        match self.request.origin {
+            _ if !may => Ok(Some(Created::KeyRefused)),
+            Origin::Merchant { .. } => Ok(None),
+            Origin::Reseller { reseller, .. } => {
+                let (merchant, environment) = (self.request.merchant, self.request.environment);
+                let bars = delegations::bars_creation(rows, reseller, merchant, environment)?;
+                Ok(bars.map(Created::Barred))
+            }
+        }
+    }
+}
+
+impl Operation<Memory> for Create {
+    type Outcome = Created;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<Created, Fault> {
+        if let Some(refused) = self.refused(rows)? {
+            return Ok(refused);
+        }
+        let made_before = replay(rows, &self.secrets, &self.request, self.payment.email_mark)?;
+        if let Some(made_before) = made_before {
+            return Ok(made_before);
+        }
+        let (key, row) = self.row;
+        if rows.get(&key)?.is_some() {
+            return Err(Fault::Unavailable("the payment's id is in use".into()));
+        }
+        rows.put(key, row);
+        enter(rows, self.entered)?;
+        if let Some(listed) = schema::resellers::payment_of(&self.payment) {
+            rows.put(listed, IVec::default());
+        }
+        if let Some(decision) = self.decision {
+            let mut books = Books::default();
+            aggregates::append_decisions(rows, self.payment.id, &mut books, &[decision])?;
+        }
+        Ok(Created::New(self.payment))
+    }
+}

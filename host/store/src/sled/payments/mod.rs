@@ -1,0 +1,275 @@
+//! `Payments` on sled.
+
+pub(crate) mod aggregates;
+pub(crate) mod checks;
+pub(crate) mod create;
+pub(crate) mod pending_callbacks;
+pub(crate) mod search;
+pub(crate) mod step;
+pub(crate) mod timers;
+pub(crate) mod works;
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kassette_domain::audit::Audited;
+use kassette_domain::id::{AccountId, AttemptId, PaymentId, WorkId};
+use kassette_domain::key::TokenHash;
+use kassette_domain::lifecycle::{NewWork, PaymentAggregate, QuerySchedule, Step};
+use kassette_domain::payment::{NewPayment, Payment, Request};
+use kassette_domain::provider::Report;
+use kassette_domain::time::Time;
+use kassette_domain::work::WorkItem;
+use kassette_engine::Span;
+use serde::de::DeserializeOwned;
+
+use crate::rows::records;
+use crate::rows::schema::{self, Line};
+use crate::rows::seal::fingerprint;
+use crate::rows::source::Source;
+use crate::rows::stored::{AttemptKey, EventRow, PaymentRow};
+use crate::sled::lists::Order;
+use crate::sled::memory::payment_index::Mark;
+use crate::sled::memory::{Indexed as _, View};
+use crate::sled::payments::aggregates::Loaded;
+use crate::sled::payments::create::{Create, replay};
+use crate::sled::payments::pending_callbacks::KeepCallback;
+use crate::sled::payments::step::DoStep;
+use crate::sled::payments::timers::{ClaimDue, MAX_CLAIM, Settled};
+use crate::sled::payments::works::{UnknownMoney, WorkDone};
+use crate::sled::store::SledStore;
+use crate::{
+    About, Answer, Created, Fault, History, KeptCallback, Listed, Paging, PaymentFilter, Payments,
+    Stepped,
+};
+
+/// A time and an id.
+const TIME_AND_ID: usize = 24;
+
+impl Payments for SledStore {
+    fn replay(&self, request: Request) -> Answer<'_, Option<Created>> {
+        self.read(move |view| {
+            let mark = self.secrets.email_mark(&request);
+            replay(view, &self.secrets, &request, mark)
+        })
+    }
+
+    fn create(
+        &self,
+        new: NewPayment,
+        authority: Option<TokenHash>,
+        now: Time,
+    ) -> Answer<'_, Created> {
+        Box::pin(async move {
+            let create = Create::prepare(&self.secrets, new, authority, now)?;
+            self.operate(create).await
+        })
+    }
+
+    fn step(
+        &self,
+        about: About,
+        step: Step,
+        audited: Option<Audited>,
+        now: Time,
+    ) -> Answer<'_, Stepped> {
+        self.operate_ringing(DoStep {
+            about,
+            step,
+            audited,
+            now,
+            schedule: self.schedule.load_full(),
+            secrets: Arc::clone(&self.secrets),
+        })
+    }
+
+    fn set_schedule(&self, schedule: QuerySchedule) {
+        self.schedule.store(Arc::new(schedule));
+    }
+
+    fn unknown_money(&self, found: NewWork, now: Time) -> Answer<'_, ()> {
+        self.operate(UnknownMoney { found, now })
+    }
+
+    fn keep_callback(
+        &self,
+        account: AccountId,
+        reference: String,
+        report: Option<Report>,
+        now: Time,
+    ) -> Answer<'_, KeptCallback> {
+        self.operate(KeepCallback {
+            account,
+            reference,
+            report,
+            now,
+        })
+    }
+
+    fn claim_due(&self, now: Time, lease: Duration, at_most: usize) -> Answer<'_, Vec<PaymentId>> {
+        let at_most = at_most.min(MAX_CLAIM);
+        Box::pin(async move {
+            let (mut claimed, mut from) = (Vec::new(), Time::default());
+            loop {
+                let before = claimed.len();
+                let mut settled = Settled::new(from, now);
+                let settled = self.read_aside(move |view| settled.go_on(view)).await;
+                // Where the store cannot be read, the operation says why.
+                let settled = settled.unwrap_or_default();
+                let part = self.operate(ClaimDue {
+                    now,
+                    lease,
+                    at_most,
+                    from,
+                    claimed: claimed.clone(),
+                    settled,
+                    secrets: Arc::clone(&self.secrets),
+                });
+                let rest = match part.await {
+                    Ok(part) => {
+                        claimed = part.claimed;
+                        part.rest
+                    }
+                    // The others are claimed all the same.
+                    Err(_) if before > 0 => None,
+                    Err(fault) => return Err(fault),
+                };
+                match rest {
+                    // Of those that were made long ago most are over: a caller that has some need not wait.
+                    Some(rest) if before == 0 || claimed.len() > before => from = rest,
+                    _ => return Ok(claimed),
+                }
+            }
+        })
+    }
+
+    fn next_due(&self) -> Answer<'_, Option<Time>> {
+        self.read_aside(|view| timers::next(view).map(ControlFlow::Break))
+    }
+
+    fn payment(&self, id: PaymentId) -> Answer<'_, Option<Arc<Payment>>> {
+        Box::pin(async move {
+            let began = match self.cached_payment(id)? {
+                Ok(payment) => return Ok(Some(payment)),
+                Err(began) => began,
+            };
+            let read = self.read(move |view| {
+                let row = PaymentRow::load(view, id)?;
+                let opened = row.map(|row| row.open(&self.secrets.sealer));
+                Ok(opened.transpose()?.map(|(payment, _)| payment))
+            });
+            let payment = read.await?.map(Arc::new);
+            if let Some(payment) = &payment {
+                self.payment_cache().insert(began, payment);
+            }
+            Ok(payment)
+        })
+    }
+
+    fn aggregate(&self, about: About) -> Answer<'_, Option<PaymentAggregate>> {
+        self.read(move |view| match aggregates::resolve(view, &about)? {
+            Some(id) => self.loaded(view, id),
+            None => Ok(None),
+        })
+    }
+
+    fn by_checkout(&self, token: TokenHash) -> Answer<'_, Option<PaymentAggregate>> {
+        self.read(move |view| {
+            for id in view.found(Mark::Token, fingerprint(token.0))? {
+                let aggregate =
+                    aggregates::load_promised(view, &self.secrets.sealer, id)?.aggregate;
+                if TokenHash::of(aggregate.payment.token.expose()) == token {
+                    return Ok(Some(aggregate));
+                }
+            }
+            Ok(None)
+        })
+    }
+
+    fn by_return(&self, token: TokenHash) -> Answer<'_, Option<(AttemptId, PaymentAggregate)>> {
+        self.read(move |view| {
+            let attempt_key: Option<AttemptKey> = view.load(&schema::returning(token))?;
+            let Some(attempt_key) = attempt_key else {
+                return Ok(None);
+            };
+            let aggregate = self.loaded(view, attempt_key.payment)?;
+            Ok(aggregate.and_then(|aggregate| {
+                let attempt = aggregate.attempts.get(usize::from(attempt_key.ordinal))?;
+                let is_its = TokenHash::of(attempt.return_token.expose()) == token;
+                is_its.then_some((attempt.id, aggregate))
+            }))
+        })
+    }
+
+    fn history(&self, id: PaymentId) -> Answer<'_, Option<History>> {
+        Box::pin(async move {
+            let loaded = self.read(|view| aggregates::load(view, &self.secrets.sealer, id));
+            let Some(Loaded { aggregate, books }) = loaded.await? else {
+                return Ok(None);
+            };
+            // A step that is written meanwhile adds lines behind those that the payment's row counts.
+            let decisions = schema::lines(id, Line::Decision);
+            let transitions = schema::lines(id, Line::Transition);
+            let events: Vec<EventRow> = self.first(&schema::events(id), books.events).await?;
+            Ok(Some(History {
+                decisions: self.first(&decisions, books.decisions).await?,
+                transitions: self.first(&transitions, books.transitions).await?,
+                events: events.into_iter().map(|row| row.event(id)).collect(),
+                aggregate,
+            }))
+        })
+    }
+
+    fn payments(&self, filter: PaymentFilter, paging: Paging) -> Answer<'_, Listed<Payment>> {
+        self.search(filter, paging)
+    }
+
+    fn accounts_in_use(&self) -> Answer<'_, Vec<AccountId>> {
+        self.accounts(schema::IN_USE)
+    }
+
+    fn work(&self, open: bool, paging: Paging) -> Answer<'_, Listed<WorkItem>> {
+        let prefix = if open {
+            schema::OPEN_WORK
+        } else {
+            schema::ALL_WORK
+        };
+        let order = Order::Keys;
+        self.list(
+            prefix,
+            TIME_AND_ID,
+            order,
+            &paging,
+            move |view, key, row| {
+                if open {
+                    view.expect(&schema::work_of_open(key)).map(Some)
+                } else {
+                    records::decode(key, row).map(Some)
+                }
+            },
+        )
+    }
+
+    fn work_done(&self, id: WorkId, audited: Audited, now: Time) -> Answer<'_, Option<WorkItem>> {
+        self.operate(WorkDone { id, audited, now })
+    }
+}
+
+impl SledStore {
+    fn loaded(&self, view: &View<'_>, id: PaymentId) -> Result<Option<PaymentAggregate>, Fault> {
+        let loaded = aggregates::load(view, &self.secrets.sealer, id)?;
+        Ok(loaded.map(|loaded| loaded.aggregate))
+    }
+
+    /// Values under a prefix that are numbered, in order, as far as there are any before a number.
+    async fn first<T: DeserializeOwned>(&self, prefix: &[u8], end: u16) -> Result<Vec<T>, Fault> {
+        let end_key = [prefix, &end.to_be_bytes()].concat();
+        let rows = self
+            .rows_of(Span::prefix(prefix).before(&end_key), end.into())
+            .await?;
+        rows.iter()
+            .map(|(key, row)| records::decode(key, row))
+            .collect()
+    }
+}

@@ -1,0 +1,131 @@
+//! Notices about references that no attempt has yet: a callback that is faster than the start's answer.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use kassette_domain::id::AccountId;
+use kassette_domain::provider::Report;
+use kassette_domain::time::Time;
+use kassette_engine::{Operation, Span};
+
+use crate::rows::schema;
+use crate::rows::source::{Save as _, Source};
+use crate::rows::stored::{AttemptKey, PendingCallback};
+use crate::sled::memory::{Memory, Rows};
+use crate::{Fault, KeptCallback};
+
+/// How long a notice waits for its reference (decisions, "Provider callbacks").
+const KEPT_FOR: Duration = Duration::from_secs(3600);
+/// Most notices of one account: at a callback a second of strangers' payments, three hours' worth.
+pub(crate) const MAX_PER_ACCOUNT: u32 = 10_000;
+/// Most notices for one reference: a vendor's events about one payment before its start is answered.
+pub(crate) const MAX_PER_REFERENCE: usize = 32;
+
+/// Keeps a callback.
+pub(crate) struct KeepCallback {
+    pub(crate) account: AccountId,
+    pub(crate) reference: String,
+    pub(crate) report: Option<Report>,
+    pub(crate) now: Time,
+}
+
+impl Operation<Memory> for KeepCallback {
+    type Outcome = KeptCallback;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<KeptCallback, Fault> {
+        let known: Option<AttemptKey> =
+            rows.load(&schema::reference(&self.account, &self.reference))?;
+        if let Some(known) = known {
+            return Ok(KeptCallback::Known(known.lookup(rows)?.id));
+        }
+        sweep(rows, self.now)?;
+        let kept = notices(rows, &self.account, &self.reference)?;
+        let count_key = schema::pending_callback_count(self.account.as_str().as_bytes());
+        let count: u32 = rows.load(&count_key)?.unwrap_or_default();
+        let alive = |(_, notice): &&(schema::Key, PendingCallback)| self.now < notice.until;
+        if kept
+            .iter()
+            .filter(alive)
+            .any(|(_, notice)| notice.report == self.report)
+        {
+            return Ok(KeptCallback::Kept);
+        }
+        if kept.len() >= MAX_PER_REFERENCE || count >= MAX_PER_ACCOUNT {
+            return Ok(KeptCallback::Full);
+        }
+        let last = kept.last().and_then(|(key, _)| key.last_chunk().copied());
+        let ordinal = last.map_or(0, |last| u32::from_be_bytes(last).wrapping_add(1));
+        let until = self.now.after(KEPT_FOR);
+        let key = schema::pending_callback(&self.account, &self.reference, ordinal);
+        rows.save(schema::pending_callback_end(until, &key), &())?;
+        let notice = PendingCallback {
+            report: self.report,
+            until,
+        };
+        rows.save(key, &notice)?;
+        rows.save(count_key, &(count + 1))?;
+        Ok(KeptCallback::Kept)
+    }
+}
+
+fn notices(
+    rows: &Rows<'_>,
+    account: &AccountId,
+    reference: &str,
+) -> Result<Vec<(schema::Key, PendingCallback)>, Fault> {
+    let span = Span::prefix(&schema::pending_callbacks_for(account, reference));
+    let found = rows.scan(&span, MAX_PER_REFERENCE)?;
+    found
+        .into_iter()
+        .map(|(key, row)| {
+            let notice = crate::rows::records::decode(&key, &row)?;
+            Ok((key, notice))
+        })
+        .collect()
+}
+
+/// Takes the notices of a reference, oldest first, without those whose time has passed.
+pub(crate) fn take(
+    rows: &mut Rows<'_>,
+    account: &AccountId,
+    reference: &str,
+    now: Time,
+) -> Result<Vec<Option<Report>>, Fault> {
+    let mut reports = Vec::new();
+    for (key, notice) in notices(rows, account, reference)? {
+        let end = schema::pending_callback_end(notice.until, &key);
+        remove(rows, key, end)?;
+        if now < notice.until {
+            reports.push(notice.report);
+        }
+    }
+    Ok(reports)
+}
+
+/// Cleans away notices whose time has passed, some of them; says whether there may be more.
+pub(crate) fn sweep(rows: &mut Rows<'_>, now: Time) -> Result<bool, Fault> {
+    let rest = rows.walk(
+        Span::prefix(schema::PENDING_CALLBACK_ENDS),
+        |rows, end, _| {
+            let until = schema::leading_time(end, schema::PENDING_CALLBACK_ENDS);
+            if until.is_some_and(|until| now < until) {
+                return Ok(ControlFlow::Break(()));
+            }
+            let key = schema::pending_callback_of_end(end)
+                .unwrap_or_default()
+                .to_vec();
+            remove(rows, key, end.clone())?;
+            Ok(ControlFlow::Continue(()))
+        },
+    )?;
+    Ok(rest.is_some())
+}
+
+fn remove(rows: &mut Rows<'_>, key: schema::Key, end: schema::Key) -> Result<(), Fault> {
+    let count_key = schema::pending_callback_count(schema::account_in(&key).unwrap_or_default());
+    let count: u32 = rows.load(&count_key)?.unwrap_or_default();
+    rows.save(count_key, &count.saturating_sub(1))?;
+    rows.remove(key);
+    rows.remove(end);
+    Ok(())
+}

@@ -1,0 +1,176 @@
+//! A step of the machine, with everything that follows from it.
+
+use std::sync::Arc;
+
+use kassette_domain::audit::Audited;
+use kassette_domain::id::{AccountId, AttemptId};
+use kassette_domain::lifecycle::{
+    Change, Outcome, PaymentAggregate, QuerySchedule, Refusal, Step, Via,
+};
+use kassette_domain::time::Time;
+use kassette_engine::Operation;
+
+use crate::rows::schema;
+use crate::rows::seal::Secrets;
+use crate::rows::source::Source;
+use crate::rows::stored::AttemptKey;
+use crate::sled::audit;
+use crate::sled::memory::{Memory, Rows};
+use crate::sled::payments::aggregates::{self, Loaded};
+use crate::sled::payments::pending_callbacks;
+use crate::sled::resellers::delegations;
+use crate::{About, Fault, Stepped};
+
+/// A step.
+pub(crate) struct DoStep {
+    pub(crate) about: About,
+    pub(crate) step: Step,
+    pub(crate) audited: Option<Audited>,
+    pub(crate) now: Time,
+    pub(crate) schedule: Arc<QuerySchedule>,
+    pub(crate) secrets: Arc<Secrets>,
+}
+
+impl Operation<Memory> for DoStep {
+    type Outcome = Stepped;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<Stepped, Fault> {
+        let sealer = &self.secrets.sealer;
+        let Some(id) = aggregates::resolve(rows, &self.about)? else {
+            return Ok(Stepped::Unknown);
+        };
+        let Some(Loaded {
+            mut aggregate,
+            books,
+        }) = aggregates::load(rows, sealer, id)?
+        else {
+            return Ok(Stepped::Unknown);
+        };
+        let mut step = self.step;
+        if let Some(barred) = delegations::bars_opening(rows, &aggregate.payment, &step)? {
+            match &mut step {
+                Step::Started { next, .. } => *next = None,
+                _ => {
+                    let refusal = Refusal::Barred(barred);
+                    return Ok(Stepped::Refused { aggregate, refusal });
+                }
+            }
+        }
+        let before = aggregate.clone();
+        let (outcome, mut change) = match aggregate.step(step, self.now, &self.schedule) {
+            Ok(done) => done,
+            Err(refusal) => return Ok(Stepped::Refused { aggregate, refusal }),
+        };
+        if !are_free(rows, &aggregate, &change)? {
+            return Ok(Stepped::ReferenceTaken(before));
+        }
+        apply_pending(
+            rows,
+            &mut aggregate,
+            &mut change,
+            (self.now, &self.schedule),
+        )?;
+        if change != Change::default() {
+            let after = Loaded { aggregate, books };
+            aggregates::save(rows, sealer, &before, &after, &change, self.now)?;
+            aggregate = after.aggregate;
+        }
+        if let Some(audited) = self.audited.filter(|_| outcome != Outcome::Nothing) {
+            audit::append(rows, audited, self.now)?;
+        }
+        Ok(Stepped::Done {
+            aggregate,
+            outcome,
+            change,
+        })
+    }
+}
+
+/// Whether no other attempt of the account has one of the references.
+fn are_free(rows: &Rows<'_>, aggregate: &PaymentAggregate, change: &Change) -> Result<bool, Fault> {
+    for (attempt, reference) in &change.references {
+        let Some(account) = aggregate.attempt(*attempt).map(|attempt| &attempt.account) else {
+            continue;
+        };
+        let known: Option<AttemptKey> = rows.load(&schema::reference(account, reference))?;
+        let its = |known: AttemptKey| {
+            let there = aggregate.attempts.get(usize::from(known.ordinal));
+            known.payment == aggregate.payment.id && there.is_some_and(|there| there.id == *attempt)
+        };
+        if known.is_some_and(|known| !its(known)) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Applies the callbacks that were pending for references that the step made known. News can bring
+/// another reference; an attempt keeps few, and each is looked at once.
+fn apply_pending(
+    rows: &mut Rows<'_>,
+    aggregate: &mut PaymentAggregate,
+    change: &mut Change,
+    (now, schedule): (Time, &QuerySchedule),
+) -> Result<(), Fault> {
+    let mut seen = 0;
+    while let Some((attempt, reference)) = change.references.get(seen).cloned() {
+        seen += 1;
+        let Some(account) = account_of(aggregate, attempt) else {
+            continue;
+        };
+        for report in pending_callbacks::take(rows, &account, &reference, now)? {
+            let step = match report {
+                Some(report) => Step::Report {
+                    attempt,
+                    report,
+                    via: Via::Callback,
+                    asked: None,
+                },
+                None => Step::AskAt { attempt, at: now },
+            };
+            let mut next = aggregate.clone();
+            match next.step(step, now, schedule) {
+                Ok((_, more)) if are_free(rows, &next, &more)? => {
+                    *aggregate = next;
+                    merge(change, more);
+                }
+                // What the vendor would hear as "ignored" had it come now.
+                Ok(_) => {
+                    tracing::warn!(attempt.id = %attempt, "a pending callback names another attempt's reference");
+                }
+                Err(refusal) => {
+                    tracing::warn!(attempt.id = %attempt, %refusal, "a pending callback is not usable");
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn account_of(aggregate: &PaymentAggregate, attempt: AttemptId) -> Option<AccountId> {
+    aggregate
+        .attempt(attempt)
+        .map(|attempt| attempt.account.clone())
+}
+
+/// What two steps of one transaction did, in order.
+fn merge(change: &mut Change, more: Change) {
+    let Change {
+        transitions,
+        events,
+        work,
+        work_done,
+        decisions,
+        references,
+        search_references,
+        dirty,
+    } = more;
+    change.transitions.extend(transitions);
+    change.events.extend(events);
+    change.work.extend(work);
+    change.work_done.extend(work_done);
+    change.decisions.extend(decisions);
+    change.references.extend(references);
+    change.search_references.extend(search_references);
+    change.dirty |= dirty;
+}

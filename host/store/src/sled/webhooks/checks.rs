@@ -1,0 +1,113 @@
+//! What must hold of the rows of webhooks, and of how they fit each other.
+
+use kassette_domain::id::{DeliveryId, EndpointId};
+use kassette_domain::webhook::{DeliveryStatus, EventFilter};
+use kassette_engine::IVec;
+
+use crate::Fault;
+use crate::rows::{records, schema};
+use crate::sled::judge::Judge;
+use crate::sled::judge::kinds::{Derived, Kind, empty, plain};
+use crate::sled::webhooks::outbox::{BodyRow, DeliveryRow};
+use crate::sled::webhooks::roster::{Roster, wanted_by};
+use crate::sled::webhooks::{deliver, endpoints};
+
+/// The kinds of rows of webhooks.
+pub(crate) const KINDS: &[Kind] = &[
+    Kind::new(4, "webhook-event", b"dlb/", body),
+    Kind::new(5, "delivery-due", schema::webhooks::DUE, empty).following(Derived::Key),
+    Kind::new(6, "delivery-by-endpoint", b"dle/", empty).following(Derived::Key),
+    Kind::new(7, "delivery-failed", b"dlf/", plain::<bool>).following(Derived::Key),
+    Kind::new(8, "delivery-response", b"dlr/", plain::<String>).following(Derived::Key),
+    Kind::new(9, "delivery", schema::webhooks::DELIVERIES, delivery),
+    Kind::new(
+        24,
+        "pending-deliveries",
+        schema::webhooks::PENDING,
+        plain::<u64>,
+    ),
+    Kind::new(40, "endpoint", schema::webhooks::ENDPOINTS, endpoint).sealing(endpoints::reseal),
+    Kind::new(41, "endpoint-by-merchant", b"whm/", empty).following(Derived::Key),
+    Kind::new(42, "endpoint-roster", b"whr/", roster),
+];
+
+/// An endpoint: it opens, its merchant is there, and its roster says what it wants.
+fn endpoint(judge: &mut Judge<'_>, key: &[u8], _: &IVec) -> Result<(), Fault> {
+    let id = schema::trailing_id(key).map(EndpointId::from_bytes);
+    let id = id.ok_or_else(|| records::damaged(key, "it names no endpoint"))?;
+    let sealer = &judge.secrets.sealer;
+    let loaded = endpoints::load_with_secrets(&judge.view(), sealer, id)?;
+    let (endpoint, _) = loaded.ok_or_else(|| records::damaged(key, "it is missing"))?;
+    if endpoint.id != id {
+        return Err(records::damaged(key, "it is another endpoint's"));
+    }
+    let merchant = endpoint.merchant;
+    judge.promise(
+        schema::webhooks::endpoint_of(merchant, endpoint.created_at, id),
+        &[],
+    )?;
+    let roster = schema::webhooks::roster(merchant, endpoint.environment);
+    let told = [&roster, id.as_bytes().as_slice(), &wanted_by(&endpoint)].concat();
+    let missing = "its merchant's roster does not say what it wants: no event reaches it";
+    judge.promise_told(b"whr/", key, &told, missing)?;
+    if judge.view().get(&schema::merchant(merchant))?.is_none() {
+        judge.find(key, "the merchant whose it is is missing");
+    }
+    Ok(())
+}
+
+/// What a merchant's endpoints want.
+fn roster(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    let roster: Roster = records::decode(key, row)?;
+    for (id, wants) in roster.told() {
+        let told = [key, id.as_bytes().as_slice(), &wants].concat();
+        judge.tells(
+            key,
+            &told,
+            "an endpoint that it names is missing or wants other events",
+        )?;
+    }
+    for id in roster.wanting_all() {
+        // One that is missing was told above, one that is damaged by its own row.
+        let endpoint = records::readable(endpoints::load(&judge.view(), id))?.flatten();
+        if endpoint.is_some_and(|endpoint| endpoint.event_types != EventFilter::All) {
+            judge.find(key, "an endpoint that it has hear of all wants only some");
+        }
+    }
+    Ok(())
+}
+
+/// A delivery.
+fn delivery(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    let row: DeliveryRow = records::decode(key, row)?;
+    let id: DeliveryId = deliver::trailing_id(key)?;
+    judge.promise(schema::webhooks::delivery_to(row.endpoint, id), &[])?;
+    if row.next_attempt_at.is_some() != (row.status == DeliveryStatus::Pending) {
+        judge.find(key, "it is due and over, or neither");
+    }
+    if let Some(at) = row.next_attempt_at {
+        judge.promise(schema::webhooks::due(row.endpoint, at, id), &[])?;
+        judge.count_pending();
+    }
+    if row.status == DeliveryStatus::Exhausted {
+        judge.promise(schema::webhooks::failed(row.endpoint, id), &[])?;
+    }
+    for attempt in row.long_responses() {
+        judge.promise(schema::webhooks::response(id, attempt), &[])?;
+    }
+    let missing = "the event that it is of is missing, or counts fewer deliveries";
+    let told = row.body().split_off(schema::webhooks::BODIES.len());
+    judge.promise_told(schema::webhooks::BODIES, key, &told, missing)
+}
+
+/// An event's body, which counts its deliveries.
+fn body(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    let row: BodyRow = records::decode(key, row)?;
+    let told = key
+        .get(schema::webhooks::BODIES.len()..)
+        .unwrap_or_default();
+    for _ in 0..row.deliveries {
+        judge.tells(key, told, "a delivery of it is missing")?;
+    }
+    Ok(())
+}

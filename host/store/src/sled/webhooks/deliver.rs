@@ -1,0 +1,273 @@
+//! What becomes of deliveries: attempts recorded, queued again, ended, pruned.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use kassette_domain::audit::Audited;
+use kassette_domain::id::{DeliveryId, EndpointId};
+use kassette_domain::time::Time;
+use kassette_domain::webhook::{Delivery, DeliveryStatus, HELD_BACK_MOST, Recorded, Tried};
+use kassette_engine::{Operation, Span};
+
+use crate::rows::seal::Secrets;
+use crate::rows::source::Source;
+use crate::rows::{records, schema};
+use crate::sled::audit;
+use crate::sled::memory::{Memory, Rows};
+use crate::sled::webhooks::endpoints;
+use crate::sled::webhooks::outbox::{self, DeliveryRow};
+use crate::{Fault, Pruned, Recovered, Redelivered, Swept, SwitchOff, TriedOutcome};
+
+/// Queues a test.
+pub(crate) struct QueueTest {
+    pub(crate) endpoint: EndpointId,
+    pub(crate) audited: Audited,
+    pub(crate) now: Time,
+}
+
+impl Operation<Memory> for QueueTest {
+    type Outcome = Option<Delivery>;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
+        if endpoints::load(rows, self.endpoint)?.is_none() {
+            return Ok(None);
+        }
+        let queued = outbox::test(rows, self.endpoint, self.now)?;
+        audit::append(rows, self.audited, self.now)?;
+        Ok(queued)
+    }
+}
+
+/// Queues one delivery's event again.
+pub(crate) struct Redeliver {
+    pub(crate) id: DeliveryId,
+    pub(crate) audited: Audited,
+    pub(crate) now: Time,
+}
+
+impl Operation<Memory> for Redeliver {
+    type Outcome = Redelivered;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<Redelivered, Fault> {
+        let Some(old) = rows.load::<DeliveryRow>(&schema::webhooks::delivery(self.id))? else {
+            return Ok(Redelivered::Unknown);
+        };
+        if endpoints::load(rows, old.endpoint)?.is_none() {
+            return Ok(Redelivered::EndpointDeleted);
+        }
+        let queued = outbox::queue_again(rows, self.id, &old, self.now)?;
+        audit::append(rows, self.audited, self.now)?;
+        Ok(Redelivered::Queued(queued))
+    }
+}
+
+/// Queues again what failed.
+pub(crate) struct Recover {
+    pub(crate) endpoint: EndpointId,
+    pub(crate) since: Time,
+    pub(crate) after: Option<DeliveryId>,
+    pub(crate) audited: Option<Audited>,
+    pub(crate) now: Time,
+}
+
+impl Operation<Memory> for Recover {
+    type Outcome = Recovered;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<Recovered, Fault> {
+        if endpoints::load(rows, self.endpoint)?.is_none() {
+            return Ok(Recovered::Unknown);
+        }
+        let all = Span::prefix(&schema::webhooks::failed_of(self.endpoint));
+        let rest = match self.after {
+            Some(last) => all.after(&schema::webhooks::failed(self.endpoint, last)),
+            None => all.since(&schema::webhooks::failed(
+                self.endpoint,
+                schema::webhooks::first_delivery_id(self.since),
+            )),
+        };
+        let mut queued = 0;
+        let last = rows.walk(rest, |rows, key, row| {
+            let id = trailing_id(key)?;
+            // One damaged delivery must not keep the others from being queued.
+            let again = records::decode(key, row)
+                .and_then(|before: bool| Self::queue(rows, id, before, self.now));
+            queued += u64::from(records::readable(again)?.unwrap_or(false));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let next = last.map(|key| trailing_id(&key)).transpose()?;
+        if let Some(audited) = self.audited {
+            audit::append(rows, audited, self.now)?;
+        }
+        Ok(Recovered::Page { queued, next })
+    }
+}
+
+impl Recover {
+    /// Queues an exhausted delivery again, unless that was done before. Where it is damaged, nothing was
+    /// written.
+    fn queue(
+        rows: &mut Rows<'_>,
+        id: DeliveryId,
+        queued_before: bool,
+        now: Time,
+    ) -> Result<bool, Fault> {
+        if queued_before {
+            return Ok(false);
+        }
+        let old: DeliveryRow = rows.expect(&schema::webhooks::delivery(id))?;
+        outbox::queue_again(rows, id, &old, now)?;
+        Ok(true)
+    }
+}
+
+/// The delivery that an index key leads to.
+pub(crate) fn trailing_id(key: &[u8]) -> Result<DeliveryId, Fault> {
+    schema::trailing_id(key)
+        .map(DeliveryId::from_bytes)
+        .ok_or_else(|| records::damaged(key, "it names no delivery"))
+}
+
+/// The record of an attempt.
+pub(crate) struct RecordTried {
+    pub(crate) id: DeliveryId,
+    pub(crate) tried: Tried,
+    pub(crate) disable: Option<SwitchOff>,
+    pub(crate) now: Time,
+    pub(crate) secrets: Arc<Secrets>,
+}
+
+impl Operation<Memory> for RecordTried {
+    type Outcome = TriedOutcome;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<TriedOutcome, Fault> {
+        let Some(mut row) = rows.load::<DeliveryRow>(&schema::webhooks::delivery(self.id))? else {
+            return Ok(TriedOutcome::Unknown);
+        };
+        if let Some(off) = self.disable {
+            let sealer = &self.secrets.sealer;
+            endpoints::disable(rows, sealer, row.endpoint, off, self.now)?;
+        }
+        let (before, was_pending) = (row.next_attempt_at, row.status == DeliveryStatus::Pending);
+        if row.record(self.id, self.tried) == Recorded::Late {
+            return Ok(TriedOutcome::Late);
+        }
+        let taken = TriedOutcome::Taken {
+            status: row.status,
+            next_attempt_at: row.next_attempt_at,
+            ended: was_pending && row.status != DeliveryStatus::Pending,
+        };
+        outbox::save(rows, self.id, before, row)?;
+        Ok(taken)
+    }
+}
+
+/// The records of several attempts.
+pub(crate) struct RecordAll(pub(crate) Vec<RecordTried>);
+
+impl Operation<Memory> for RecordAll {
+    type Outcome = Vec<TriedOutcome>;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
+        let records = self.0.into_iter();
+        records.map(|record| record.apply(rows)).collect()
+    }
+}
+
+/// Ends what has to end.
+pub(crate) struct Sweep {
+    pub(crate) endpoint: EndpointId,
+    pub(crate) now: Time,
+}
+
+impl Operation<Memory> for Sweep {
+    type Outcome = Swept;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<Swept, Fault> {
+        let mut swept = Swept {
+            cancelled: 0,
+            exhausted: 0,
+            next: None,
+        };
+        let due = Span::prefix(&schema::webhooks::due_of(self.endpoint));
+        match endpoints::load(rows, self.endpoint)? {
+            None => {
+                let (cancelled, more) = outbox::cancel_some(rows, self.endpoint)?;
+                swept.cancelled = cancelled;
+                swept.next = more.then_some(self.now);
+            }
+            Some(endpoint) if endpoint.enabled => {
+                let first = rows.scan(&due, 1)?;
+                let first = first.first().map(|(key, _)| outbox::read_due(key));
+                swept.next = first.transpose()?.map(|(_, at, _)| at);
+            }
+            Some(_) => {
+                let rest = rows.walk(due, |rows, key, _| {
+                    let (_, at, _) = outbox::read_due(key)?;
+                    let held_until = at.after(HELD_BACK_MOST);
+                    if self.now < held_until {
+                        swept.next = Some(held_until);
+                        return Ok(ControlFlow::Break(()));
+                    }
+                    let ended = outbox::end(rows, key.clone(), DeliveryStatus::Exhausted)?;
+                    swept.exhausted += u64::from(ended);
+                    Ok(ControlFlow::Continue(()))
+                })?;
+                if rest.is_some() {
+                    swept.next = Some(self.now);
+                }
+            }
+        }
+        Ok(swept)
+    }
+}
+
+/// Removes what is over.
+pub(crate) struct Prune {
+    pub(crate) before: Time,
+    pub(crate) after: Option<DeliveryId>,
+    pub(crate) at_most: usize,
+}
+
+impl Operation<Memory> for Prune {
+    type Outcome = Pruned;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<Pruned, Fault> {
+        let all = Span::prefix(schema::webhooks::DELIVERIES);
+        let rest = match self.after {
+            Some(last) => all.after(&schema::webhooks::delivery(last)),
+            None => all,
+        };
+        let (mut deliveries, mut looked) = (0, 0);
+        let mut last = None;
+        let rest = rows.walk(rest, |rows, key, row| {
+            let id = trailing_id(key)?;
+            if self.before <= schema::webhooks::drawn_at(id) {
+                last = None;
+                return Ok(ControlFlow::Break(()));
+            }
+            // One damaged delivery must not keep those behind it for ever.
+            let removed =
+                records::decode(key, row).and_then(|row: DeliveryRow| Self::remove(rows, id, &row));
+            deliveries += u64::from(records::readable(removed)?.unwrap_or(false));
+            looked += 1;
+            if looked >= self.at_most {
+                last = Some(id);
+                return Ok(ControlFlow::Break(()));
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let next = rest.map(|key| trailing_id(&key)).transpose()?.or(last);
+        Ok(Pruned { deliveries, next })
+    }
+}
+
+impl Prune {
+    /// Removes a delivery that is over. Where it is damaged, nothing was written.
+    fn remove(rows: &mut Rows<'_>, id: DeliveryId, row: &DeliveryRow) -> Result<bool, Fault> {
+        if row.status == DeliveryStatus::Pending {
+            return Ok(false);
+        }
+        outbox::remove(rows, id, row)?;
+        Ok(true)
+    }
+}

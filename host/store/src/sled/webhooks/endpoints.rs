@@ -1,0 +1,285 @@
+//! Operations on webhook endpoints.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kassette_domain::audit::Audited;
+use kassette_domain::id::EndpointId;
+use kassette_domain::secret::Secret;
+use kassette_domain::time::Time;
+use kassette_domain::webhook::{Endpoint, EndpointSecrets};
+use kassette_engine::Operation;
+use serde::{Deserialize, Serialize};
+
+use crate::rows::seal::{Sealer, Secrets};
+use crate::rows::source::{Save as _, Source};
+use crate::rows::stored::closed;
+use crate::rows::{records, schema};
+use crate::sled::audit;
+use crate::sled::memory::{Memory, Rows};
+use crate::sled::webhooks::outbox;
+use crate::sled::webhooks::roster::{Roster, Wants};
+use crate::{EndpointCreated, EndpointDeleted, EndpointRotated, Fault, Replaced, SwitchOff};
+
+/// An endpoint's row.
+#[derive(Serialize, Deserialize)]
+struct EndpointRow {
+    plain: Endpoint,
+    /// [`EndpointSecrets`].
+    sealed: Vec<u8>,
+}
+
+/// An endpoint without its secrets.
+pub(crate) fn load(source: &impl Source, id: EndpointId) -> Result<Option<Endpoint>, Fault> {
+    let row: Option<EndpointRow> = source.load(&schema::webhooks::endpoint(id))?;
+    Ok(row.map(|row| row.plain))
+}
+
+/// An endpoint with its secrets.
+pub(crate) fn load_with_secrets(
+    source: &impl Source,
+    sealer: &Sealer,
+    id: EndpointId,
+) -> Result<Option<(Endpoint, EndpointSecrets)>, Fault> {
+    let key = schema::webhooks::endpoint(id);
+    let Some(row) = source.load::<EndpointRow>(&key)? else {
+        return Ok(None);
+    };
+    let secrets = sealer
+        .open(&key, &row.sealed)
+        .map_err(|unopened| closed(&key, unopened))?;
+    Ok(Some((row.plain, secrets)))
+}
+
+fn save(
+    rows: &mut Rows<'_>,
+    sealer: &Sealer,
+    endpoint: &Endpoint,
+    secrets: &EndpointSecrets,
+) -> Result<(), Fault> {
+    let key = schema::webhooks::endpoint(endpoint.id);
+    let row = EndpointRow {
+        plain: endpoint.clone(),
+        sealed: sealer.seal(&key, secrets)?,
+    };
+    rows.save(key, &row)
+}
+
+/// Seals an endpoint's secrets under another key.
+pub(crate) fn reseal(
+    old: &Sealer,
+    new: &Sealer,
+    key: &[u8],
+    row: &[u8],
+) -> Result<kassette_engine::IVec, Fault> {
+    let EndpointRow { plain, sealed } = records::decode(key, row)?;
+    let secrets: EndpointSecrets = old
+        .open(key, &sealed)
+        .map_err(|unopened| closed(key, unopened))?;
+    let sealed = new.seal(key, &secrets)?;
+    records::encode(key, &EndpointRow { plain, sealed })
+}
+
+/// The endpoints of an endpoint's merchant in its environment.
+pub(crate) fn beside(rows: &Rows<'_>, endpoint: &Endpoint) -> Result<Vec<EndpointId>, Fault> {
+    let (_, roster) = load_roster(rows, endpoint)?;
+    Ok(roster.0.into_iter().map(|(id, _)| id).collect())
+}
+
+fn load_roster(rows: &Rows<'_>, endpoint: &Endpoint) -> Result<(schema::Key, Roster), Fault> {
+    let key = schema::webhooks::roster(endpoint.merchant, endpoint.environment);
+    let roster = rows.load(&key)?.unwrap_or_default();
+    Ok((key, roster))
+}
+
+/// Sets what an endpoint wants from now on.
+fn enlist(rows: &mut Rows<'_>, endpoint: &Endpoint) -> Result<(), Fault> {
+    let (key, mut roster) = load_roster(rows, endpoint)?;
+    let wants = Wants::of(endpoint);
+    match roster.0.iter_mut().find(|(id, _)| *id == endpoint.id) {
+        Some((_, before)) => *before = wants,
+        None => roster.0.push((endpoint.id, wants)),
+    }
+    rows.save(key, &roster)
+}
+
+fn strike_out(rows: &mut Rows<'_>, endpoint: &Endpoint) -> Result<(), Fault> {
+    let (key, mut roster) = load_roster(rows, endpoint)?;
+    roster.0.retain(|(id, _)| *id != endpoint.id);
+    if roster.0.is_empty() {
+        rows.remove(key);
+        return Ok(());
+    }
+    rows.save(key, &roster)
+}
+
+/// A new endpoint.
+pub(crate) struct CreateEndpoint {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) endpoint_secrets: EndpointSecrets,
+    pub(crate) audited: Audited,
+    pub(crate) now: Time,
+    pub(crate) secrets: Arc<Secrets>,
+}
+
+impl Operation<Memory> for CreateEndpoint {
+    type Outcome = EndpointCreated;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<EndpointCreated, Fault> {
+        let endpoint = self.endpoint;
+        if rows.get(&schema::merchant(endpoint.merchant))?.is_none() {
+            return Ok(EndpointCreated::NoSuchMerchant);
+        }
+        if load_roster(rows, &endpoint)?.1.0.len() >= Endpoint::MAX_PER_MERCHANT {
+            return Ok(EndpointCreated::TooMany);
+        }
+        let sealer = &self.secrets.sealer;
+        write_new(rows, sealer, &endpoint, &self.endpoint_secrets)?;
+        audit::append(rows, self.audited, self.now)?;
+        Ok(EndpointCreated::Done(endpoint))
+    }
+}
+
+/// Writes an endpoint whose merchant exists and has room for it.
+pub(crate) fn write_new(
+    rows: &mut Rows<'_>,
+    sealer: &Sealer,
+    endpoint: &Endpoint,
+    secrets: &EndpointSecrets,
+) -> Result<(), Fault> {
+    if rows
+        .get(&schema::webhooks::endpoint(endpoint.id))?
+        .is_some()
+    {
+        return Err(Fault::Unavailable("the endpoint's id is in use".into()));
+    }
+    save(rows, sealer, endpoint, secrets)?;
+    let by_merchant =
+        schema::webhooks::endpoint_of(endpoint.merchant, endpoint.created_at, endpoint.id);
+    rows.save(by_merchant, &())?;
+    enlist(rows, endpoint)
+}
+
+/// Another address, filter or switch.
+pub(crate) struct ReplaceEndpoint {
+    pub(crate) before: Endpoint,
+    pub(crate) after: Endpoint,
+    pub(crate) audited: Audited,
+    pub(crate) now: Time,
+    pub(crate) secrets: Arc<Secrets>,
+}
+
+impl Operation<Memory> for ReplaceEndpoint {
+    type Outcome = Replaced<Endpoint>;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
+        let sealer = &self.secrets.sealer;
+        let Some((stored, secrets)) = load_with_secrets(rows, sealer, self.before.id)? else {
+            return Ok(Replaced::Unknown);
+        };
+        if stored != self.before {
+            return Ok(Replaced::Stale);
+        }
+        let after = Endpoint {
+            url: self.after.url,
+            event_types: self.after.event_types,
+            enabled: self.after.enabled,
+            ..stored
+        };
+        save(rows, sealer, &after, &secrets)?;
+        enlist(rows, &after)?;
+        audit::append(rows, self.audited, self.now)?;
+        Ok(Replaced::Done(after))
+    }
+}
+
+/// Switches an endpoint off, unless it is off, gone, or at another address meanwhile.
+pub(crate) fn disable(
+    rows: &mut Rows<'_>,
+    sealer: &Sealer,
+    id: EndpointId,
+    off: SwitchOff,
+    now: Time,
+) -> Result<(), Fault> {
+    let Some((mut endpoint, secrets)) = load_with_secrets(rows, sealer, id)? else {
+        return Ok(());
+    };
+    if !endpoint.enabled || endpoint.url != off.url {
+        return Ok(());
+    }
+    endpoint.enabled = false;
+    save(rows, sealer, &endpoint, &secrets)?;
+    enlist(rows, &endpoint)?;
+    audit::append(rows, off.audited, now).map(drop)
+}
+
+/// The end of an endpoint.
+pub(crate) struct DeleteEndpoint {
+    pub(crate) id: EndpointId,
+    pub(crate) audited: Audited,
+    pub(crate) now: Time,
+}
+
+impl Operation<Memory> for DeleteEndpoint {
+    type Outcome = Option<EndpointDeleted>;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
+        let deleted = delete(rows, self.id)?;
+        if deleted.is_some() {
+            audit::append(rows, self.audited, self.now)?;
+        }
+        Ok(deleted)
+    }
+}
+
+/// Removes an endpoint and cancels what waits for it; none where there is none.
+pub(crate) fn delete(
+    rows: &mut Rows<'_>,
+    id: EndpointId,
+) -> Result<Option<EndpointDeleted>, Fault> {
+    let Some(endpoint) = load(rows, id)? else {
+        return Ok(None);
+    };
+    rows.remove(schema::webhooks::endpoint(id));
+    rows.remove(schema::webhooks::endpoint_of(
+        endpoint.merchant,
+        endpoint.created_at,
+        endpoint.id,
+    ));
+    strike_out(rows, &endpoint)?;
+    let (cancelled, _more) = outbox::cancel_some(rows, id)?;
+    Ok(Some(EndpointDeleted {
+        endpoint,
+        cancelled,
+    }))
+}
+
+/// Another secret.
+pub(crate) struct RotateEndpoint {
+    pub(crate) id: EndpointId,
+    pub(crate) secret: Secret,
+    pub(crate) overlap: Duration,
+    pub(crate) audited: Audited,
+    pub(crate) now: Time,
+    pub(crate) secrets: Arc<Secrets>,
+}
+
+impl Operation<Memory> for RotateEndpoint {
+    type Outcome = EndpointRotated;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<EndpointRotated, Fault> {
+        let sealer = &self.secrets.sealer;
+        let Some((endpoint, mut secrets)) = load_with_secrets(rows, sealer, self.id)? else {
+            return Ok(EndpointRotated::Unknown);
+        };
+        let Ok(active_from) = secrets.rotate(self.secret, self.overlap, self.now) else {
+            return Ok(EndpointRotated::OverlapTooLong);
+        };
+        save(rows, sealer, &endpoint, &secrets)?;
+        audit::append(rows, self.audited, self.now)?;
+        Ok(EndpointRotated::Done {
+            endpoint,
+            active_from,
+        })
+    }
+}
