@@ -391,8 +391,9 @@ mod tests {
             )
         };
         assert!(compatible("kassette:plugin/log@0.2.0"));
-        assert!(compatible("kassette:plugin/log@0.1.7"));
-        assert!(!compatible("kassette:plugin/log@0.2.0"));
+        assert!(compatible("kassette:plugin/log@0.2.7"));
+        assert!(!compatible("kassette:plugin/log@0.1.0"));
+        assert!(!compatible("kassette:plugin/log@0.3.0"));
         assert!(!compatible("kassette:plugin/log@1.1.0"));
         assert!(!compatible("kassette:plugin/log"));
         assert!(matches!(

@@ -91,7 +91,7 @@ fn what_lies_in_the_folder_serves_from_the_start() {
     );
     assert_eq!(
         (active.wit.as_str(), active.class.as_str()),
-        ("0.1.0", "native")
+        ("0.2.0", "native")
     );
     assert_eq!(
         (active.digest, active.since),

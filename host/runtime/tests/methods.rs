@@ -289,7 +289,7 @@ fn a_module_for_another_version_of_the_contract_is_refused() {
         if path.extension().is_some_and(|extension| extension == "wit") {
             let text = std::fs::read_to_string(&path)
                 .unwrap()
-                .replace("@0.1.0", "@2.0.0");
+                .replace("@0.2.0", "@2.0.0");
             std::fs::write(folder.path().join(path.file_name().unwrap()), text).unwrap();
         }
     }
@@ -301,7 +301,7 @@ fn a_module_for_another_version_of_the_contract_is_refused() {
     );
     let error = refused(support::component(folder.path(), "method", &core));
     assert!(matches!(error, LoadError::OtherVersion { .. }), "{error}");
-    assert!(error.to_string().contains("0.1.0"), "{error}");
+    assert!(error.to_string().contains("0.2.0"), "{error}");
 }
 
 #[test]

@@ -18,6 +18,9 @@ impl Session {
             Phase::Capturing => (Status::Processing, Settlement::Pending, "being captured"),
             // The money is there; whether to deliver is what a person has to decide.
             Phase::InReview => (Status::Review, Settlement::Confirmed, "held for review"),
+            Phase::Captured if self.is_overpaid() => {
+                (Status::Overpaid, Settlement::Confirmed, "captured")
+            }
             Phase::Captured => (Status::Completed, Settlement::Confirmed, "captured"),
             Phase::Disputed => (Status::Review, Settlement::Pending, "disputed by the payer"),
             Phase::Refunded => (Status::Completed, Settlement::Confirmed, "refunded"),
@@ -37,6 +40,13 @@ impl Session {
         self.particulars.reason = Some(problem.code.clone());
         let detail = format!("the capture was refused: {problem}");
         Some(self.says(Status::Review, Settlement::Pending, detail))
+    }
+
+    /// A wallet can send more than is due.
+    fn is_overpaid(&self) -> bool {
+        self.method == "crypto"
+            && self.received.currency == self.due.currency
+            && self.received.amount > self.due.amount
     }
 
     fn says(self, status: Status, settlement: Settlement, detail: String) -> Report {

@@ -33,6 +33,7 @@ pub(crate) struct Session {
     pub(crate) phase: Phase,
     /// Whether the payer could still pay.
     pub(crate) payable: bool,
+    pub(crate) method: String,
     pub(crate) due: Money,
     pub(crate) received: Money,
     pub(crate) returned: u64,
@@ -125,6 +126,7 @@ pub(crate) fn session_of(value: &Json) -> Option<Session> {
         attempt: text(value, "merchant_reference")?,
         phase: phase(value.get("status")?.text()?)?,
         payable: value.get("payable")?.flag()?,
+        method: text(value, "method")?,
         due: money(value.get("amount")?)?,
         received: money(value.get("received")?)?,
         returned: money(value.get("returned")?)?.amount,
@@ -227,6 +229,7 @@ pub(crate) mod tests {
             "merchant_reference",
             "status",
             "payable",
+            "method",
             "amount",
             "received",
             "returned",

@@ -288,7 +288,7 @@ mod tests {
                 digest,
                 name: "iDEAL".into(),
                 version: "1.0.0".into(),
-                wit: "0.1.0".into(),
+                wit: "0.2.0".into(),
                 class: Class::Native,
                 since,
             }),
@@ -301,7 +301,7 @@ mod tests {
         let expected = json!({
             "slot": "method.ideal", "kind": "method", "state": "serving",
             "active": {
-                "digest": digest, "name": "iDEAL", "version": "1.0.0", "wit": "0.1.0",
+                "digest": digest, "name": "iDEAL", "version": "1.0.0", "wit": "0.2.0",
                 "class": "native", "since": "1970-01-01T00:00:01.000Z",
             },
             "serving": digest, "benched_until": null,

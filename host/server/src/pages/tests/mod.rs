@@ -159,7 +159,8 @@ impl Backend for OnePayment {
     }
 
     fn method(&self, method: MethodId) -> Option<Arc<MethodDescription>> {
-        Some(offer(method, "iDEAL", None).description)
+        let described = offer(method, "iDEAL", None).description;
+        method.is_specified().then_some(described)
     }
 
     fn provider_name(&self, _account: &AccountId) -> Option<String> {
