@@ -576,6 +576,7 @@ fn a_configuration_is_checked_whole_before_anything_is_started() {
     let key = folder.path().join("key");
     std::fs::write(&key, "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=").unwrap();
     set_mode(&key, 0o644);
+    std::fs::create_dir(folder.path().join("plugins")).unwrap();
     let good = "public_url = \"https://pay.example\"\nmaster_key_file = \"key\"\ndata_dir = \"data\"\nplugin_dir = \"plugins\"\n";
     std::fs::write(&main, good).unwrap();
     let found = checked(1);

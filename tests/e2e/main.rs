@@ -40,6 +40,7 @@ mod late;
 mod lifecycle;
 mod limits;
 mod memory;
+mod mistakes;
 mod new_method;
 mod overload;
 mod pages;

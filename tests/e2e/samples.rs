@@ -85,8 +85,12 @@ fn a_copied_sample_is_an_account_once_its_credentials_are_there() {
         std::fs::write(at("providers").join(format!("{module}-eu.toml")), misspelt).unwrap();
         std::fs::create_dir_all(at("methods")).unwrap();
         std::fs::write(at("methods/idael.toml"), "order = \"cost\"\n").unwrap();
-        let warned = checked(&variables)["warnings"].to_string();
-        assert!(warned.contains("does not take idael"), "{module}: {warned}");
+        let found = checked(&variables);
+        let (refused, warned) = (found["problems"].to_string(), found["warnings"].to_string());
+        assert!(
+            refused.contains("methods.idael is unknown"),
+            "{module}: {refused}"
+        );
         assert!(
             warned.contains("no module method.idael"),
             "{module}: {warned}"

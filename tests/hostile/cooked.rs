@@ -120,6 +120,7 @@ fn newer_major() -> Vec<u8> {
         r#"(module (memory (export "memory") 1)
         (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) unreachable)
         (func (export "kassette:plugin/routing@2.0.0#describe") (result i32) unreachable)
+        (func (export "kassette:plugin/routing@2.0.0#check-settings") (param i32 i32) (result i32) unreachable)
         (func (export "kassette:plugin/routing@2.0.0#rank") {context} (result i32) unreachable))"#
     );
     support::component(folder.path(), "method", &core)

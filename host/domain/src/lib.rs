@@ -29,6 +29,7 @@ pub mod reseller;
 pub mod returns;
 pub mod routing;
 pub mod secret;
+pub mod setting;
 pub mod signing;
 pub mod site;
 pub mod text;

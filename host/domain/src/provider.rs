@@ -2,13 +2,18 @@
 //!
 //! The types mirror the interface `payments` of the plugin contract; the runtime converts.
 
+use base64::Engine as _;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
 
 use crate::id::{AccountId, AttemptId};
 use crate::key::Environment;
 use crate::method::MethodId;
 use crate::money::{Currency, Minor, Money};
 use crate::secret::Secret;
+use crate::setting::SettingSpec;
 use crate::time::Time;
 
 /// What a provider's module says it is.
@@ -22,7 +27,7 @@ pub struct ProviderDescription {
     pub version: String,
     /// Methods that it can take, each with its currencies; an empty list means any.
     pub services: Vec<Service>,
-    /// Settings it reads.
+    /// Settings it knows.
     pub settings: Vec<SettingSpec>,
     /// Secrets it uses.
     pub secrets: Vec<SecretSpec>,
@@ -39,25 +44,26 @@ pub struct Service {
     pub currencies: Vec<Currency>,
 }
 
-/// A setting that an operator fills in.
+/// A secret that an operator provides.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SettingSpec {
+pub struct SecretSpec {
     /// Kebab-case name.
     pub name: String,
     /// What it is and where it is found.
     pub help: String,
     /// Whether an account without it is refused.
     pub required: bool,
-}
-
-/// A secret that an operator provides.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SecretSpec {
-    /// Name, what it is, whether required.
-    pub spec: SettingSpec,
     /// How the vendor writes the key for signatures.
     pub encoding: Encoding,
 }
+
+/// Vendors write keys with and without padding, and some with loose last bits.
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true),
+);
 
 /// How a key is written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +74,33 @@ pub enum Encoding {
     Hex,
     /// Either alphabet, padded or not; a leading `whsec_` is skipped.
     Base64,
+}
+
+impl Encoding {
+    /// The key that a secret stands for; none where it is empty or not written like this: every stranger
+    /// could sign with an empty key.
+    pub fn key(self, secret: &Secret) -> Option<Zeroizing<Vec<u8>>> {
+        let text = secret.expose();
+        let bytes = match self {
+            Self::Text => text.as_bytes().to_vec(),
+            Self::Hex => hex::decode(text).ok()?,
+            Self::Base64 => {
+                let text = text.strip_prefix("whsec_").unwrap_or(text);
+                let standard = Zeroizing::new(text.replace('-', "+").replace('_', "/"));
+                LENIENT.decode(&*standard).ok()?
+            }
+        };
+        (!bytes.is_empty()).then(|| Zeroizing::new(bytes))
+    }
+
+    /// What a secret has to be, for operators.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Text => "a text that is not empty",
+            Self::Hex => "hexadecimal digits, two a byte",
+            Self::Base64 => "base64",
+        }
+    }
 }
 
 /// The configured account that a call is for.

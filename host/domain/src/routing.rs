@@ -10,6 +10,7 @@ use crate::id::AccountId;
 use crate::key::Environment;
 use crate::method::MethodId;
 use crate::money::{Currency, Minor};
+use crate::setting::SettingSpec;
 use crate::time::Time;
 
 /// What a method's module says it is.
@@ -27,6 +28,8 @@ pub struct MethodDescription {
     pub translations: Vec<Translation>,
     /// A drawing on a square of 24 by 24; empty where it has none of its own.
     pub icon: Vec<Shape>,
+    /// Settings it knows.
+    pub settings: Vec<SettingSpec>,
 }
 
 impl MethodDescription {

@@ -32,20 +32,12 @@ struct Prepared {
 }
 
 impl Configured {
-    /// Prepares settings; with them what is wrong with accounts that cannot be used.
-    pub(crate) fn new(settings: Settings) -> (Self, Vec<String>) {
-        let mut accounts = BTreeMap::new();
-        let mut wrong = Vec::new();
-        for account in settings.accounts.values() {
-            match prepare(account) {
-                Ok(prepared) => {
-                    accounts.insert(account.id.clone(), prepared);
-                }
-                Err(why) => wrong.push(format!("the account {}: {why}", account.id)),
-            }
-        }
+    /// Prepares settings; accounts that cannot be used are left out.
+    pub(crate) fn new(settings: Settings) -> Self {
+        let prepared = |account: &Account| Some((account.id.clone(), prepare(account).ok()?));
+        let accounts = settings.accounts.values().filter_map(prepared).collect();
         let settings = Arc::new(settings);
-        (Self { settings, accounts }, wrong)
+        Self { settings, accounts }
     }
 
     /// The slot of an account's module.
@@ -140,31 +132,18 @@ pub(crate) fn unusable(account: &Account) -> Option<String> {
     prepare(account).err()
 }
 
-/// The first setting or secret that a module needs and an account lacks.
-pub(crate) fn lacks(account: &Account, module: &ProviderDescription) -> Option<String> {
-    let setting = module
-        .settings
-        .iter()
-        .find(|need| need.required && !account.settings.iter().any(|(name, _)| *name == need.name));
-    if let Some(need) = setting {
-        return Some(format!("lacks the setting {}: {}", need.name, need.help));
-    }
-    let secret = module
-        .secrets
-        .iter()
-        .map(|secret| &secret.spec)
-        .find(|need| {
-            let there = |secret: &&crate::settings::AccountSecret| {
-                secret.name == need.name && !secret.values.is_empty()
-            };
-            need.required && account.secrets.iter().find(there).is_none()
-        });
-    secret.map(|need| format!("lacks the secret {}: {}", need.name, need.help))
+/// Whether an account has every setting and secret that its module needs.
+pub(crate) fn is_complete(account: &Account, module: &ProviderDescription) -> bool {
+    let has_setting = |name: &str| account.settings.iter().any(|(of, _)| of == name);
+    let has_secret = |name: &str| account.secrets.iter().any(|secret| secret.name == name);
+    let settings = module.settings.iter().filter(|spec| spec.required);
+    let secrets = module.secrets.iter().filter(|spec| spec.required);
+    settings.into_iter().all(|spec| has_setting(&spec.name))
+        && secrets.into_iter().all(|spec| has_secret(&spec.name))
 }
 
-/// Methods that an account names and its module does not take, which are therefore never offered through
-/// it: misspelt ones among them.
-pub fn untaken<'a>(
+/// Methods that an account names and its module does not take: misspelt ones among them.
+pub(crate) fn untaken<'a>(
     account: &'a Account,
     module: &'a ProviderDescription,
 ) -> impl Iterator<Item = MethodId> + 'a {

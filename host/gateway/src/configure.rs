@@ -1,13 +1,20 @@
 //! Taking new settings while payments flow, and the operators' switches.
 
+use std::fmt;
+use std::sync::Arc;
+
 use kassette_domain::audit::Audited;
 use kassette_domain::id::AccountId;
-use kassette_domain::provider::ProviderDescription;
+use kassette_domain::method::MethodId;
+use kassette_domain::provider::{ProviderDescription, SecretSpec};
+use kassette_domain::setting::{self, SettingProblem, SettingSpec, Surroundings, missing, unknown};
+use kassette_runtime::{Acceptance, CallError, OpenedModule};
 use kassette_store::Fault;
 
-use crate::Gateway;
-use crate::access::{Configured, lacks, untaken, unusable};
+use crate::access::{Configured, untaken, unusable};
+use crate::modules::Modules;
 use crate::settings::{Account, Settings};
+use crate::{Gateway, Inner};
 
 /// Why new settings were refused; the old ones stay.
 #[derive(Debug, thiserror::Error)]
@@ -17,47 +24,236 @@ pub enum SettingsRefused {
         "the account {0} has attempts under way and cannot be removed or moved; disable it instead"
     )]
     InUse(String),
-    /// An account lacks what its module needs.
-    #[error("{0}")]
-    Account(String),
+    /// What modules would not take, or accounts that cannot be used.
+    #[error("{}", listed(.0))]
+    Problems(Vec<SettingsProblem>),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] Fault),
 }
 
-/// What is wrong with accounts, each under its id: what [`Gateway::configure`] would refuse, without a
-/// gateway. `describe` knows what modules need; none for a module that is not there.
-pub fn settings_problems(
-    settings: &Settings,
-    describe: impl Fn(&str) -> Option<ProviderDescription>,
-) -> Vec<(String, String)> {
-    let mut problems = Vec::new();
-    for account in settings.accounts.values() {
-        let lacking = || describe(&account.module).and_then(|module| lacks(account, &module));
-        if let Some(why) = unusable(account).or_else(lacking) {
-            problems.push((account.id.to_string(), why));
+fn listed(problems: &[SettingsProblem]) -> String {
+    let each: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    each.join("; ")
+}
+
+/// What is wrong in the file of a method or of an account.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{of}: {why}")]
+pub struct SettingsProblem {
+    /// Whose file.
+    pub of: SettingsFile,
+    /// What is wrong, and what to do.
+    pub why: String,
+}
+
+/// A file of the configuration that a module judges.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SettingsFile {
+    /// An account's.
+    Account(AccountId),
+    /// A method's.
+    Method(MethodId),
+}
+
+impl fmt::Display for SettingsFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Account(id) => write!(f, "the account {id}"),
+            Self::Method(id) => write!(f, "the method {id}"),
         }
     }
+}
+
+/// Everything that [`Gateway::configure`] would refuse of these files, without a gateway. What a module that
+/// is not there would say is not known; without modules, of no file. Takes calls of the modules:
+/// milliseconds each where one is interpreted.
+pub fn settings_problems(
+    settings: &Settings,
+    modules: Option<&dyn Modules>,
+) -> Vec<SettingsProblem> {
+    let methods = settings.methods.iter().flat_map(|(method, own)| {
+        let module = modules.and_then(|modules| modules.method(*method));
+        let problems = module.map(|module| {
+            let specs = &module.description().settings;
+            let judge = || module.check_settings(own);
+            let problems = misfits(specs, own, settings, false, judge);
+            problems.into_iter().chain(told(missing(specs, own)))
+        });
+        problems.into_iter().flatten().map(|why| SettingsProblem {
+            of: SettingsFile::Method(*method),
+            why,
+        })
+    });
+    let accounts = settings.accounts.values().flat_map(|account| {
+        let module = modules.and_then(|modules| modules.provider(&account.module));
+        let problems = module.map(|module| {
+            let judge = || module.check_settings(account.environment, &account.settings);
+            let mut problems = account_misfits(account, settings, module.description(), judge);
+            problems.extend(account_lacks(account, module.description()));
+            problems
+        });
+        let problems = unusable(account)
+            .into_iter()
+            .chain(problems.into_iter().flatten());
+        problems.map(|why| SettingsProblem {
+            of: SettingsFile::Account(account.id.clone()),
+            why,
+        })
+    });
+    methods.chain(accounts).collect()
+}
+
+/// Why a module must not replace the one that serves: the running configuration has settings that it does not
+/// take. One that it needs and is missing is no reason: its name can be written only once the module is there.
+fn misfit(settings: &Settings, module: &OpenedModule) -> Option<SettingsProblem> {
+    match module {
+        OpenedModule::Method(module) => {
+            let method = module.description().id;
+            let own = settings.methods.get(&method)?;
+            let judge = || module.check_settings(own);
+            let problems = misfits(&module.description().settings, own, settings, false, judge);
+            problems.into_iter().next().map(|why| SettingsProblem {
+                of: SettingsFile::Method(method),
+                why,
+            })
+        }
+        OpenedModule::Provider(module) => {
+            let id = &module.description().id;
+            let accounts = settings.accounts.values();
+            let mut accounts = accounts.filter(|account| account.module == *id);
+            accounts.find_map(|account| {
+                let judge = || module.check_settings(account.environment, &account.settings);
+                let problems = account_misfits(account, settings, module.description(), judge);
+                problems.into_iter().next().map(|why| SettingsProblem {
+                    of: SettingsFile::Account(account.id.clone()),
+                    why,
+                })
+            })
+        }
+    }
+}
+
+/// What of an account its module would not take.
+fn account_misfits(
+    account: &Account,
+    settings: &Settings,
+    module: &ProviderDescription,
+    judge: impl FnOnce() -> Result<Result<(), String>, CallError>,
+) -> Vec<String> {
+    let (specs, own) = (&module.settings, &account.settings);
+    let mut problems = misfits(specs, own, settings, account.simulated, judge);
+    for secret in &account.secrets {
+        let name = &secret.name;
+        let is_key = |spec: &SecretSpec| {
+            let mut values = secret.values.iter();
+            values.all(|value| spec.encoding.key(value).is_some())
+        };
+        match module.secrets.iter().find(|spec| spec.name == *name) {
+            None => {
+                let known = module.secrets.iter().map(|spec| spec.name.as_str());
+                problems.push(format!("the secret {name} {}", unknown(name, known)));
+            }
+            Some(spec) if !is_key(spec) => {
+                let wanted = spec.encoding.words();
+                problems.push(format!("the secret {name} must be {wanted}: {}", spec.help));
+            }
+            Some(_) => {}
+        }
+    }
+    for method in untaken(account, module) {
+        let known = module
+            .services
+            .iter()
+            .map(|service| service.method.as_str());
+        let why = unknown(method.as_str(), known);
+        problems.push(format!("the method methods.{method} {why}"));
+    }
     problems
+}
+
+/// What an account's module needs and the account has not.
+fn account_lacks(account: &Account, module: &ProviderDescription) -> Vec<String> {
+    let has = |name: &str| account.secrets.iter().any(|secret| secret.name == name);
+    let secrets = module.secrets.iter();
+    let secrets = secrets.filter(|spec| spec.required && !has(&spec.name));
+    let secrets = secrets.map(|spec| format!("the secret {} is missing: {}", spec.name, spec.help));
+    told(missing(&module.settings, &account.settings))
+        .chain(secrets)
+        .collect()
+}
+
+fn told(problems: Vec<SettingProblem>) -> impl Iterator<Item = String> {
+    problems.into_iter().map(|problem| problem.to_string())
+}
+
+/// What a module would not take of settings: one by one and, where nothing is wrong with any, together.
+fn misfits(
+    specs: &[SettingSpec],
+    own: &[(String, String)],
+    settings: &Settings,
+    plain_http: bool,
+    judge: impl FnOnce() -> Result<Result<(), String>, CallError>,
+) -> Vec<String> {
+    let accounts = &settings.accounts;
+    let surroundings = Surroundings {
+        is_account: &|id| AccountId::parse(id).is_ok_and(|id| accounts.contains_key(&id)),
+        plain_http,
+    };
+    let misfits = setting::misfits(specs, own, &surroundings);
+    if !misfits.is_empty() {
+        return told(misfits).collect();
+    }
+    match judge() {
+        Ok(Ok(())) => Vec::new(),
+        Ok(Err(why)) => vec![why],
+        Err(error) => vec![format!("its module cannot judge its settings: {error}")],
+    }
+}
+
+/// Judges modules that are to replace others by the configuration that runs, for as long as the gateway does.
+pub(crate) fn acceptance(gateway: &Arc<Inner>) -> Acceptance {
+    let gateway = Arc::downgrade(gateway);
+    Arc::new(move |module| {
+        let Some(gateway) = gateway.upgrade() else {
+            return Ok(());
+        };
+        let settings = Arc::clone(&gateway.configured.load().settings);
+        match misfit(&settings, module) {
+            None => Ok(()),
+            Some(problem) => Err(format!("it does not take what is configured: {problem}")),
+        }
+    })
 }
 
 impl Gateway {
     /// Takes new settings, or keeps the old.
     ///
-    /// An account whose module is not loaded is taken: its module may arrive later. What the module
-    /// needs is checked again whenever the account is used.
+    /// An account or method whose module is not loaded is taken: its module may arrive later. What the
+    /// module of an account needs is checked again whenever the account is used.
     ///
     /// # Errors
     /// See [`SettingsRefused`].
     pub async fn configure(&self, settings: Settings) -> Result<(), SettingsRefused> {
         let _one = self.inner.configuring.lock().await;
-        let (new, wrong) = Configured::new(settings);
-        if let Some(why) = wrong.into_iter().next() {
-            return Err(SettingsRefused::Account(why));
+        let modules = Arc::clone(&self.inner.modules);
+        let judged = tokio::task::spawn_blocking(move || {
+            let problems = settings_problems(&settings, Some(&*modules));
+            (settings, problems)
+        });
+        let (settings, problems) = judged.await.map_err(|_| Fault::Stopping)?;
+        if !problems.is_empty() {
+            return Err(SettingsRefused::Problems(problems));
         }
-        for account in new.settings.accounts.values() {
-            self.judge_account(account)?;
+        for account in settings.accounts.values() {
+            if self.modules().provider(&account.module).is_none() {
+                tracing::warn!(
+                    provider.id = %account.id, module = %account.module,
+                    "the account's module is not loaded; it is not used until then"
+                );
+            }
         }
+        let new = Configured::new(settings);
         let old = self.settings();
         for id in self.store().accounts_in_use().await? {
             let same = |old: &Account, new: &Account| {
@@ -88,29 +284,6 @@ impl Gateway {
         // New accounts are stale until something is known of them.
         self.probe_due().await;
         Ok(())
-    }
-
-    fn judge_account(&self, account: &Account) -> Result<(), SettingsRefused> {
-        let Some(module) = self.modules().provider(&account.module) else {
-            tracing::warn!(
-                provider.id = %account.id, module = %account.module,
-                "the account's module is not loaded; it is not used until then"
-            );
-            return Ok(());
-        };
-        for method in untaken(account, module.description()) {
-            tracing::warn!(
-                provider.id = %account.id, method.id = %method, module = %account.module,
-                "the account's module does not take the method; it is not offered through the account"
-            );
-        }
-        match lacks(account, module.description()) {
-            Some(what) => {
-                let why = format!("the account {} {what}", account.id);
-                Err(SettingsRefused::Account(why))
-            }
-            None => Ok(()),
-        }
     }
 
     /// Reads which accounts operators have switched.

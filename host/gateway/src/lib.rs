@@ -190,10 +190,7 @@ impl Gateway {
         settings: Settings,
         client: Client,
     ) -> Self {
-        let (configured, wrong) = Configured::new(settings);
-        for why in wrong {
-            tracing::error!("{why}; it is not used");
-        }
+        let configured = Configured::new(settings);
         store.set_schedule(configured.settings.queries.clone());
         let connecting = Connecting::new(client.clone());
         let deliverer = Deliverer::new(client);
@@ -220,9 +217,11 @@ impl Gateway {
             connecting,
             tasks: TaskTracker::new(),
         };
-        Self {
-            inner: Arc::new(inner),
+        let inner = Arc::new(inner);
+        if let Some(runtime) = &inner.runtime {
+            runtime.accept_by(configure::acceptance(&inner));
         }
+        Self { inner }
     }
 
     /// The store, for reads and directory changes that are no use case of their own.

@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use kassette_domain::id::{AccountId, Digest, Slot};
+use kassette_domain::key::Environment;
 use kassette_domain::method::MethodId;
 use kassette_domain::provider::{
     Account, AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Condition,
@@ -45,6 +46,11 @@ pub trait Method: Send + Sync {
     fn digest(&self) -> Digest;
     /// What it says it is.
     fn description(&self) -> &Arc<MethodDescription>;
+    /// Has it judge the operator's settings together; the inner error is its sentence for the operator.
+    fn check_settings(
+        &self,
+        settings: &[(String, String)],
+    ) -> Result<Result<(), String>, CallError>;
     /// What the module answers, where no caller has to wait for that: it is remembered, or the
     /// module's class is one that is called on the caller's thread.
     fn at_once(&self, context: &Context) -> Option<Result<Arc<Answer>, CallError>>;
@@ -64,6 +70,12 @@ pub trait Provider: Send + Sync {
     fn digest(&self) -> Digest;
     /// What it says it is.
     fn description(&self) -> &ProviderDescription;
+    /// Has it judge an account's settings together; the inner error is its sentence for the operator.
+    fn check_settings(
+        &self,
+        environment: Environment,
+        settings: &[(String, String)],
+    ) -> Result<Result<(), String>, CallError>;
     /// Creates the payment at the vendor; repeatable with the same attempt. A module that failed is
     /// `Unavailable` where nothing that could change anything left this host, else `Uncertain`.
     fn start<'a>(

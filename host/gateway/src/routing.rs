@@ -219,7 +219,7 @@ impl Gateway {
             .filter_map(|account| {
                 let slot = configured.slot(&account.id)?;
                 let module = self.modules().provider(slot.name())?;
-                if lacks(account, module.description()).is_some() {
+                if !is_complete(account, module.description()) {
                     return None;
                 }
                 let health = self.measured_health(&account.id, settings.health_max_age, now);

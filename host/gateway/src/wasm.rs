@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use kassette_domain::id::{AccountId, Digest, Slot};
+use kassette_domain::key::Environment;
 use kassette_domain::method::MethodId;
 use kassette_domain::provider::{
     AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Condition, Encoding,
@@ -95,6 +96,13 @@ impl Method for MethodModule {
         self.description()
     }
 
+    fn check_settings(
+        &self,
+        settings: &[(String, String)],
+    ) -> Result<Result<(), String>, CallError> {
+        self.check_settings(settings)
+    }
+
     fn at_once(&self, context: &Context) -> Option<Result<Arc<Answer>, CallError>> {
         match self.class() {
             Class::Native => Some(self.answer(context)),
@@ -128,7 +136,7 @@ impl WasmProvider {
     fn access(&self, access: &Access) -> AccountAccess {
         let described = &self.module.description().secrets;
         let encoding = |name: &str| {
-            let known = described.iter().find(|secret| secret.spec.name == name);
+            let known = described.iter().find(|secret| secret.name == name);
             known.map_or(Encoding::Text, |secret| secret.encoding)
         };
         let secrets = access.secrets.iter().map(|secret| SecretEntry {
@@ -163,6 +171,14 @@ impl Provider for WasmProvider {
 
     fn description(&self) -> &ProviderDescription {
         self.module.description()
+    }
+
+    fn check_settings(
+        &self,
+        environment: Environment,
+        settings: &[(String, String)],
+    ) -> Result<Result<(), String>, CallError> {
+        self.module.check_settings(environment, settings)
     }
 
     fn start<'a>(

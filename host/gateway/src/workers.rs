@@ -11,9 +11,8 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::Gateway;
-pub use crate::access::untaken;
 use crate::auth::SEEN_EVERY;
-pub use crate::configure::{SettingsRefused, settings_problems};
+pub use crate::configure::{SettingsFile, SettingsProblem, SettingsRefused, settings_problems};
 
 /// How long a payment is held for the worker that claimed it: several calls to its vendors.
 const LEASE: Duration = Duration::from_secs(60);

@@ -14,6 +14,11 @@ use tokio::sync::{OnceCell, Semaphore, watch};
 /// for half a minute, long after the caller has given up. Everything that blocks shares the
 /// runtime's threads, and a merchant who has such names would keep it all waiting. So a caller for a
 /// name that is being looked up waits for that same look-up; nothing is kept once it has ended.
+///
+/// The system's resolver is asked, not one of our own such as `hickory-resolver`: an operator's names of
+/// `/etc/hosts`, `nsswitch.conf` and search domains are part of what a vendor's or a staging receiver's name
+/// means, and a second resolver with a cache and settings of its own could answer otherwise than every other
+/// tool on the machine.
 #[derive(Clone, Debug)]
 pub(crate) struct LookUps(Arc<Inner>);
 

@@ -26,7 +26,7 @@ pub fn account(
 ) -> Result<AccountAccess, kassette_http::NotAHost> {
     let host: HostPattern = host.parse()?;
     let secrets = description.secrets.iter().map(|secret| SecretEntry {
-        name: secret.spec.name.clone(),
+        name: secret.name.clone(),
         // Hexadecimal digits are a key in each of the three encodings.
         values: vec![secret::Secret::new("0123456789abcdef0123456789abcdef")],
         encoding: secret.encoding,

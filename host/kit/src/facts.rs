@@ -2,7 +2,8 @@
 
 use kassette_domain::id::{Slot, SlotKind};
 use kassette_domain::money::Currency;
-use kassette_domain::provider::SettingSpec;
+use kassette_domain::provider::SecretSpec;
+use kassette_domain::setting::SettingSpec;
 use kassette_runtime::{Opened, OpenedModule};
 use serde::Serialize;
 
@@ -45,7 +46,7 @@ pub struct Facts {
     pub currencies: Vec<String>,
     /// Of a provider: what it can take.
     pub services: Vec<Served>,
-    /// Of a provider: settings it reads.
+    /// Settings it knows.
     pub settings: Vec<Needed>,
     /// Of a provider: secrets it uses.
     pub secrets: Vec<Needed>,
@@ -67,10 +68,14 @@ pub struct Served {
 pub struct Needed {
     /// Its name.
     pub name: String,
-    /// Whether an account without it is refused.
+    /// Whether a configuration without it is refused.
     pub required: bool,
-    /// Where an operator finds it.
+    /// What it is for, and where an operator finds it.
     pub help: String,
+    /// What a value has to be.
+    pub form: String,
+    /// What holds where it is absent.
+    pub default: Option<String>,
 }
 
 impl Facts {
@@ -105,6 +110,7 @@ impl Facts {
                 let said = module.description();
                 (facts.name, facts.version) = (said.label.clone(), said.version.clone());
                 facts.currencies = codes(&said.currencies);
+                facts.settings = said.settings.iter().map(setting).collect();
             }
             OpenedModule::Provider(module) => {
                 let said = module.description();
@@ -117,9 +123,8 @@ impl Facts {
                         currencies: codes(&service.currencies),
                     })
                     .collect();
-                facts.settings = said.settings.iter().map(needed).collect();
-                let secrets = said.secrets.iter();
-                facts.secrets = secrets.map(|secret| needed(&secret.spec)).collect();
+                facts.settings = said.settings.iter().map(setting).collect();
+                facts.secrets = said.secrets.iter().map(secret).collect();
                 facts.tokens = said.tokens.clone();
             }
         }
@@ -142,10 +147,22 @@ fn codes(currencies: &[Currency]) -> Vec<String> {
         .collect()
 }
 
-fn needed(need: &SettingSpec) -> Needed {
+fn setting(spec: &SettingSpec) -> Needed {
     Needed {
-        name: need.name.clone(),
-        required: need.required,
-        help: need.help.clone(),
+        name: spec.name.clone(),
+        required: spec.required,
+        help: spec.help.clone(),
+        form: spec.form.to_string(),
+        default: spec.default.clone(),
+    }
+}
+
+fn secret(spec: &SecretSpec) -> Needed {
+    Needed {
+        name: spec.name.clone(),
+        required: spec.required,
+        help: spec.help.clone(),
+        form: spec.encoding.words().into(),
+        default: None,
     }
 }

@@ -36,7 +36,7 @@ mod harness;
 mod question;
 
 pub use account::{account, attempt};
-pub use check::{Check, Report, check};
+pub use check::{Check, Report, accept, check};
 pub use facts::{Facts, Needed, Served};
 pub use harness::{Harness, NoNetwork, OpenError};
 pub use kassette_domain::routing::{

@@ -66,6 +66,9 @@ impl CallError {
 /// Why a module was not activated. Each says what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
+    /// It loads, but must not serve.
+    #[error("the module is not accepted: {0}")]
+    NotAccepted(String),
     /// The file could not be read.
     #[error("the file cannot be read ({0})")]
     Unreadable(io::ErrorKind),

@@ -32,8 +32,10 @@ const CORE: &[u8] = &[1, 0, 0, 0];
 
 /// A module of either world.
 #[derive(Clone, Debug)]
-pub(crate) enum Module {
+pub enum Module {
+    /// World `method`.
     Method(Arc<MethodModule>),
+    /// World `provider`.
     Provider(Arc<ProviderModule>),
 }
 

@@ -16,7 +16,7 @@ use crate::error::{CallError, LoadError};
 use crate::guest::method::MethodState;
 use crate::guest::wasi::{self, state::Wasi};
 use crate::host::{Host, Identity};
-use crate::limits::Class;
+use crate::limits::{CallLimits, Class};
 use crate::meter::{Metered as _, apply_limits, diagnose};
 use crate::shards::{ShardArc, Sharded, shard_arc};
 use crate::v0_2;
@@ -56,6 +56,11 @@ impl MethodModule {
     /// no other request.
     pub fn class(&self) -> Class {
         self.identity.class
+    }
+
+    /// What one call may use.
+    pub fn limits(&self) -> CallLimits {
+        self.identity.limits
     }
 
     pub(crate) fn identity(&self) -> &Identity {
@@ -116,6 +121,26 @@ impl MethodModule {
         self.identity.quarantine.count(shard.unwrap_or_default());
         self.cache_hits.increment(1);
         Some(answer)
+    }
+
+    /// Has the module judge the operator's settings together; the error is its sentence for the operator.
+    ///
+    /// # Errors
+    /// Why there is no judgement.
+    pub fn check_settings(
+        &self,
+        settings: &[(String, String)],
+    ) -> Result<Result<(), String>, CallError> {
+        let (number, shard) = self.shards.current();
+        let _permits = self.host.acquire(self.identity.class, number)?;
+        let wasi = Wasi::without_question();
+        let state = MethodState::new(Arc::clone(&shard.identity), wasi);
+        let routing = &shard.routing;
+        let (judged, _) = call(routing.engine(), state, "check-settings", |store| {
+            let instance = routing.instantiate(store)?;
+            routing.check_settings(store, instance, settings)
+        })?;
+        Ok(v0_2::settings::judged(judged))
     }
 
     fn ask(&self, context: &Context) -> Result<Arc<Answer>, CallError> {

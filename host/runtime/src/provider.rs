@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use kassette_domain::id::{Digest, Slot};
+use kassette_domain::key::Environment;
 use kassette_domain::provider::{
     AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Condition, ProviderDescription,
     QueryFailure, QueryPurpose, Report,
@@ -188,6 +189,33 @@ impl ProviderModule {
         answer.map(v0_2::provider::condition)
     }
 
+    /// Has the module judge an account's settings together; the error is its sentence for the operator.
+    /// Nothing can be sent meanwhile.
+    ///
+    /// # Errors
+    /// Why there is no judgement.
+    pub fn check_settings(
+        &self,
+        environment: Environment,
+        settings: &[(String, String)],
+    ) -> Result<Result<(), String>, CallError> {
+        let environment = v0_2::provider::environment(environment);
+        let judged = call_at_once(
+            &self.identity,
+            &self.pre,
+            "check-settings",
+            |provider, store| {
+                Box::pin(async move {
+                    provider
+                        .kassette_plugin_payments()
+                        .call_check_settings(store, environment, settings)
+                        .await
+                })
+            },
+        )?;
+        Ok(v0_2::settings::judged(judged))
+    }
+
     /// One call in a fresh instance, under the module's limits; and what left during it.
     async fn call<T>(
         &self,
@@ -296,26 +324,41 @@ fn describe(
     identity: &Arc<Identity>,
     pre: &ProviderPre<ProviderState>,
 ) -> Result<v0_2::description::Description, LoadError> {
+    let described = call_at_once(identity, pre, "describe", |provider, store| {
+        Box::pin(async move {
+            provider
+                .kassette_plugin_payments()
+                .call_describe(store)
+                .await
+        })
+    });
+    described.map_err(LoadError::Describe)
+}
+
+/// One call in a fresh instance of a function that is not about an account: the imports that could wait are
+/// refused at once.
+fn call_at_once<T>(
+    identity: &Arc<Identity>,
+    pre: &ProviderPre<ProviderState>,
+    function: &'static str,
+    call: impl for<'a> FnOnce(&'a Provider, &'a mut Store<ProviderState>) -> CallFuture<'a, T>,
+) -> Result<T, CallError> {
     let mut store = Store::new(pre.engine(), ProviderState::new(Arc::clone(identity), None));
     apply_limits(&mut store, &identity.limits);
     let outcome = {
         let running = pin!(async {
             let provider = pre.instantiate_async(&mut store).await?;
-            provider
-                .kassette_plugin_payments()
-                .call_describe(&mut store)
-                .await
+            call(&provider, &mut store).await
         });
-        // Nothing in `describe` waits: the only import that could is refused at once.
         match running.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(outcome) => outcome,
-            Poll::Pending => return Err(LoadError::Describe(CallError::Timeout)),
+            Poll::Pending => return Err(CallError::Timeout),
         }
     };
     outcome.map_err(|error| {
         let kind = diagnose(&error, store.data_mut().meter());
-        identity.record_failure("describe", &kind, &format!("{error:#}"));
-        LoadError::Describe(kind)
+        identity.record_failure(function, &kind, &format!("{error:#}"));
+        kind
     })
 }
 

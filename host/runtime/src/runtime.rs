@@ -5,7 +5,7 @@ mod restore;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use kassette_domain::id::{Digest, Slot};
 use kassette_domain::method::MethodId;
@@ -14,7 +14,7 @@ use metrics::counter;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
-use crate::config::RuntimeConfig;
+use crate::config::{Acceptance, RuntimeConfig};
 use crate::error::{LoadError, RuntimeError, short};
 use crate::history::{Cause, Event, VersionStore};
 use crate::host::Host;
@@ -34,6 +34,8 @@ pub struct Runtime {
     pub(crate) host: Arc<Host>,
     slots: Slots,
     versions: VersionStore,
+    /// What a module is asked beside the configuration's questions.
+    acceptance: OnceLock<Acceptance>,
     /// One module is compiled at a time: the compiler takes every core it gets.
     loading: Mutex<()>,
     drops: Mutex<VecDeque<Dropped>>,
@@ -119,6 +121,7 @@ impl Runtime {
             host: Arc::new(Host::new(config, Arc::new(outgoing))?),
             slots: Slots::new(histories),
             versions,
+            acceptance: OnceLock::new(),
             loading: Mutex::new(()),
             drops: Mutex::default(),
         })
@@ -279,13 +282,33 @@ impl Runtime {
         Ok(self.make_active(&slot, module, &bytes, cause, now))
     }
 
+    /// Has `acceptance` judge every module from now on that is to serve for the first time, after
+    /// [`RuntimeConfig::acceptance`]. The first call counts.
+    pub fn accept_by(&self, acceptance: Acceptance) {
+        let _ = self.acceptance.set(acceptance);
+    }
+
     /// A version that is kept, or one made of these bytes; a refusal is noted.
     fn load(&self, slot: &Slot, digest: Digest, bytes: &[u8]) -> Result<Module, LoadError> {
-        match self.slots.kept(slot, &digest) {
-            Some(module) => Ok(module),
-            None => load::load(&self.host, slot, digest, bytes)
-                .inspect_err(|error| self.refuse(slot, error)),
+        if let Some(module) = self.slots.kept(slot, &digest) {
+            return Ok(module);
         }
+        let loaded = load::load(&self.host, slot, digest, bytes).and_then(|module| {
+            // What served before the last start is not judged again: payments wait for it.
+            if !self.slots.is_kept(slot, &digest) {
+                self.judge(&module).map_err(LoadError::NotAccepted)?;
+            }
+            Ok(module)
+        });
+        loaded.inspect_err(|error| self.refuse(slot, error))
+    }
+
+    fn judge(&self, module: &Module) -> Result<(), String> {
+        let judges = [self.config().acceptance.as_ref(), self.acceptance.get()];
+        judges
+            .into_iter()
+            .flatten()
+            .try_for_each(|judge| judge(module))
     }
 
     /// Keeps a version and makes it the active one.

@@ -126,6 +126,13 @@ impl Slots {
         versions.find(|kept| kept.digest == *digest)?.module.clone()
     }
 
+    /// Whether a version is kept, loaded or not.
+    pub(crate) fn is_kept(&self, slot: &Slot, digest: &Digest) -> bool {
+        let records = self.records.lock();
+        let record = records.get(slot);
+        record.is_some_and(|record| record.versions.iter().any(|kept| kept.digest == *digest))
+    }
+
     /// Every version that is kept: the active ones first, then those before them, and so on.
     pub(crate) fn digests(&self) -> Vec<Digest> {
         let records = self.records.lock();

@@ -11,9 +11,7 @@ use crate::error::{LoadError, RuntimeError};
 use crate::host::Host;
 use crate::limits::{CallLimits, Class, PoolSizes};
 use crate::load::{self, Module};
-use crate::method::MethodModule;
 use crate::outgoing::Outgoing;
-use crate::provider::ProviderModule;
 
 /// Calls at the same time; a tool makes one after the other.
 const POOL: PoolSizes = PoolSizes {
@@ -50,16 +48,7 @@ pub struct Opened {
     /// Size of its machine code and data, in bytes.
     pub code_bytes: usize,
     /// What can be called.
-    pub module: OpenedModule,
-}
-
-/// A module of either world.
-#[derive(Clone, Debug)]
-pub enum OpenedModule {
-    /// World `method`.
-    Method(Arc<MethodModule>),
-    /// World `provider`.
-    Provider(Arc<ProviderModule>),
+    pub module: Module,
 }
 
 impl Workbench {
@@ -101,10 +90,7 @@ impl Workbench {
                 .and_then(|needs| needs.max_initial_memory_size)
                 .map_or(0, |pages| pages.saturating_mul(64 << 10)),
             code_bytes: (code.end as usize).saturating_sub(code.start as usize),
-            module: match module {
-                Module::Method(module) => OpenedModule::Method(module),
-                Module::Provider(module) => OpenedModule::Provider(module),
-            },
+            module,
         })
     }
 }

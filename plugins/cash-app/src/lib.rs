@@ -10,17 +10,10 @@
 //! refused here. Only Cash App Pay asks merchants to mark restricted goods (alcohol, gambling,
 //! prescriptions and the like), to protect sponsored accounts of minors: where the merchant sells
 //! such goods, only accounts that send the mark are eligible.
-//!
-//! # Settings
-//!
-//! | Setting | Default | Meaning |
-//! |---|---|---|
-//! | `restricted-goods` | `false` | the merchant sells goods of a restricted category |
-//! | `restricted-goods-accounts` | none | accounts that send the restricted goods indicator |
-//!
-//! and those of [`kassette_plugin::ranking`].
 use kassette_plugin::amount::units;
-use kassette_plugin::method::{Candidate, Context, Description, Ground, Method, Refusal, Verdict};
+use kassette_plugin::method::{
+    Candidate, Context, Description, Ground, Method, Refusal, SettingForm, SettingSpec, Verdict,
+};
 use kassette_plugin::ranking::{self, Order, Ranking};
 use kassette_plugin::settings;
 
@@ -53,6 +46,21 @@ impl Method for CashApp {
         )
         .translated(&TRANSLATIONS)
         .drawn(&ICON)
+        .with_settings([
+            SettingSpec::optional(
+                "restricted-goods",
+                "Whether the merchant sells goods of a restricted category",
+            )
+            .of(SettingForm::Flag)
+            .or("false"),
+            SettingSpec::optional(
+                "restricted-goods-accounts",
+                "Accounts that send the restricted goods indicator",
+            )
+            .of(SettingForm::Accounts)
+            .or("none"),
+        ])
+        .with_settings(ranking::settings())
     }
 
     fn rank(context: Context) -> Result<Vec<Verdict>, Refusal> {

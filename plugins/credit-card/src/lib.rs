@@ -11,16 +11,12 @@
 //! so the share of starts that worked comes before cost. Outside of the European Economic Area and
 //! the United Kingdom cost decides. An unknown payer is judged by the currency.
 //!
-//! # Settings
-//!
-//! | Setting | Default | Meaning |
-//! |---|---|---|
-//! | `low-value-exemption` | `true` | providers here ask for the exemption; `false` where none does |
-//!
-//! and those of [`kassette_plugin::ranking`]; `order` replaces the rule above.
+//! The setting `order` replaces the rule above.
 use kassette_plugin::amount::units;
 use kassette_plugin::countries::EEA_AND_UK;
-use kassette_plugin::method::{Context, Description, Method, Refusal, Verdict};
+use kassette_plugin::method::{
+    Context, Description, Method, Refusal, SettingForm, SettingSpec, Verdict,
+};
 use kassette_plugin::ranking::{self, Order, Ranking};
 use kassette_plugin::settings;
 
@@ -54,7 +50,7 @@ impl Method for CreditCard {
     fn describe() -> Description {
         Description::new("credit_card", "Card", env!("CARGO_PKG_VERSION"), &[])
             .translated(&TRANSLATIONS)
-            .drawn(&ICON)
+            .drawn(&ICON).with_settings([SettingSpec::optional("low-value-exemption", "Whether providers here ask for the exemption of low values from strong authentication").of(SettingForm::Flag).or("true"),]).with_settings(ranking::settings())
     }
 
     fn rank(context: Context) -> Result<Vec<Verdict>, Refusal> {

@@ -8,19 +8,10 @@
 //! Only on a chain does the payer bear a fee that has nothing to do with the amount. Where the
 //! operator says what a transfer costs now, a payment of which the fee would be too large a share
 //! is refused, rather than let the payer find out.
-//!
-//! # Settings
-//!
-//! | Setting | Default | Meaning |
-//! |---|---|---|
-//! | `network-fee-usd` | none | what one transfer costs the payer now: `2.40` |
-//! | `network-fee-share` | `20` | largest fee in per cent of the payment |
-//! | `travel-rule-accounts` | all | accounts that identify the sender; with the setting no other takes more than `travel-rule-usd` |
-//! | `travel-rule-usd` | `1000.00` | the threshold |
-//!
-//! and those of [`kassette_plugin::ranking`].
 use kassette_plugin::amount::{self, units};
-use kassette_plugin::method::{Candidate, Context, Description, Ground, Method, Refusal, Verdict};
+use kassette_plugin::method::{
+    Candidate, Context, Description, Ground, Method, Refusal, SettingForm, SettingSpec, Verdict,
+};
 use kassette_plugin::ranking::{self, Order, Ranking};
 use kassette_plugin::settings;
 
@@ -56,7 +47,7 @@ impl Method for Crypto {
     fn describe() -> Description {
         Description::new("crypto", "Cryptocurrency", env!("CARGO_PKG_VERSION"), &[])
             .translated(&TRANSLATIONS)
-            .drawn(&ICON)
+            .drawn(&ICON).with_settings([SettingSpec::optional("network-fee-usd", "What one transfer costs the payer now, in US dollars").of(SettingForm::Amount).or("none"),SettingSpec::optional("network-fee-share", "The largest fee, in per cent of the payment").of(SettingForm::Number((0, 100))).or("20"),SettingSpec::optional("travel-rule-accounts", "Accounts that identify the sender; with the setting no other takes more than travel-rule-usd").of(SettingForm::Accounts).or("all"),SettingSpec::optional("travel-rule-usd", "Above how many US dollars the sender has to be identified").of(SettingForm::Amount).or("1000.00"),]).with_settings(ranking::settings())
     }
 
     fn rank(context: Context) -> Result<Vec<Verdict>, Refusal> {

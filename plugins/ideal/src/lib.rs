@@ -8,17 +8,10 @@
 //! Only this method widens its countries by the scheme's successor: an account that has been moved
 //! to Wero reaches banks of five countries, one that has not reaches Dutch banks alone. Banks set
 //! lower limits of their own, which are not published.
-//!
-//! # Settings
-//!
-//! | Setting | Default | Meaning |
-//! |---|---|---|
-//! | `wero` | `false` | some account here is served by Wero |
-//! | `wero-accounts` | all | which accounts are, where `wero` is set; the others take payers in NL alone |
-//!
-//! and those of [`kassette_plugin::ranking`].
 use kassette_plugin::amount::units;
-use kassette_plugin::method::{Candidate, Context, Description, Ground, Method, Refusal, Verdict};
+use kassette_plugin::method::{
+    Candidate, Context, Description, Ground, Method, Refusal, SettingForm, SettingSpec, Verdict,
+};
 use kassette_plugin::ranking::{self, Order, Ranking};
 use kassette_plugin::settings;
 
@@ -61,6 +54,18 @@ impl Method for Ideal {
         )
         .translated(&TRANSLATIONS)
         .drawn(&ICON)
+        .with_settings([
+            SettingSpec::optional("wero", "Whether some account here is served by Wero")
+                .of(SettingForm::Flag)
+                .or("false"),
+            SettingSpec::optional(
+                "wero-accounts",
+                "Which accounts are, where wero is set; the others take payers in NL alone",
+            )
+            .of(SettingForm::Accounts)
+            .or("all"),
+        ])
+        .with_settings(ranking::settings())
     }
 
     fn rank(context: Context) -> Result<Vec<Verdict>, Refusal> {

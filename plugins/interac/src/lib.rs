@@ -10,17 +10,10 @@
 //! Only Interac needs to reach the payer before he can pay: an account that works by Request Money
 //! needs an address. Where the merchant gave none the provider has to ask, so such accounts rank
 //! after those that redirect; they are not refused.
-//!
-//! # Settings
-//!
-//! | Setting | Default | Meaning |
-//! |---|---|---|
-//! | `payers` | `people` | `people`: limit 10,000.00; `businesses`: limit 25,000.00 |
-//! | `request-money-accounts` | none | accounts that send a request by e-mail |
-//!
-//! and those of [`kassette_plugin::ranking`].
 use kassette_plugin::amount::units;
-use kassette_plugin::method::{Candidate, Context, Description, Method, Refusal, Verdict};
+use kassette_plugin::method::{
+    Candidate, Context, Description, Method, Refusal, SettingForm, SettingSpec, Verdict,
+};
 use kassette_plugin::ranking::{self, Order, Ranking};
 use kassette_plugin::settings;
 
@@ -78,6 +71,21 @@ impl Method for Interac {
         )
         .translated(&TRANSLATIONS)
         .drawn(&ICON)
+        .with_settings([
+            SettingSpec::optional(
+                "payers",
+                "Whose limit holds: 10,000.00 for people, 25,000.00 for businesses",
+            )
+            .among(&["people", "businesses"])
+            .or("people"),
+            SettingSpec::optional(
+                "request-money-accounts",
+                "Accounts that send a request by e-mail",
+            )
+            .of(SettingForm::Accounts)
+            .or("none"),
+        ])
+        .with_settings(ranking::settings())
     }
 
     fn rank(context: Context) -> Result<Vec<Verdict>, Refusal> {

@@ -9,10 +9,7 @@
 //! though both are Klarna's. Where the country is unknown the currency alone decides, with the
 //! largest limit of its markets. Klarna judges each payer and may refuse below every limit.
 //!
-//! # Settings
-//!
-//! Those of [`kassette_plugin::ranking`]. `countries` narrows the markets to those that the
-//! merchant's agreement names; a country's currency stays its own.
+//! Of the settings of [`kassette_plugin::ranking`], `countries` narrows the markets.
 use kassette_plugin::amount::units;
 use kassette_plugin::method::{Context, Description, Ground, Method, Refusal, Verdict};
 use kassette_plugin::ranking::{self, Order, Ranking};
@@ -60,7 +57,9 @@ struct Klarna;
 
 impl Method for Klarna {
     fn describe() -> Description {
-        Description::new("klarna", "Klarna", env!("CARGO_PKG_VERSION"), &currencies()).drawn(&ICON)
+        Description::new("klarna", "Klarna", env!("CARGO_PKG_VERSION"), &currencies())
+            .drawn(&ICON)
+            .with_settings(ranking::settings())
     }
 
     fn rank(context: Context) -> Result<Vec<Verdict>, Refusal> {

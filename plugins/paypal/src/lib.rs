@@ -9,16 +9,10 @@
 //! Only PayPal refuses amounts for their form: an invoice of 1,250.50 HUF cannot be paid with it,
 //! because the vendor answers an error to any fraction. Our money keeps two decimals for every
 //! currency, so the rule belongs here.
-//!
-//! # Settings
-//!
-//! | Setting | Default | Meaning |
-//! |---|---|---|
-//! | `brazilian-accounts` | all | accounts registered in Brazil; with the setting no other account takes BRL |
-//!
-//! and those of [`kassette_plugin::ranking`].
 use kassette_plugin::amount::{self, units};
-use kassette_plugin::method::{Candidate, Context, Description, Ground, Method, Refusal, Verdict};
+use kassette_plugin::method::{
+    Candidate, Context, Description, Ground, Method, Refusal, SettingForm, SettingSpec, Verdict,
+};
 use kassette_plugin::ranking::{self, Order, Ranking};
 use kassette_plugin::settings;
 
@@ -43,7 +37,15 @@ struct Paypal;
 
 impl Method for Paypal {
     fn describe() -> Description {
-        Description::new("paypal", "PayPal", env!("CARGO_PKG_VERSION"), &CURRENCIES).drawn(&ICON)
+        Description::new("paypal", "PayPal", env!("CARGO_PKG_VERSION"), &CURRENCIES)
+            .drawn(&ICON)
+            .with_settings([SettingSpec::optional(
+                "brazilian-accounts",
+                "Accounts registered in Brazil; with the setting no other takes BRL",
+            )
+            .of(SettingForm::Accounts)
+            .or("all")])
+            .with_settings(ranking::settings())
     }
 
     fn rank(context: Context) -> Result<Vec<Verdict>, Refusal> {

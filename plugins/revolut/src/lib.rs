@@ -8,17 +8,10 @@
 //! Only Revolut Pay serves payers who are not its customers: outside of its home markets it still
 //! works, as a card payment. A merchant who offers cards anyway can switch that off; then a payer
 //! known to be elsewhere is not offered it.
-//!
-//! # Settings
-//!
-//! | Setting | Default | Meaning |
-//! |---|---|---|
-//! | `guest-cards` | `true` | offer it to payers outside of the home markets |
-//! | `wallet-only-accounts` | none | accounts without guest cards: for payers of the home markets alone |
-//!
-//! and those of [`kassette_plugin::ranking`].
 use kassette_plugin::countries::EEA_AND_UK;
-use kassette_plugin::method::{Candidate, Context, Description, Ground, Method, Refusal, Verdict};
+use kassette_plugin::method::{
+    Candidate, Context, Description, Ground, Method, Refusal, SettingForm, SettingSpec, Verdict,
+};
 use kassette_plugin::ranking::{self, Order, Ranking};
 use kassette_plugin::settings;
 
@@ -44,6 +37,21 @@ impl Method for Revolut {
             &CURRENCIES,
         )
         .drawn(&ICON)
+        .with_settings([
+            SettingSpec::optional(
+                "guest-cards",
+                "Whether it is offered to payers outside of the home markets",
+            )
+            .of(SettingForm::Flag)
+            .or("true"),
+            SettingSpec::optional(
+                "wallet-only-accounts",
+                "Accounts without guest cards: for payers of the home markets alone",
+            )
+            .of(SettingForm::Accounts)
+            .or("none"),
+        ])
+        .with_settings(ranking::settings())
     }
 
     fn rank(context: Context) -> Result<Vec<Verdict>, Refusal> {

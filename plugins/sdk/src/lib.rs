@@ -54,6 +54,8 @@ pub mod bindings {
         wit_bindgen::generate!({
             path: "wit",
             world: "provider",
+            // One type for both worlds.
+            with: { "kassette:plugin/types@0.2.0": crate::bindings::method::kassette::plugin::types },
             pub_export_macro: true,
             export_macro_name: "raw_export_provider",
             default_bindings_module: "kassette_plugin::bindings::provider",
@@ -71,9 +73,12 @@ pub mod bindings {
 macro_rules! export_method {
     ($answer:ident) => {
         #[cfg(target_arch = "wasm32")]
-        $crate::bindings::method::raw_export_method!(
-            $answer with_types_in $crate::bindings::method
-        );
+        const _: () = {
+            type Exported = $crate::method::Exported<$answer>;
+            $crate::bindings::method::raw_export_method!(
+                Exported with_types_in $crate::bindings::method
+            );
+        };
         #[cfg(not(target_arch = "wasm32"))]
         const _: fn() = $crate::method::implemented_by::<$answer>;
     };
@@ -86,9 +91,12 @@ macro_rules! export_method {
 macro_rules! export_provider {
     ($answer:ident) => {
         #[cfg(target_arch = "wasm32")]
-        $crate::bindings::provider::raw_export_provider!(
-            $answer with_types_in $crate::bindings::provider
-        );
+        const _: () = {
+            type Exported = $crate::provider::Exported<$answer>;
+            $crate::bindings::provider::raw_export_provider!(
+                Exported with_types_in $crate::bindings::provider
+            );
+        };
         #[cfg(not(target_arch = "wasm32"))]
         const _: fn() = $crate::provider::implemented_by::<$answer>;
     };

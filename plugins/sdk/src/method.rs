@@ -21,12 +21,50 @@
 //! kassette_plugin::method::export!(Ideal);
 //! # fn main() {}
 //! ```
+use std::marker::PhantomData;
+
+use crate::bindings::method::exports::kassette::plugin::routing::Guest;
 pub use crate::bindings::method::exports::kassette::plugin::routing::{
-    Availability, Candidate, Context, Description, Environment, Ground, Guest as Method, Health,
-    Refusal, Setting, Shape, Translation, Verdict,
+    Availability, Candidate, Context, Description, Environment, Ground, Health, Refusal, Setting,
+    SettingSpec, Shape, Translation, Verdict,
 };
 pub use crate::bindings::method::kassette::plugin::log::Level;
+pub use crate::bindings::method::kassette::plugin::types::SettingForm;
 pub use crate::export_method as export;
+use crate::ranking;
+
+/// A payment method's answers; see `routing` in the WIT.
+pub trait Method {
+    /// What this module is.
+    fn describe() -> Description;
+
+    /// Judges the operator's settings together, each of which is of its form; an error is one sentence for
+    /// the operator that names a setting. Unless a module has more to say: those of [`ranking`].
+    fn check_settings(settings: &[Setting]) -> Result<(), String> {
+        ranking::check_settings(settings)
+    }
+
+    /// Judges and orders the candidates; an error refuses the method as a whole.
+    fn rank(context: Context) -> Result<Vec<Verdict>, Refusal>;
+}
+
+/// What a component exports of a [`Method`].
+#[doc(hidden)]
+pub struct Exported<T>(PhantomData<T>);
+
+impl<T: Method> Guest for Exported<T> {
+    fn describe() -> Description {
+        T::describe()
+    }
+
+    fn check_settings(settings: Vec<Setting>) -> Result<(), String> {
+        T::check_settings(&settings)
+    }
+
+    fn rank(context: Context) -> Result<Vec<Verdict>, Refusal> {
+        T::rank(context)
+    }
+}
 
 impl Description {
     /// A method that can be paid in these currencies; in every currency where none is named.
@@ -39,6 +77,7 @@ impl Description {
             currencies: currencies.iter().map(|&code| code.to_owned()).collect(),
             translations: Vec::new(),
             icon: Vec::new(),
+            settings: Vec::new(),
         }
     }
 
@@ -52,6 +91,13 @@ impl Description {
         };
         self.translations
             .extend(translations.iter().map(translation));
+        self
+    }
+
+    /// With settings that it knows.
+    #[must_use]
+    pub fn with_settings(mut self, settings: impl IntoIterator<Item = SettingSpec>) -> Self {
+        self.settings.extend(settings);
         self
     }
 

@@ -8,16 +8,92 @@ mod describe;
 pub mod http;
 pub mod secrets;
 
+use std::marker::PhantomData;
+
+pub use crate::bindings::method::kassette::plugin::types::SettingForm;
+use crate::bindings::provider::exports::kassette::plugin::payments::Guest;
 pub use crate::bindings::provider::exports::kassette::plugin::payments::{
     Account, Action, Attempt, CallbackFailure, CallbackReply, CallbackRequest, Condition,
-    Description, Dispute, DisputeState, Encoding, Environment, Form, Guest as Provider, Header,
-    Instructions, Money, Notice, Open, Particulars, Payer, QueryFailure, QueryPurpose, Question,
-    QuestionKind, Refund, RefundState, Report, SecretSpec, Service, Setting, SettingSpec,
-    Settlement, StartFailure, Started, Status, Subject, Verb,
+    Description, Dispute, DisputeState, Encoding, Environment, Form, Header, Instructions, Money,
+    Notice, Open, Particulars, Payer, QueryFailure, QueryPurpose, Question, QuestionKind, Refund,
+    RefundState, Report, SecretSpec, Service, Setting, SettingSpec, Settlement, StartFailure,
+    Started, Status, Subject, Verb,
 };
 pub use crate::bindings::provider::kassette::plugin::log::Level;
 pub use crate::export_provider as export;
 pub use crate::forward_provider as forward;
+
+/// A provider's answers; see `payments` in the WIT.
+pub trait Provider {
+    /// What this module is.
+    fn describe() -> Description;
+
+    /// Judges an account's settings together, each of which is of its form; an error is one sentence for the
+    /// operator that names a setting. Unless a module has more to say nothing is wrong with them.
+    fn check_settings(_environment: Environment, _settings: &[Setting]) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Creates the payment at the vendor.
+    fn start(account: Account, attempt: Attempt) -> Result<Started, StartFailure>;
+
+    /// Verifies and reads what arrived at the callback address.
+    fn callback(
+        account: Account,
+        request: CallbackRequest,
+    ) -> Result<CallbackReply, CallbackFailure>;
+
+    /// Asks the vendor where the payment stands.
+    fn query(
+        account: Account,
+        attempt: Attempt,
+        reference: Option<String>,
+        purpose: QueryPurpose,
+        returned: Option<String>,
+    ) -> Result<Report, QueryFailure>;
+
+    /// A cheap request that proves address and credentials.
+    fn health(account: Account) -> Condition;
+}
+
+/// What a component exports of a [`Provider`].
+#[doc(hidden)]
+pub struct Exported<T>(PhantomData<T>);
+
+impl<T: Provider> Guest for Exported<T> {
+    fn describe() -> Description {
+        T::describe()
+    }
+
+    fn check_settings(environment: Environment, settings: Vec<Setting>) -> Result<(), String> {
+        T::check_settings(environment, &settings)
+    }
+
+    fn start(account: Account, attempt: Attempt) -> Result<Started, StartFailure> {
+        T::start(account, attempt)
+    }
+
+    fn callback(
+        account: Account,
+        request: CallbackRequest,
+    ) -> Result<CallbackReply, CallbackFailure> {
+        T::callback(account, request)
+    }
+
+    fn query(
+        account: Account,
+        attempt: Attempt,
+        reference: Option<String>,
+        purpose: QueryPurpose,
+        returned: Option<String>,
+    ) -> Result<Report, QueryFailure> {
+        T::query(account, attempt, reference, purpose, returned)
+    }
+
+    fn health(account: Account) -> Condition {
+        T::health(account)
+    }
+}
 
 /// Nothing told: what a report begins with.
 impl Default for Particulars {

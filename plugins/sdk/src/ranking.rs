@@ -4,15 +4,7 @@
 //! `rank`; [`Ranking`] then gives exactly one verdict per candidate. A hint that is absent (amount,
 //! country) never refuses anything.
 //!
-//! # Settings read here, for every method that uses this module
-//!
-//! | Setting | Default | Meaning |
-//! |---|---|---|
-//! | `order` | the method's own | `priority`, `priority-success`, `cost`, `success` or `speed`: what counts after health |
-//! | `success-floor` | none | per thousand; a candidate measured below it ranks after the others of its health |
-//! | `minimum-usd`, `maximum-usd` | none | the operator's own limits, against the amount in USD |
-//! | `countries` | the scheme's own | payer countries, separated by commas, or `any` |
-//! | `blocked-countries` | none | payer countries that are refused |
+//! [`settings`] lists what an operator may set for every method that uses this module.
 mod requirements;
 
 pub use requirements::{
@@ -20,7 +12,9 @@ pub use requirements::{
 };
 
 use crate::amount;
-use crate::method::{Availability, Candidate, Context, Ground, Refusal, Verdict};
+use crate::method::{
+    Availability, Candidate, Context, Ground, Refusal, Setting, SettingForm, SettingSpec, Verdict,
+};
 use crate::settings;
 
 /// Longest text of a reason or a refusal that the host accepts, in bytes.
@@ -50,6 +44,54 @@ impl Order {
         ("success", Self::Success),
         ("speed", Self::Speed),
     ];
+}
+
+/// The settings that are read here.
+#[must_use]
+pub fn settings() -> Vec<SettingSpec> {
+    vec![
+        SettingSpec::optional("order", "What counts among accounts of equal health")
+            .among(&Order::WORDS.map(|(word, _)| word))
+            .or("the method's own"),
+        SettingSpec::optional(
+            "success-floor",
+            "Share of starts that worked, per thousand: an account measured below it ranks after the others \
+             of its health",
+        )
+        .of(SettingForm::Number((0, 1000)))
+        .or("none"),
+        SettingSpec::optional("minimum-usd", "The operator's own smallest payment, in US dollars")
+            .of(SettingForm::Amount)
+            .or("none"),
+        SettingSpec::optional("maximum-usd", "The operator's own largest payment, in US dollars")
+            .of(SettingForm::Amount)
+            .or("none"),
+        SettingSpec::optional("countries", "Countries of payers that may use it")
+            .of(SettingForm::Countries)
+            .or("the scheme's own"),
+        SettingSpec::optional("blocked-countries", "Countries of payers that are refused")
+            .of(SettingForm::Countries)
+            .or("none"),
+    ]
+}
+
+/// Judges these settings together.
+///
+/// # Errors
+/// A sentence for the operator.
+pub fn check_settings(settings: &[Setting]) -> Result<(), String> {
+    let limit = |name| settings::amount(settings, name).map_err(|refusal| refusal.detail);
+    let (minimum, maximum) = (limit("minimum-usd")?, limit("maximum-usd")?);
+    if minimum
+        .zip(maximum)
+        .is_some_and(|(least, most)| least > most)
+    {
+        return Err("minimum-usd is above maximum-usd: no payment would be taken".into());
+    }
+    if settings::text(settings, "blocked-countries") == Some("any") {
+        return Err("blocked-countries lists countries; to refuse every payer, disable the method in the merchants' policies".into());
+    }
+    Ok(())
 }
 
 /// Judges one candidate beyond health and limits.

@@ -3,7 +3,51 @@
 //! A setting that is absent or empty has its default. One that is there and cannot be read is a
 //! refusal that names it, never a silent default: an operator who misspells a limit must not find
 //! out that there was none.
-use crate::method::{Ground, Refusal};
+use crate::method::{Ground, Refusal, SettingForm, SettingSpec};
+
+impl SettingSpec {
+    /// A setting that has to be there: a text, unless [`SettingSpec::of`] says more.
+    #[must_use]
+    pub fn required(name: &str, help: &str) -> Self {
+        Self {
+            required: true,
+            ..Self::optional(name, help)
+        }
+    }
+
+    /// A setting that may be left out, likewise.
+    #[must_use]
+    pub fn optional(name: &str, help: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            help: help.to_owned(),
+            required: false,
+            form: SettingForm::Text,
+            default: None,
+        }
+    }
+
+    /// Of that form.
+    #[must_use]
+    pub fn of(mut self, form: SettingForm) -> Self {
+        self.form = form;
+        self
+    }
+
+    /// One of these words.
+    #[must_use]
+    pub fn among(self, words: &[&str]) -> Self {
+        let words = words.iter().map(|&word| word.to_owned());
+        self.of(SettingForm::Choice(words.collect()))
+    }
+
+    /// With what holds where it is absent.
+    #[must_use]
+    pub fn or(mut self, default: &str) -> Self {
+        self.default = Some(default.to_owned());
+        self
+    }
+}
 
 /// Setting names and values, as the context or the account holds them.
 pub type Settings = [(String, String)];

@@ -9,17 +9,10 @@
 //! Only this method has two rails of different limits behind one id: a payment over UPI's limit
 //! goes to accounts that also offer IMPS, one over both is refused. Which accounts do is not in the
 //! question, so the operator says it; without that no account is presumed to.
-//!
-//! # Settings
-//!
-//! | Setting | Default | Meaning |
-//! |---|---|---|
-//! | `verified-merchant` | `false` | the merchant is on its acquirer's list of verified merchants: UPI up to 5 lakh |
-//! | `imps-accounts` | none | accounts that also offer IMPS |
-//!
-//! and those of [`kassette_plugin::ranking`].
 use kassette_plugin::amount::{self, units};
-use kassette_plugin::method::{Candidate, Context, Description, Ground, Method, Refusal, Verdict};
+use kassette_plugin::method::{
+    Candidate, Context, Description, Ground, Method, Refusal, SettingForm, SettingSpec, Verdict,
+};
 use kassette_plugin::ranking::{self, Order, Ranking};
 use kassette_plugin::settings;
 
@@ -53,7 +46,7 @@ impl Method for UpiImps {
             &CURRENCIES,
         )
         .translated(&TRANSLATIONS)
-        .drawn(&ICON)
+        .drawn(&ICON).with_settings([SettingSpec::optional("verified-merchant", "Whether the merchant is on its acquirer's list of verified merchants: UPI up to 5 lakh").of(SettingForm::Flag).or("false"),SettingSpec::optional("imps-accounts", "Accounts that also offer IMPS").of(SettingForm::Accounts).or("none"),]).with_settings(ranking::settings())
     }
 
     fn rank(context: Context) -> Result<Vec<Verdict>, Refusal> {

@@ -8,16 +8,8 @@
 //! Only Venmo publishes two limits that hang on the payer's verification, and no vendor tells us which
 //! payer is verified. A merchant whose customers mostly are not (`payers = any`) gets the lower
 //! limit, so that Venmo is not offered where it would fail at the last step.
-//!
-//! # Settings
-//!
-//! | Setting | Default | Meaning |
-//! |---|---|---|
-//! | `payers` | `verified` | `verified`: limit 7,000.00; `any`: limit 299.99 |
-//!
-//! and those of [`kassette_plugin::ranking`].
 use kassette_plugin::amount::units;
-use kassette_plugin::method::{Context, Description, Method, Refusal, Verdict};
+use kassette_plugin::method::{Context, Description, Method, Refusal, SettingSpec, Verdict};
 use kassette_plugin::ranking::{self, Order, Ranking};
 use kassette_plugin::settings;
 
@@ -45,6 +37,13 @@ impl Method for Venmo {
         Description::new("venmo", "Venmo", env!("CARGO_PKG_VERSION"), &CURRENCIES)
             .translated(&TRANSLATIONS)
             .drawn(&ICON)
+            .with_settings([SettingSpec::optional(
+                "payers",
+                "Whose limit holds: 7,000.00 for verified payers, 299.99 for any",
+            )
+            .among(&["verified", "any"])
+            .or("verified")])
+            .with_settings(ranking::settings())
     }
 
     fn rank(context: Context) -> Result<Vec<Verdict>, Refusal> {

@@ -1,7 +1,7 @@
 //! Requests to Checkout: address, credential, idempotency key.
 use kassette_plugin::json::Json;
 use kassette_plugin::provider::call::{Answer, Broken, Call, base_url};
-use kassette_plugin::provider::{Account, Environment, Verb, call};
+use kassette_plugin::provider::{Account, Environment, Setting, Verb, call};
 use kassette_plugin::settings;
 
 /// Setting: on whose account payments are made.
@@ -57,17 +57,24 @@ fn call(account: &Account, verb: Verb, path: &str) -> Result<Call, Broken> {
 }
 
 /// Every company has live addresses of its own.
+pub(crate) fn has_address(environment: Environment, settings: &[Setting]) -> Result<(), String> {
+    let is_there = |name| settings::text(settings, name).is_some();
+    let lacks =
+        environment == Environment::Live && !is_there(LIVE_URL_PREFIX) && !is_there(call::BASE_URL);
+    if lacks {
+        return Err(format!(
+            "the setting {LIVE_URL_PREFIX} is missing: a live account needs it"
+        ));
+    }
+    Ok(())
+}
+
 fn base(account: &Account) -> Result<String, Broken> {
+    has_address(account.environment, &account.settings).map_err(Broken::NotSent)?;
     let prefix = settings::text(&account.settings, LIVE_URL_PREFIX);
-    let named = settings::text(&account.settings, call::BASE_URL).is_some();
     let live = match (account.environment, prefix) {
         (Environment::Live, Some(prefix)) => {
             format!("https://{prefix}-checkout-live.adyenpayments.com/checkout")
-        }
-        (Environment::Live, None) if !named => {
-            return Err(Broken::NotSent(format!(
-                "setting {LIVE_URL_PREFIX} is missing"
-            )));
         }
         _ => String::new(),
     };

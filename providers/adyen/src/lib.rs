@@ -37,7 +37,8 @@ mod wire;
 
 use kassette_plugin::provider::call::BASE_URL;
 use kassette_plugin::provider::{
-    Account, Condition, Description, Encoding, Provider, SecretSpec, SettingSpec,
+    Account, Condition, Description, Encoding, Environment, Provider, SecretSpec, Setting,
+    SettingForm, SettingSpec,
 };
 
 /// The module's answers.
@@ -65,12 +66,12 @@ impl Provider for Adyen {
                     refusal::KEEP_OPEN,
                     "Whether the payer may try again at Adyen's page after a card was refused: true \
                      (default) or false. Their coming back ends the attempt in any case",
-                ),
+                ).of(SettingForm::Flag).or("true"),
                 SettingSpec::optional(
                     BASE_URL,
                     "Another address for Checkout than Adyen's own, without /v72; left out for a \
                      real account",
-                ),
+                ).of(SettingForm::Address),
             ],
             secrets: vec![
                 SecretSpec::text(
@@ -88,6 +89,10 @@ impl Provider for Adyen {
             ],
             tokens: Vec::new(),
         }
+    }
+
+    fn check_settings(environment: Environment, settings: &[Setting]) -> Result<(), String> {
+        api::has_address(environment, settings)
     }
 
     kassette_plugin::provider::forward!(start, callback, query);

@@ -25,7 +25,7 @@ mod wire;
 
 use kassette_plugin::provider::call::BASE_URL;
 use kassette_plugin::provider::{
-    Account, Condition, Description, Provider, SecretSpec, Service, SettingSpec,
+    Account, Condition, Description, Provider, SecretSpec, Service, SettingForm, SettingSpec,
 };
 
 /// The module's answers.
@@ -42,7 +42,8 @@ impl Provider for BtcPay {
                 SettingSpec::required(
                     BASE_URL,
                     "Address of the BTCPay Server, such as https://btcpay.shop.example",
-                ),
+                )
+                .of(SettingForm::Address),
                 SettingSpec::required(
                     api::STORE_ID,
                     "Id of the store that is paid. In the store: Settings, General, Store ID",

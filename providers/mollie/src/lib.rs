@@ -35,7 +35,7 @@ mod wire;
 use kassette_plugin::provider::call::BASE_URL;
 use kassette_plugin::provider::{
     Account, CallbackFailure, CallbackReply, CallbackRequest, Condition, Description, Environment,
-    Provider, SecretSpec, Service, SettingSpec,
+    Provider, SecretSpec, Service, SettingForm, SettingSpec,
 };
 use method::Method;
 
@@ -56,12 +56,15 @@ impl Provider for Mollie {
                     "automatic (default): the money is taken when the payer approves. manual: \
                      cards and Klarna are only authorised then, and captured once the gateway's \
                      own checks are through.",
-                ),
+                )
+                .among(&["automatic", "manual"])
+                .or("automatic"),
                 SettingSpec::optional(
                     BASE_URL,
                     "Another address than https://api.mollie.com; leave it out for a real \
                      account.",
-                ),
+                )
+                .of(SettingForm::Address),
             ],
             secrets: vec![SecretSpec::text(
                 api::KEY,

@@ -314,7 +314,7 @@ fn later(broken: Broken) -> CallbackFailure {
 /// Asks for the app's webhooks: a cheap read that proves address and credentials, and finds that none
 /// leads to this account, or one of another id, before a payment misses its news.
 pub(crate) fn health(account: &Account) -> Condition {
-    if let Err(why) = signature::simulator(account) {
+    if let Err(why) = signature::simulator(&account.settings) {
         return Condition::Down(why);
     }
     let answer = match api::get(account, "/v1/notifications/webhooks") {

@@ -31,7 +31,8 @@ mod start;
 mod wire;
 
 use kassette_plugin::provider::{
-    Account, Condition, Description, Provider, SecretSpec, Service, SettingSpec,
+    Account, Condition, Description, Environment, Provider, SecretSpec, Service, Setting,
+    SettingForm, SettingSpec,
 };
 
 /// The module's answers.
@@ -51,11 +52,11 @@ impl Provider for PayPal {
                 SettingSpec::optional(
                     "base-url",
                     "Another address of the API than PayPal's own. Leave it out for a real account.",
-                ),
+                ).of(SettingForm::Address),
                 SettingSpec::optional(
                     start::VENMO,
                     "true: PayPal has allowed this account to send Venmo's payers to its page. Default: Venmo is refused, because PayPal promises it to its JavaScript SDK alone.",
-                ),
+                ).of(SettingForm::Flag).or("false"),
             ]
             .into_iter()
             .chain(signature::needs())
@@ -72,6 +73,10 @@ impl Provider for PayPal {
             ],
             tokens: vec![api::TOKEN.into()],
         }
+    }
+
+    fn check_settings(_: Environment, settings: &[Setting]) -> Result<(), String> {
+        signature::simulator(settings).map(drop)
     }
 
     kassette_plugin::provider::forward!(start, callback, query);

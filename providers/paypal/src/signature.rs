@@ -14,7 +14,7 @@ use kassette_plugin::json::Json;
 use kassette_plugin::provider::call::{BASE_URL, Broken, header};
 use kassette_plugin::provider::http::{self, Header};
 use kassette_plugin::provider::{
-    Account, CallbackFailure, CallbackRequest, Environment, SettingSpec,
+    Account, CallbackFailure, CallbackRequest, Environment, Setting, SettingSpec,
 };
 use kassette_plugin::{settings, time};
 
@@ -69,11 +69,11 @@ struct Issuer<'a> {
 /// accounts alone, and in production (`kassette serve`) no live account can be one; an account with real
 /// credentials and such a base-url reaches no vendor at all. Anywhere else the setting makes the account
 /// unusable, so that it is not overlooked.
-pub(crate) fn simulator(account: &Account) -> Result<Option<(String, Vec<u8>)>, String> {
-    let Some(root) = settings::text(&account.settings, SIMULATOR_ROOT) else {
+pub(crate) fn simulator(settings: &[Setting]) -> Result<Option<(String, Vec<u8>)>, String> {
+    let Some(root) = settings::text(settings, SIMULATOR_ROOT) else {
         return Ok(None);
     };
-    let base = settings::text(&account.settings, BASE_URL).unwrap_or_default();
+    let base = settings::text(settings, BASE_URL).unwrap_or_default();
     if !is_loopback(base) {
         return Err(format!(
             "the setting {SIMULATOR_ROOT} is for a simulator on this machine alone"
@@ -136,7 +136,7 @@ struct Claim<'a> {
 
 /// Verifies a delivery. What costs nothing is looked at first, so that a forger costs little.
 pub(crate) fn verify(account: &Account, incoming: &CallbackRequest) -> Result<(), CallbackFailure> {
-    let simulator = simulator(account).map_err(CallbackFailure::Later)?;
+    let simulator = simulator(&account.settings).map_err(CallbackFailure::Later)?;
     let issuer = issuer(account, simulator.as_ref());
     let claim = claim(&incoming.headers, &issuer, account.now)?;
     let webhook = settings::text(&account.settings, WEBHOOK_ID)

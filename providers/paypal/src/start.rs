@@ -23,7 +23,7 @@ pub(crate) const VENMO: &str = "venmo-by-redirect";
 /// Creates the order, or finds the one that an earlier call made: PayPal keeps the request id for six
 /// hours and answers a repeat with the order as it stands.
 pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, StartFailure> {
-    signature::simulator(account).map_err(StartFailure::Unavailable)?;
+    signature::simulator(&account.settings).map_err(StartFailure::Unavailable)?;
     if attempt.method == "venmo" {
         let allowed = settings::flag(&account.settings, VENMO, false);
         if !allowed.map_err(|refusal| StartFailure::Unavailable(refusal.detail))? {

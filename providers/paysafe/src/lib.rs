@@ -28,7 +28,7 @@ mod wire;
 use kassette_plugin::json::Json;
 use kassette_plugin::provider::{
     Account, CallbackFailure, CallbackReply, CallbackRequest, Condition, Description, Provider,
-    SecretSpec, Service, SettingSpec,
+    SecretSpec, Service, SettingForm, SettingSpec,
 };
 
 /// The module's answers.
@@ -45,7 +45,7 @@ impl Provider for Paysafe {
                 SettingSpec::optional(
                     "base-url",
                     "Another address of the API than Paysafe's own. Leave it out for a real account.",
-                ),
+                ).of(SettingForm::Address),
                 SettingSpec::optional(
                     start::ACCOUNT_ID,
                     "Number of the merchant account for Interac in CAD. Needed only where there are \

@@ -23,7 +23,7 @@ mod wire;
 
 use kassette_plugin::provider::call::BASE_URL;
 use kassette_plugin::provider::{
-    Account, Condition, Description, Provider, SecretSpec, Service, SettingSpec,
+    Account, Condition, Description, Provider, SecretSpec, Service, SettingForm, SettingSpec,
 };
 
 /// The module's answers.
@@ -42,11 +42,11 @@ impl Provider for Razorpay {
                     "Default \"true\": a payer whose try failed may try again on Razorpay's page until \
                      the link expires. \"false\" cancels the link as soon as no failed try can be \
                      authorised late any more, so that another method or provider can be chosen",
-                ),
+                ).of(SettingForm::Flag).or("true"),
                 SettingSpec::optional(
                     BASE_URL,
                     "Left out for a real account: https://api.razorpay.com. A simulator's address.",
-                ),
+                ).of(SettingForm::Address),
             ],
             secrets: vec![
                 SecretSpec::text(

@@ -28,7 +28,7 @@ mod wire;
 
 use kassette_plugin::provider::call::BASE_URL;
 use kassette_plugin::provider::{
-    Account, Condition, Description, Provider, SecretSpec, Service, SettingSpec,
+    Account, Condition, Description, Provider, SecretSpec, Service, SettingForm, SettingSpec,
 };
 
 /// The methods, by their wire ids. Revolut's page offers what the merchant has switched on there: an
@@ -58,19 +58,24 @@ impl Provider for Revolut {
                     "automatic (default): the money is taken when the payer approves. manual: it \
                      is only authorised then, and captured once the gateway's own checks are \
                      through.",
-                ),
+                )
+                .among(&["automatic", "manual"])
+                .or("automatic"),
                 SettingSpec::optional(
                     query::KEEP_OPEN,
                     "true (default): a payer whose try was declined may try again at Revolut's \
                      page until they come back. false: the order is cancelled at the first \
                      decline.",
-                ),
+                )
+                .of(SettingForm::Flag)
+                .or("true"),
                 SettingSpec::optional(
                     BASE_URL,
                     "Another address than https://merchant.revolut.com, or \
                      https://sandbox-merchant.revolut.com in the test environment; leave it out \
                      for a real account.",
-                ),
+                )
+                .of(SettingForm::Address),
             ],
             secrets: vec![
                 SecretSpec::text(

@@ -22,7 +22,8 @@ mod start;
 mod wire;
 
 use kassette_plugin::provider::{
-    Account, Condition, Description, Environment, Provider, SecretSpec, Service, SettingSpec,
+    Account, Condition, Description, Environment, Provider, SecretSpec, Service, SettingForm,
+    SettingSpec,
 };
 
 /// The methods, by their wire ids; each in any currency.
@@ -54,12 +55,15 @@ impl Provider for Sandbox {
                 SettingSpec::required(
                     api::BASE_URL,
                     "Where the account's simulated API listens, such as http://127.0.0.1:9001",
-                ),
+                )
+                .of(SettingForm::Address),
                 SettingSpec::optional(
                     query::KEEP_OPEN,
                     "true: a payer whose try was declined may try again at the sandbox's page \
                      until they come back. Default: false, the session is closed at once.",
-                ),
+                )
+                .of(SettingForm::Flag)
+                .or("false"),
             ],
             secrets: vec![
                 SecretSpec::text(api::CLIENT_ID, "Client id of the simulated account"),

@@ -25,7 +25,8 @@ mod wire;
 
 use kassette_plugin::provider::call::BASE_URL;
 use kassette_plugin::provider::{
-    Account, Condition, Description, Environment, Provider, SecretSpec, Service, SettingSpec,
+    Account, Condition, Description, Environment, Provider, SecretSpec, Service, SettingForm,
+    SettingSpec,
 };
 
 /// Every currency of the gateway; each has two decimals at Stripe too.
@@ -65,17 +66,17 @@ impl Provider for Stripe {
                     start::CAPTURE,
                     "\"manual\" only authorises; the money is captured once risk review has passed. \
                      Default \"automatic\". iDEAL is always captured at once.",
-                ),
+                ).among(&["automatic", "manual"]).or("automatic"),
                 SettingSpec::optional(
                     query::KEEP_OPEN,
                     "Default \"true\": a payer whose card was declined may try again on Stripe's page \
                      until they leave it. \"false\" closes the session at the first decline, so that \
                      another method or provider can be chosen at once",
-                ),
+                ).of(SettingForm::Flag).or("true"),
                 SettingSpec::optional(
                     BASE_URL,
                     "Left out for a real account: https://api.stripe.com. A simulator's address.",
-                ),
+                ).of(SettingForm::Address),
             ],
             secrets: vec![
                 SecretSpec::text(

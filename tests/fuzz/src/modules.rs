@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use kassette_domain::id::{AccountId, AttemptId, Digest, Slot};
+use kassette_domain::key::Environment;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::Minor;
 use kassette_domain::provider::{
@@ -31,6 +32,7 @@ impl Modules for Scripted {
             currencies: vec![],
             translations: vec![],
             icon: vec![],
+            settings: vec![],
         };
         let description = Arc::new(description);
         Some(Arc::new(Ranks(Slot::of_method(method), description)))
@@ -87,6 +89,9 @@ impl Method for Ranks {
         &self.1
     }
 
+    fn check_settings(&self, _: &[(String, String)]) -> Result<Result<(), String>, CallError> {
+        Ok(Ok(()))
+    }
     fn at_once(&self, context: &Context) -> Option<Result<Arc<Answer>, CallError>> {
         let verdict = |candidate: &kassette_domain::routing::Candidate| {
             let ill = [Availability::Down, Availability::Stale].contains(&candidate.health.status);
@@ -132,6 +137,13 @@ impl Provider for Speaks {
         &self.1
     }
 
+    fn check_settings(
+        &self,
+        _: Environment,
+        _: &[(String, String)],
+    ) -> Result<Result<(), String>, CallError> {
+        Ok(Ok(()))
+    }
     fn start<'a>(
         &'a self,
         _: &'a Access,

@@ -42,13 +42,20 @@ static method_string_t finish(const text_t *text) {
 }
 
 void exports_kassette_plugin_routing_describe(exports_kassette_plugin_routing_description_t *method) {
-    memset(method, 0, sizeof *method); // no translations, no icon
+    memset(method, 0, sizeof *method); // no translations, no icon, no settings
     method_string_dup(&method->id, "cash_app");
     method_string_dup(&method->label, "Cash App");
     method_string_dup(&method->version, "1.0.0");
     method->currencies.ptr = malloc(sizeof(method_string_t));
     method->currencies.len = 1;
     method_string_dup(&method->currencies.ptr[0], "USD");
+}
+
+// There are none to judge.
+bool exports_kassette_plugin_routing_check_settings(
+    exports_kassette_plugin_routing_list_setting_t *settings, method_string_t *why) {
+    (void)settings, (void)why;
+    return true;
 }
 
 // Whether something stands in a candidate's way, and what.

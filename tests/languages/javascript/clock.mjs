@@ -3,8 +3,11 @@ export const routing = {
   describe() {
     return {
       id: "ideal", label: "iDEAL", version: "1.0.0", currencies: ["EUR"], translations: [], icon: [],
+      settings: [],
     };
   },
+
+  checkSettings() {},
 
   rank(context) {
     const asked = new Date().toISOString();

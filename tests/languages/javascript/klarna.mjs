@@ -40,8 +40,11 @@ export const routing = {
       currencies: ["EUR"],
       translations: [{ language: "de", label: "Klarna", note: "Jetzt kaufen, später zahlen." }],
       icon: [{ tag: "line", val: "M4 12h16" }],
+      settings: [],
     };
   },
+
+  checkSettings() {}, // there are none to judge
 
   rank(context) {
     if (context.country !== null && !COUNTRIES.includes(context.country)) {

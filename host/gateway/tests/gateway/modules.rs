@@ -4,16 +4,18 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use kassette_domain::id::{AccountId, AttemptId, Digest, Slot};
+use kassette_domain::key::Environment;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::Minor;
 use kassette_domain::provider::{
     Action, AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Condition, Open,
     Particulars, ProviderDescription, QueryFailure, QueryPurpose, Question, QuestionKind, Report,
-    Service, SettingSpec, StartFailure, Started, VendorSettlement, VendorStatus,
+    Service, StartFailure, Started, VendorSettlement, VendorStatus,
 };
 use kassette_domain::routing::{
     Answer, Availability, Context, Ground, MethodDescription, Refusal, Verdict,
 };
+use kassette_domain::setting::{SettingForm, SettingSpec};
 use kassette_gateway::modules::{Access, Calling, Inquiry, Method, Modules, Provider};
 use kassette_runtime::CallError;
 use parking_lot::Mutex;
@@ -117,6 +119,8 @@ impl Vendor {
             name: name.into(),
             help: "shown beside the keys".into(),
             required: true,
+            form: SettingForm::Text,
+            default: None,
         });
     }
 
@@ -208,6 +212,7 @@ impl Modules for Scripted {
                 currencies: vec![],
                 translations: vec![],
                 icon: vec![],
+                settings: vec![],
             }),
         }))
     }
@@ -284,6 +289,9 @@ impl Method for Ranks {
         &self.description
     }
 
+    fn check_settings(&self, _: &[(String, String)]) -> Result<Result<(), String>, CallError> {
+        Ok(Ok(()))
+    }
     fn at_once(&self, context: &Context) -> Option<Result<Arc<Answer>, CallError>> {
         let here = self.meeting.is_none();
         here.then(|| Ok(self.verdicts(context)))
@@ -344,6 +352,13 @@ impl Provider for Speaks {
         &self.1
     }
 
+    fn check_settings(
+        &self,
+        _: Environment,
+        _: &[(String, String)],
+    ) -> Result<Result<(), String>, CallError> {
+        Ok(Ok(()))
+    }
     fn start<'a>(
         &'a self,
         access: &'a Access,

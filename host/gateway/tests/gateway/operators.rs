@@ -181,5 +181,7 @@ async fn an_account_with_a_host_that_is_none_is_refused() {
     let alpha = wrong.accounts.get_mut(&account_id("alpha")).unwrap();
     alpha.hosts.push("https://x/".into());
     let refused = world.gateway.configure(wrong).await;
-    assert!(matches!(refused, Err(SettingsRefused::Account(why)) if why.contains("alpha")));
+    assert!(
+        matches!(refused, Err(SettingsRefused::Problems(all)) if all[0].to_string().contains("alpha"))
+    );
 }

@@ -1,12 +1,12 @@
 //! A payment method's answers, over many questions.
 
 use std::fmt::Write as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cpu_time::ThreadTime;
 use kassette_domain::money::{Currency, Minor};
 use kassette_domain::routing::{Availability, Candidate, Context, Refusal, Verdict};
-use kassette_runtime::{MethodModule, Opened};
+use kassette_runtime::MethodModule;
 
 use super::Check;
 use crate::question::{candidate, question};
@@ -26,21 +26,30 @@ const AGAIN: usize = 20;
 
 type Answer = Result<Vec<Verdict>, Refusal>;
 
-/// Everything that is asked of a method.
-pub(super) fn checks(module: &MethodModule, opened: &Opened) -> Vec<Check> {
-    let currencies = currencies(module);
+/// Everything that is asked of a method; with a budget a quarter of it for each check, and its CPU time is not
+/// judged.
+pub(super) fn checks(module: &MethodModule, budget: Option<Duration>) -> Vec<Check> {
+    let all = currencies(module);
+    let currencies = || {
+        let end = budget.map(|budget| Instant::now() + budget / 4);
+        let goes_on = move |_: &&Currency| end.is_none_or(|end| Instant::now() < end);
+        all.iter().take_while(goes_on)
+    };
     let mut times = Vec::new();
-    let answers = Check::of("answers", answers(module, &currencies, &mut times));
+    let answers = Check::of("answers", answers(module, currencies(), &mut times));
     if !answers.passed {
         return vec![answers];
     }
-    vec![
+    let mut checks = vec![
         answers,
-        Check::of("order", order(module, &currencies)),
-        Check::of("repeatable", repeatable(module, &currencies)),
-        Check::of("absence", absence(module, &currencies)),
-        Check::of("time", time(times, opened)),
-    ]
+        Check::of("order", order(module, currencies())),
+        Check::of("repeatable", repeatable(module, currencies())),
+        Check::of("absence", absence(module, currencies())),
+    ];
+    if budget.is_none() {
+        checks.push(Check::of("time", time(times, module)));
+    }
+    checks
 }
 
 fn currencies(module: &MethodModule) -> Vec<Currency> {
@@ -108,9 +117,9 @@ fn eligible(answer: &Answer) -> Vec<&str> {
 }
 
 /// Each answer keeps the contract; the runtime judges it as in a server.
-fn answers(
+fn answers<'a>(
     module: &MethodModule,
-    currencies: &[Currency],
+    currencies: impl Iterator<Item = &'a Currency>,
     times: &mut Vec<Duration>,
 ) -> Result<String, String> {
     let mut timed = |question: &Context| {
@@ -136,7 +145,10 @@ fn answers(
 }
 
 /// The order of the candidates means nothing.
-fn order(module: &MethodModule, currencies: &[Currency]) -> Result<String, String> {
+fn order<'a>(
+    module: &MethodModule,
+    currencies: impl Iterator<Item = &'a Currency>,
+) -> Result<String, String> {
     for currency in currencies {
         let question = asked(*currency, Some("49.00"), mixed(32));
         let mut turned = question.clone();
@@ -153,7 +165,10 @@ fn order(module: &MethodModule, currencies: &[Currency]) -> Result<String, Strin
 }
 
 /// The same question has the same answer.
-fn repeatable(module: &MethodModule, currencies: &[Currency]) -> Result<String, String> {
+fn repeatable<'a>(
+    module: &MethodModule,
+    currencies: impl Iterator<Item = &'a Currency>,
+) -> Result<String, String> {
     for currency in currencies {
         let question = asked(*currency, Some("49.90"), mixed(16));
         let first = ask(module, &question)?;
@@ -170,7 +185,10 @@ fn repeatable(module: &MethodModule, currencies: &[Currency]) -> Result<String, 
 }
 
 /// An unknown payer, and one who only browses, are no reasons to refuse.
-fn absence(module: &MethodModule, currencies: &[Currency]) -> Result<String, String> {
+fn absence<'a>(
+    module: &MethodModule,
+    currencies: impl Iterator<Item = &'a Currency>,
+) -> Result<String, String> {
     for currency in currencies {
         let finds = |amount| {
             let question = asked(*currency, amount, vec![candidate("account-1")]);
@@ -196,11 +214,11 @@ fn absence(module: &MethodModule, currencies: &[Currency]) -> Result<String, Str
 }
 
 /// A call has room within its limit, on a slower machine too.
-fn time(mut times: Vec<Duration>, opened: &Opened) -> Result<String, String> {
+fn time(mut times: Vec<Duration>, module: &MethodModule) -> Result<String, String> {
     times.sort_unstable();
     let median = times.get(times.len() / 2).copied().unwrap_or_default();
     let most = times.last().copied().unwrap_or_default();
-    let (class, limit) = (opened.class.as_str(), opened.limits.cpu);
+    let (class, limit) = (module.class().as_str(), module.limits().cpu);
     if median > limit / 2 {
         return Err(format!(
             "a call takes {median:?} of CPU time in the middle; a module of class {class} is stopped at {limit:?}, so half of it is the most that is safe"

@@ -3,6 +3,8 @@
 mod method;
 mod provider;
 
+use std::time::Duration;
+
 use kassette_runtime::{LoadError, Opened, OpenedModule};
 use serde::Serialize;
 
@@ -78,12 +80,28 @@ pub fn check(harness: &Harness, bytes: &[u8], file_name: Option<&str>) -> Report
             loaded(&opened, bytes.len(), &mut checks);
             checks.extend(named(&opened, file_name));
             match &opened.module {
-                OpenedModule::Method(module) => checks.extend(method::checks(module, &opened)),
+                OpenedModule::Method(module) => checks.extend(method::checks(module, None)),
                 OpenedModule::Provider(module) => checks.extend(provider::checks(module)),
             }
         }
     }
     Report::of(checks)
+}
+
+/// Asks a loaded module what [`check`] asks, but for its CPU time, within about `budget`: what is answered in
+/// milliseconds is asked everything, a slow module less of each.
+///
+/// # Errors
+/// The first check that fails, for the operator.
+pub fn accept(module: &OpenedModule, budget: Duration) -> Result<(), String> {
+    let checks = match module {
+        OpenedModule::Method(module) => method::checks(module, Some(budget)),
+        OpenedModule::Provider(module) => provider::checks(module),
+    };
+    match Report::of(checks).failure() {
+        None => Ok(()),
+        Some(failed) => Err(format!("{}: {}", failed.name, failed.message)),
+    }
 }
 
 /// The steps of loading, in their order.

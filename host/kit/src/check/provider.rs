@@ -6,6 +6,7 @@ use kassette_domain::provider::{
     AttemptFacts, CallbackRequest, Condition, ProviderDescription, QueryPurpose, Report,
     StartFailure, Started, Verb,
 };
+use kassette_domain::setting::SettingForm;
 use kassette_runtime::{AccountAccess, CallError, ProviderModule};
 
 use super::Check;
@@ -17,7 +18,7 @@ const HOST: &str = "vendor.invalid";
 /// Everything that is asked of a provider.
 pub(super) fn checks(module: &ProviderModule) -> Vec<Check> {
     let access = match account(module.description(), HOST, &[]) {
-        Ok(access) => with_settings(access, module.description()),
+        Ok(access) => without_hosts(with_settings(access, module.description())),
         Err(error) => return vec![Check::of("start", Err(error.to_string()))],
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -38,12 +39,26 @@ pub(super) fn checks(module: &ProviderModule) -> Vec<Check> {
     })
 }
 
-/// Every setting that is required has a value; one that sounds like an address is one.
+/// An account whose requests may go nowhere: they are refused before a name is looked up.
+fn without_hosts(access: AccountAccess) -> AccountAccess {
+    AccountAccess {
+        hosts: Vec::new(),
+        ..access
+    }
+}
+
+/// Every setting that is required has a value of its form.
 fn with_settings(mut access: AccountAccess, description: &ProviderDescription) -> AccountAccess {
     for need in description.settings.iter().filter(|need| need.required) {
-        let value = match need.name.contains("url") {
-            true => format!("https://{HOST}"),
-            false => "test".into(),
+        let value = match &need.form {
+            SettingForm::Address => format!("https://{HOST}"),
+            SettingForm::Choice(words) => words.first().cloned().unwrap_or_default(),
+            SettingForm::Flag => "false".into(),
+            SettingForm::Number { least, .. } => least.to_string(),
+            SettingForm::Amount => "1.00".into(),
+            SettingForm::Countries => "NL".into(),
+            SettingForm::Accounts => access.account.id.to_string(),
+            SettingForm::Text => "test".into(),
         };
         access.account.settings.push((need.name.clone(), value));
     }

@@ -1,24 +1,12 @@
 //! Signatures under secrets that a module never sees.
 
-use base64::Engine as _;
-use base64::alphabet::STANDARD;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use kassette_domain::provider::Encoding;
-use kassette_domain::secret::Secret;
 use sha2::{Sha256, Sha512};
 use zeroize::Zeroizing;
 
 use crate::access::AccountAccess;
 use crate::v0_2::bindings::provider::kassette::plugin::secrets::Algorithm;
-
-/// Vendors write keys with and without padding, and some with loose last bits.
-const LENIENT: GeneralPurpose = GeneralPurpose::new(
-    &STANDARD,
-    GeneralPurposeConfig::new()
-        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
-        .with_decode_allow_trailing_bits(true),
-);
 
 /// A key, erased after use.
 type Key = Zeroizing<Vec<u8>>;
@@ -55,34 +43,20 @@ pub(crate) fn verify(
 }
 
 /// The keys that stand for a name, the current one first. Empty and unreadable ones are none at
-/// all: every stranger could sign with an empty key.
+/// all.
 fn keys(access: &AccountAccess, name: &str) -> Vec<Key> {
     if let Some(entry) = access.secrets.iter().find(|entry| entry.name == name) {
         return entry
             .values
             .iter()
-            .filter_map(|value| key(value, entry.encoding))
+            .filter_map(|value| entry.encoding.key(value))
             .collect();
     }
     let token = access.tokens.get(name, access.account.now);
     token
         .into_iter()
-        .filter_map(|token| key(&token.value, Encoding::Text))
+        .filter_map(|token| Encoding::Text.key(&token.value))
         .collect()
-}
-
-fn key(secret: &Secret, encoding: Encoding) -> Option<Key> {
-    let text = secret.expose();
-    let bytes = match encoding {
-        Encoding::Text => text.as_bytes().to_vec(),
-        Encoding::Hex => hex::decode(text).ok()?,
-        Encoding::Base64 => {
-            let text = text.strip_prefix("whsec_").unwrap_or(text);
-            let standard = Zeroizing::new(text.replace('-', "+").replace('_', "/"));
-            LENIENT.decode(&*standard).ok()?
-        }
-    };
-    (!bytes.is_empty()).then(|| Zeroizing::new(bytes))
 }
 
 fn code(key: &[u8], algorithm: Algorithm, message: &[u8]) -> Option<Vec<u8>> {

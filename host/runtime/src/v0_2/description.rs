@@ -1,23 +1,18 @@
 //! What a provider's module says of itself, to the domain.
 
 use kassette_domain::method::MethodId;
-use kassette_domain::provider::{Encoding, ProviderDescription, SecretSpec, Service, SettingSpec};
+use kassette_domain::provider::{Encoding, ProviderDescription, SecretSpec, Service};
 
 use super::bindings::provider::exports::kassette::plugin::payments as wit;
 use super::bounds::{self, at_most, bad_reply};
+use super::settings::{self, HELP, LISTED};
 use crate::error::CallError;
 use crate::text;
 
 pub(crate) type Description = wit::Description;
 
-/// Entries of each list of a description.
-const LISTED: usize = 64;
-/// Help for an operator; longer text is cut.
-const HELP: usize = 1_000;
-
 pub(crate) fn description(provider: Description) -> Result<ProviderDescription, CallError> {
     let services = at_most(provider.services, LISTED, "too many services")?;
-    let settings = at_most(provider.settings, LISTED, "too many settings")?;
     let secrets = at_most(provider.secrets, LISTED, "too many secrets")?;
     let tokens = at_most(provider.tokens, LISTED, "too many tokens")?;
     if !tokens.iter().all(|token| bounds::is_kebab(token)) {
@@ -33,10 +28,7 @@ pub(crate) fn description(provider: Description) -> Result<ProviderDescription, 
             .into_iter()
             .filter_map(service)
             .collect::<Result<_, _>>()?,
-        settings: settings
-            .into_iter()
-            .map(|spec| setting(spec.name, &spec.help, spec.required))
-            .collect::<Result<_, _>>()?,
+        settings: settings::specs(provider.settings)?,
         secrets: secrets.into_iter().map(secret).collect::<Result<_, _>>()?,
         tokens,
         id: provider.id,
@@ -55,20 +47,11 @@ fn service(service: wit::Service) -> Option<Result<Service, CallError>> {
     }
 }
 
-fn setting(name: String, help: &str, required: bool) -> Result<SettingSpec, CallError> {
-    if !bounds::is_kebab(&name) {
-        return bad_reply("a setting's or secret's name is not kebab-case");
-    }
-    Ok(SettingSpec {
-        name,
-        help: text::cut(help, HELP),
-        required,
-    })
-}
-
 fn secret(secret: wit::SecretSpec) -> Result<SecretSpec, CallError> {
     Ok(SecretSpec {
-        spec: setting(secret.name, &secret.help, secret.required)?,
+        name: settings::name(secret.name)?,
+        help: text::cut(&secret.help, HELP),
+        required: secret.required,
         encoding: match secret.encoding {
             wit::Encoding::Text => Encoding::Text,
             wit::Encoding::Hex => Encoding::Hex,

@@ -11,6 +11,7 @@ use wasmtime::component::{ComponentType, Lower};
 
 use super::bindings::method::exports::kassette::plugin::routing as wit;
 use super::bounds::{self, DETAIL};
+use super::settings;
 use crate::error::CallError;
 
 /// The contract's limits on what payers read and see of a method: translations, bytes of a note, shapes of
@@ -151,6 +152,7 @@ pub(crate) fn description(
         ))?,
         translations: translations(method.translations)?,
         icon: icon(method.icon)?,
+        settings: settings::specs(method.settings)?,
     })
 }
 

@@ -8,6 +8,7 @@ pub(crate) mod description;
 pub(crate) mod method;
 pub(crate) mod provider;
 pub(crate) mod routing;
+pub(crate) mod settings;
 
 /// The contract's version, as names of interfaces carry it.
 pub(crate) const VERSION: &str = "0.2.0";
@@ -24,6 +25,8 @@ pub(crate) mod bindings {
         wasmtime::component::bindgen!({
             path: "../../wit",
             world: "provider",
+            // One type for both worlds.
+            with: { "kassette:plugin/types": super::method::kassette::plugin::types },
             imports: {
                 "kassette:plugin/http.send": async,
                 "kassette:plugin/http.get-cached": async,

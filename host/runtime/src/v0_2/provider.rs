@@ -61,13 +61,17 @@ const QR: usize = 2_000;
 pub(crate) fn account(account: &Account) -> wit::Account {
     wit::Account {
         id: account.id.as_str().to_owned(),
-        environment: match account.environment {
-            Environment::Test => wit::Environment::Test,
-            Environment::Live => wit::Environment::Live,
-        },
+        environment: environment(account.environment),
         now: account.now.as_millis(),
         callback_url: account.callback_url.clone(),
         settings: account.settings.clone(),
+    }
+}
+
+pub(crate) fn environment(environment: Environment) -> wit::Environment {
+    match environment {
+        Environment::Test => wit::Environment::Test,
+        Environment::Live => wit::Environment::Live,
     }
 }
 

@@ -10,11 +10,14 @@ use super::method::{Answer, Description, Question};
 
 /// `rank` as the contract has it.
 type Rank<'a> = TypedFunc<(&'a Question<'a>,), (Answer,)>;
+/// `check-settings`.
+type CheckSettings<'a> = TypedFunc<(&'a [(String, String)],), (Result<(), String>,)>;
 
 /// Where the interface's functions stand among a component's exports.
 #[derive(Clone, Copy)]
 pub(crate) struct Exports {
     describe: ComponentExportIndex,
+    check_settings: ComponentExportIndex,
     rank: ComponentExportIndex,
 }
 
@@ -30,6 +33,7 @@ impl Exports {
         };
         Ok(Self {
             describe: function("describe")?,
+            check_settings: function("check-settings")?,
             rank: function("rank")?,
         })
     }
@@ -64,6 +68,7 @@ impl<T: 'static> Routing<T> {
     ) -> wasmtime::Result<(Self, Instance)> {
         let instance = pre.instantiate(&mut store)?;
         let _: Rank<'_> = instance.get_typed_func(&mut store, exports.rank)?;
+        let _: CheckSettings<'_> = instance.get_typed_func(&mut store, exports.check_settings)?;
         Ok((Self { pre, exports }, instance))
     }
 
@@ -73,6 +78,19 @@ impl<T: 'static> Routing<T> {
 
     pub(crate) fn instantiate(&self, store: &mut Store<T>) -> wasmtime::Result<Instance> {
         self.pre.instantiate(store)
+    }
+
+    /// Has an instance judge the operator's settings.
+    pub(crate) fn check_settings(
+        &self,
+        mut store: &mut Store<T>,
+        instance: Instance,
+        settings: &[(String, String)],
+    ) -> wasmtime::Result<Result<(), String>> {
+        let check: CheckSettings<'_> =
+            instance.get_typed_func(&mut store, self.exports.check_settings)?;
+        let (judged,) = check.call(store, (settings,))?;
+        Ok(judged)
     }
 
     /// Asks an instance of this very component; one that is not of the store is a panic.

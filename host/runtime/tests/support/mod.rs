@@ -175,11 +175,14 @@ impl Method {
             record.extend(self.data.text(text));
         }
         record.extend(self.data.texts(self.currencies));
-        // No translations, no icon.
-        record.extend([0; 16]);
+        // No translations, no icon, no settings.
+        record.extend([0; 24]);
         let record = self.data.put(&record);
+        let accepted = self.data.put(&[0; 12]);
         let functions = format!(
             r#"(func (export "kassette:plugin/routing@0.2.0#describe") (result i32) (i32.const {record}))
+               (func (export "kassette:plugin/routing@0.2.0#check-settings") (param i32 i32) (result i32)
+                 (i32.const {accepted}))
                (func (export "kassette:plugin/routing@0.2.0#rank") {CONTEXT} (result i32) {})
                {}"#,
             self.rank, self.more
@@ -238,6 +241,7 @@ impl Provider {
         }
         record.extend([0; 32]);
         let record = self.data.put(&record);
+        let accepted = self.data.put(&[0; 12]);
         let imports =
             r#"(import "kassette:plugin/http@0.2.0" "send" (func $send (param i32 i32)))"#;
         let name = "kassette:plugin/payments@0.2.0";
@@ -250,6 +254,8 @@ impl Provider {
         } = &self;
         let functions = format!(
             r#"(func (export "{name}#describe") (result i32) {describe} (i32.const {record}))
+               (func (export "{name}#check-settings") (param i32 i32 i32) (result i32)
+                 (i32.const {accepted}))
                (func (export "{name}#start") (param i32) (result i32) {start})
                (func (export "{name}#callback") (param i32) (result i32) {callback})
                (func (export "{name}#query") (param i32) (result i32) {query})

@@ -3,6 +3,9 @@
 //! That form (the generic cell rate algorithm) needs one number a bucket and no refilling, and a
 //! bucket whose time has passed is the same as one that was never there. So idle buckets are
 //! forgotten without loss, and memory is bounded.
+//!
+//! `governor` has the same algorithm with one quota for all keys of a limiter and no bound on how many keys
+//! there are; here each merchant has a rate of its own, and a flood of addresses must cost no memory.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;

@@ -5,17 +5,15 @@ use std::sync::Arc;
 
 use clap::Args;
 use kassette_gateway::clock::{Clock as _, SystemClock};
-use kassette_gateway::settings::Settings;
-use kassette_gateway::workers::{settings_problems, untaken};
+use kassette_gateway::modules::Modules;
+use kassette_gateway::wasm::WasmModules;
+use kassette_gateway::workers::settings_problems;
 use kassette_http::{Client, Guard};
 use kassette_runtime::{Runtime, RuntimeConfig};
 use serde::Serialize;
 
 use super::remote::print;
-use super::stopped_store;
-use crate::config::{Config, ConfigError, Profile, plugin_problems};
-use crate::files;
-use crate::listen::tls_acceptor;
+use crate::config::{Config, ConfigError, Profile, start_problems};
 
 /// The options of `kassette config check`.
 #[derive(Args)]
@@ -102,140 +100,76 @@ pub(crate) fn problems(folder: &Path) -> Vec<(Option<usize>, String)> {
 
 fn checked(folder: &Path, modules: bool) -> Checked {
     let (config, errors) = Config::read_all(folder, Profile::Serve);
-    let mut problems: Vec<Problem> = errors.into_iter().map(Problem::from).collect();
-    let main_file = folder.join("kassette.toml");
-    let mut refused = |path: &Path, line: Option<usize>, why: String| {
-        problems.push(Problem {
-            path: path.display().to_string(),
-            line,
-            why,
-        });
-    };
-    let main = &config.main;
-    let text = std::fs::read_to_string(&main_file).ok();
-    let line = |setting: &str| crate::config::line_of(text.as_deref()?, setting);
-    let public_url = main.public_origin().unwrap_or_else(|why| {
-        // A file that is not read says nothing about what stands in it.
-        if text.is_some() {
-            refused(&main_file, line("public_url"), why);
-        }
-        String::new()
-    });
-    let plugin_dir = config.path(&main.plugin_dir);
-    for problem in plugin_problems(&plugin_dir) {
-        refused(Path::new(&problem.path), None, problem.why);
-    }
-    let data_dir = config.path(&main.data_dir);
-    if let Err(why) = files::can_be_a_folder(&data_dir) {
-        refused(&main_file, line("data_dir"), format!("data_dir: {why}"));
-    }
-    let key_file = main
-        .master_key_file
-        .as_deref()
-        .map(|path| config.path(path));
-    let key = crate::master_key::read(key_file.as_deref()).map_err(|error| error.to_string());
-    if let Err(why) = key.and_then(|key| stopped_store::parse(&key).map(drop)) {
-        refused(&main_file, line("master_key_file"), why);
-    }
-    for (name, certificate, key) in [
-        ("tls_cert", &main.tls_cert, &main.tls_key),
-        ("admin_tls_cert", &main.admin_tls_cert, &main.admin_tls_key),
-    ] {
-        if let (Some(certificate), Some(key)) = (certificate, key)
-            && let Err(error) = tls_acceptor(&config.path(certificate), &config.path(key))
-        {
-            refused(&main_file, line(name), error.to_string());
-        }
-    }
-    if !main.admin_listen.ip().is_loopback() && main.admin_tls_cert.is_none() {
-        let why = format!(
-            "admin_listen = {} is not loopback, so it needs admin_tls_cert and admin_tls_key",
-            main.admin_listen
-        );
-        refused(&main_file, line("admin_listen"), why);
-    }
-    if main.listen == main.admin_listen && main.listen.port() != 0 {
-        let why = "listen and admin_listen are the same address: give each its own".to_owned();
-        refused(&main_file, line("admin_listen"), why);
-    }
-    let settings = config.settings(&public_url, Profile::Serve);
-    let (wrong, warnings) = accounts(&settings, modules.then_some(plugin_dir.as_path()));
-    for (account, why) in wrong {
-        let path = folder.join("providers").join(format!("{account}.toml"));
-        refused(&path, None, why);
-    }
-    Checked {
+    let mut checked = Checked {
         folder: folder.display().to_string(),
         accounts: config.accounts.len(),
         methods: config.methods.len(),
-        problems,
-        warnings,
+        problems: errors.into_iter().map(Problem::from).collect(),
+        warnings: Vec::new(),
+    };
+    // A file that cannot be read says nothing about what stands in it.
+    if Config::read_main(folder).is_ok() {
+        let plugin_dir = config.path(&config.main.plugin_dir);
+        let problems = start_problems(&config).into_iter();
+        checked.problems.extend(problems.map(Problem::from));
+        let runtime = match modules && plugin_dir.is_dir() {
+            true => load(&plugin_dir, &mut checked),
+            false => None,
+        };
+        judge(&config, runtime, &mut checked);
+    }
+    checked
+}
+
+/// Judges the files of methods and accounts as the gateway does, and says which modules are missing. Without
+/// modules nothing is said of what only they know.
+fn judge(config: &Config, runtime: Option<Arc<Runtime>>, checked: &mut Checked) {
+    let settings = config.settings("", Profile::Serve);
+    let modules = runtime.map(WasmModules::new);
+    let modules = modules.as_ref().map(|modules| modules as &dyn Modules);
+    for problem in settings_problems(&settings, modules) {
+        let placed = ConfigError::of_settings(&config.folder, &problem);
+        checked.problems.push(placed.into());
+    }
+    let Some(modules) = modules else {
+        return;
+    };
+    for account in settings.accounts.values() {
+        if modules.provider(&account.module).is_none() {
+            checked.warnings.push(format!(
+                "providers/{}.toml: its module {} is not there; the account is not used until it is",
+                account.id, account.module
+            ));
+        }
+    }
+    for method in settings.methods.keys() {
+        if modules.method(*method).is_none() {
+            checked.warnings.push(format!(
+                "methods/{method}.toml: there is no module method.{method} yet"
+            ));
+        }
     }
 }
 
-/// What is wrong with accounts, and what is only worth saying. With the folder of the modules each
-/// account is held against what its module needs.
-fn accounts(
-    settings: &Settings,
-    plugin_dir: Option<&Path>,
-) -> (Vec<(String, String)>, Vec<String>) {
-    let mut warnings = Vec::new();
-    let runtime = plugin_dir
-        .filter(|folder| folder.is_dir())
-        .and_then(|folder| {
-            let clock = Arc::new(|| SystemClock.now());
-            // Modules are asked what they need, which takes no requests.
-            let client = Client::new(Guard {
-                allow_loopback: false,
-            });
-            match Runtime::start(RuntimeConfig::new(folder, clock), client) {
-                Ok(runtime) => Some(runtime),
-                Err(error) => {
-                    warnings.push(format!("{}: {error}", folder.display()));
-                    None
-                }
-            }
-        });
-    if let Some(folder) = plugin_dir.filter(|folder| !folder.is_dir()) {
-        warnings.push(format!("{}: there are no modules yet", folder.display()));
-    }
-    for slot in runtime.iter().flat_map(|runtime| runtime.slots()) {
+/// The modules of a folder; none where they cannot be loaded, which is said.
+fn load(plugin_dir: &Path, checked: &mut Checked) -> Option<Arc<Runtime>> {
+    let clock = Arc::new(|| SystemClock.now());
+    // Modules are asked what they take, which takes no requests.
+    let client = Client::new(Guard {
+        allow_loopback: false,
+    });
+    let runtime = Runtime::start(RuntimeConfig::new(plugin_dir, clock), client);
+    let runtime = runtime.map_err(|error| {
+        let warning = format!("{}: {error}", plugin_dir.display());
+        checked.warnings.push(warning);
+    });
+    let runtime = runtime.ok()?;
+    for slot in runtime.slots() {
         if let Some(error) = slot.last_error {
-            warnings.push(format!("{}: {error}", slot.slot));
+            checked.warnings.push(format!("{}: {error}", slot.slot));
         }
     }
-    let describe = |module: &str| {
-        let module = runtime.as_ref()?.provider(module)?;
-        Some(module.description().clone())
-    };
-    let wrong = settings_problems(settings, describe);
-    if let Some(runtime) = &runtime {
-        for account in settings.accounts.values() {
-            let Some(module) = runtime.provider(&account.module) else {
-                warnings.push(format!(
-                    "providers/{}.toml: its module {} is not there; the account is not used until \
-                     it is",
-                    account.id, account.module
-                ));
-                continue;
-            };
-            for method in untaken(account, module.description()) {
-                warnings.push(format!(
-                    "providers/{}.toml: its module {} does not take {method}, which is not offered \
-                     through it",
-                    account.id, account.module
-                ));
-            }
-        }
-        for method in settings.methods.keys() {
-            if runtime.method(*method).is_none() {
-                warnings.push(format!(
-                    "methods/{method}.toml: there is no module method.{method} yet"
-                ));
-            }
-        }
-    }
-    (wrong, warnings)
+    Some(runtime)
 }
 
 #[cfg(test)]

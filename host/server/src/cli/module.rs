@@ -154,8 +154,12 @@ fn told(facts: &Facts) -> String {
     row("Takes", services.collect::<Vec<_>>().join("\n"));
     let needed = |all: &[kassette_kit::Needed]| {
         let lines = all.iter().map(|need| {
-            let required = if need.required { "" } else { " (optional)" };
-            format!("{}{required}: {}", need.name, need.help)
+            let otherwise = match (&need.default, need.required) {
+                (_, true) => "required".to_owned(),
+                (Some(default), false) => format!("default {default}"),
+                (None, false) => "optional".to_owned(),
+            };
+            format!("{}, {} ({otherwise}): {}", need.name, need.form, need.help)
         });
         lines.collect::<Vec<_>>().join("\n")
     };

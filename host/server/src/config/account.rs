@@ -91,29 +91,26 @@ struct Limits {
 }
 
 /// Reads an account; the file's name is its id.
-pub(super) fn read(path: &Path, stem: &str, profile: Profile) -> Result<Account, ConfigError> {
-    let refuse = |why: String| ConfigError::new(path, why);
-    let file: File = super::parse(path)?;
-    let id =
-        AccountId::parse(stem).map_err(|error| refuse(format!("the file's name is {error}")))?;
-    if profile == Profile::Serve && file.simulated && file.environment == Environment::Live {
-        return Err(refuse("a simulated account cannot be in the live environment; set environment = \"test\" or remove the file".into()));
-    }
-    if profile == Profile::Serve {
-        let inline = |table: &SecretTable| table.value.is_some() || table.old_value.is_some();
-        let holds = match file.secrets.values().any(inline) {
-            true => Holds::Secret,
-            false => Holds::Settings,
-        };
-        access::refused(path, holds)?;
+///
+/// # Errors
+/// Everything that is wrong with a file that can be read.
+pub(super) fn read(path: &Path, stem: &str, profile: Profile) -> Result<Account, Vec<ConfigError>> {
+    let file: File = super::parse(path).map_err(|error| vec![error])?;
+    let mut errors = Vec::new();
+    let mut refuse = |why: String| errors.push(ConfigError::new(path, why));
+    let serves = profile == Profile::Serve;
+    if serves && file.simulated && file.environment == Environment::Live {
+        refuse("a simulated account cannot be in the live environment; set environment = \"test\" or remove the file".into());
     }
     let merchants = match file.merchants {
         Whose::Only(ids) => Merchants::Only(ids.into_iter().map(MerchantId).collect()),
-        Whose::All(word) if word == "all" => Merchants::All,
         Whose::All(word) => {
-            return Err(refuse(format!(
-                "merchants = {word:?} must be \"all\" or a list of merchant numbers"
-            )));
+            if word != "all" {
+                refuse(format!(
+                    "merchants = {word:?} must be \"all\" or a list of merchant numbers"
+                ));
+            }
+            Merchants::All
         }
     };
     let simulated_dev = file.simulated && profile == Profile::Dev;
@@ -122,87 +119,130 @@ pub(super) fn read(path: &Path, stem: &str, profile: Profile) -> Result<Account,
         && !file.platform_account
         && !simulated_dev
     {
-        return Err(refuse("merchants = \"all\" would take every merchant's live money into one account; list the merchants, or set platform_account = true if that is meant".into()));
+        refuse("merchants = \"all\" would take every merchant's live money into one account; list the merchants, or set platform_account = true if that is meant".into());
     }
-    check_hosts(&file.hosts, "hosts").map_err(refuse)?;
-    check_hosts(&file.redirect_hosts, "redirect_hosts").map_err(refuse)?;
-    if let Some(link) = &file.verification_url {
-        let https = Url::parse(link).is_ok_and(|url| url.scheme() == "https");
-        if !https {
-            return Err(refuse("verification_url must be an https URL".into()));
+    for (hosts, field) in [
+        (&file.hosts, "hosts"),
+        (&file.redirect_hosts, "redirect_hosts"),
+    ] {
+        if let Err(why) = check_hosts(hosts, field) {
+            refuse(why);
         }
     }
-    let terms = file
-        .methods
-        .into_iter()
-        .map(|(name, table)| terms(&name, table));
-    let secrets = file
-        .secrets
-        .into_iter()
-        .map(|(name, table)| secret(path, name, table, profile));
-    Ok(Account {
-        id,
-        module: file.module,
-        name: text(&file.name, "name", 40).map_err(refuse)?,
-        environment: file.environment,
-        simulated: file.simulated,
-        enabled: file.enabled,
-        merchants,
-        methods: terms.collect::<Result<_, _>>().map_err(refuse)?,
-        verification_note: file
-            .verification_note
-            .map(|note| text(&note, "verification_note", 200))
-            .transpose()
-            .map_err(refuse)?,
-        verification_url: file.verification_url,
-        settings: settings(path, file.settings)?,
-        secrets: secrets.collect::<Result<_, _>>().map_err(refuse)?,
-        hosts: file.hosts,
-        redirect_hosts: file.redirect_hosts,
-    })
+    if let Some(link) = &file.verification_url
+        && !Url::parse(link).is_ok_and(|url| url.scheme() == "https")
+    {
+        refuse("verification_url must be an https URL".into());
+    }
+    for (field, value, most) in [
+        ("name", Some(&file.name), 40),
+        ("verification_note", file.verification_note.as_ref(), 200),
+    ] {
+        if let Some(why) = value.and_then(|value| text_problem(value, field, most)) {
+            refuse(why);
+        }
+    }
+    let inline = |table: &SecretTable| table.value.is_some() || table.old_value.is_some();
+    let holds = match file.secrets.values().any(inline) {
+        true => Holds::Secret,
+        false => Holds::Settings,
+    };
+    let mut methods = BTreeMap::new();
+    for (name, table) in file.methods {
+        match terms(&name, table) {
+            Ok((method, terms)) => {
+                methods.insert(method, terms);
+            }
+            Err(why) => refuse(why),
+        }
+    }
+    let mut secrets = Vec::new();
+    for (name, table) in file.secrets {
+        match secret(path, name, table, profile) {
+            Ok(secret) => secrets.push(secret),
+            Err(why) => refuse(why),
+        }
+    }
+    let id = AccountId::parse(stem);
+    if let Err(error) = &id {
+        refuse(format!("the file's name is {error}"));
+    }
+    let settings = settings(path, file.settings).unwrap_or_else(|wrong| {
+        errors.extend(wrong);
+        Vec::new()
+    });
+    if serves && let Err(error) = access::refused(path, holds) {
+        errors.push(error);
+    }
+    match id {
+        Ok(id) if errors.is_empty() => Ok(Account {
+            id,
+            module: file.module,
+            name: file.name,
+            environment: file.environment,
+            simulated: file.simulated,
+            enabled: file.enabled,
+            merchants,
+            methods,
+            verification_note: file.verification_note,
+            verification_url: file.verification_url,
+            settings,
+            secrets,
+            hosts: file.hosts,
+            redirect_hosts: file.redirect_hosts,
+        }),
+        _ => Err(errors),
+    }
 }
 
 /// Settings are text to a module; numbers and switches are written as text for the operator's ease.
+///
+/// # Errors
+/// Each that is none.
 pub(super) fn settings(
     path: &Path,
     table: BTreeMap<String, toml::Value>,
-) -> Result<Vec<(String, String)>, ConfigError> {
+) -> Result<Vec<(String, String)>, Vec<ConfigError>> {
     let plain = |name: &str| {
         !name.is_empty()
             && name
                 .bytes()
                 .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
     };
-    table
-        .into_iter()
-        .map(|(name, value)| {
-            if !plain(&name) {
-                return Err(ConfigError::new(
-                    path,
-                    format!("setting {name:?} must be kebab-case"),
-                ));
+    let (mut settings, mut errors) = (Vec::new(), Vec::new());
+    for (name, value) in table {
+        let mut refuse = |wanted: &str| {
+            let why = format!("the setting {name} must be {wanted}");
+            errors.push(ConfigError::new(path, why));
+        };
+        if !plain(&name) {
+            refuse("kebab-case");
+            continue;
+        }
+        let text = match value {
+            toml::Value::String(text) => text,
+            toml::Value::Integer(number) => number.to_string(),
+            toml::Value::Boolean(switch) => switch.to_string(),
+            _ => {
+                refuse("a text, a whole number, true or false");
+                continue;
             }
-            let text = match value {
-                toml::Value::String(text) => text,
-                toml::Value::Integer(number) => number.to_string(),
-                toml::Value::Boolean(switch) => switch.to_string(),
-                _ => {
-                    let why =
-                        format!("setting {name:?} must be a text, a whole number, true or false");
-                    return Err(ConfigError::new(path, why));
-                }
-            };
-            Ok((name, text))
-        })
-        .collect()
+        };
+        settings.push((name, text));
+    }
+    if errors.is_empty() {
+        Ok(settings)
+    } else {
+        Err(errors)
+    }
 }
 
-/// A short text for people, without control characters.
-fn text(text: &str, field: &str, most: usize) -> Result<String, String> {
-    if text.trim().is_empty() || text.chars().count() > most || text.chars().any(char::is_control) {
-        return Err(format!("{field} must be 1-{most} printable characters"));
-    }
-    Ok(text.to_owned())
+/// What is wrong with a short text for people.
+fn text_problem(text: &str, field: &str, most: usize) -> Option<String> {
+    let fits = !text.trim().is_empty()
+        && text.chars().count() <= most
+        && !text.chars().any(char::is_control);
+    (!fits).then(|| format!("{field} must be 1-{most} printable characters"))
 }
 
 /// `api.example.com`, `*.example.com`, each with a port where it is not the scheme's.

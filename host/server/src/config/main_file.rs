@@ -9,6 +9,8 @@ use kassette_domain::policy::RateLimit;
 use kassette_domain::webhook::{ATTEMPTS, Schedule};
 use kassette_gateway::settings;
 use serde::Deserialize;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 use url::Url;
 
 use super::ConfigError;
@@ -154,6 +156,8 @@ pub(crate) struct Store {
 pub(crate) struct Plugins {
     /// Memory for remembered answers of methods, MiB; 0: none is remembered.
     pub(crate) remembered_mib: usize,
+    /// Whether a module is asked what `plugin check` asks before it serves for the first time.
+    pub(crate) check_before_use: bool,
 }
 
 /// How many days something is kept; 0 for ever.
@@ -235,7 +239,10 @@ impl Default for Store {
 impl Default for Plugins {
     fn default() -> Self {
         // Some thousand questions: those of a few seconds, which is how long one can be asked again.
-        Self { remembered_mib: 4 }
+        Self {
+            remembered_mib: 4,
+            check_before_use: true,
+        }
     }
 }
 
@@ -283,6 +290,22 @@ impl Default for Log {
             format: LogFormat::Json,
             filter: "info".into(),
         }
+    }
+}
+
+impl Log {
+    /// A filter that cannot be read, or one that names no level for everything: a misspelt level is the
+    /// name of a part of the program, and leaves a server without any line.
+    fn problem(&self) -> Option<String> {
+        let filter = &self.filter;
+        let unread = EnvFilter::builder().parse(filter).is_err();
+        let is_level = |word: &str| word.trim().parse::<LevelFilter>().is_ok();
+        if !unread && filter.split(',').any(is_level) {
+            return None;
+        }
+        Some(format!(
+            "log.filter = {filter:?} must name a level for everything (error, warn, info, debug, trace or off), as \"info\" or \"info,kassette_gateway=debug\""
+        ))
     }
 }
 
@@ -412,6 +435,7 @@ impl MainFile {
         if self.plugins.remembered_mib > 1024 {
             problems.push("plugins.remembered_mib must be between 0 and 1024".into());
         }
+        problems.extend(self.log.problem());
         if self.tls_cert.is_some() != self.tls_key.is_some()
             || self.admin_tls_cert.is_some() != self.admin_tls_key.is_some()
         {

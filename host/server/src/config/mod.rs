@@ -10,6 +10,7 @@ mod dev;
 mod limits;
 mod main_file;
 mod releases;
+mod start;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -18,12 +19,14 @@ use std::path::{Path, PathBuf};
 use kassette_domain::id::AccountId;
 use kassette_domain::method::MethodId;
 use kassette_domain::release::Release;
+use kassette_domain::setting;
 use kassette_gateway::settings::{Account, Settings};
+use kassette_gateway::workers::{SettingsFile, SettingsProblem, SettingsRefused};
 use serde::de::DeserializeOwned;
 
-pub(crate) use access::plugin_problems;
 pub(crate) use dev::RATE_LIMIT as DEV_RATE_LIMIT;
 pub(crate) use main_file::MainFile;
+pub(crate) use start::problems as start_problems;
 pub(crate) use watch::watch;
 
 /// The folders of a configuration.
@@ -52,6 +55,15 @@ impl ConfigError {
             line: None,
             why: why.to_string(),
         }
+    }
+
+    /// What is wrong in the file of a method or an account.
+    pub(crate) fn of_settings(folder: &Path, problem: &SettingsProblem) -> Self {
+        let path = match &problem.of {
+            SettingsFile::Method(id) => folder.join("methods").join(format!("{id}.toml")),
+            SettingsFile::Account(id) => folder.join("providers").join(format!("{id}.toml")),
+        };
+        Self::new(&path, &problem.why).placed()
     }
 
     /// The same with the line in which the first setting stands that the problem names.
@@ -90,6 +102,20 @@ pub(crate) fn line_of(text: &str, setting: &str) -> Option<usize> {
         };
         is_it.then_some(number)
     })
+}
+
+/// Why settings were refused, with the files and lines in which that stands.
+pub(crate) fn refusal(folder: &Path, refused: &SettingsRefused) -> String {
+    match refused {
+        SettingsRefused::Problems(problems) => {
+            let placed = problems.iter().map(|problem| {
+                let placed = ConfigError::of_settings(folder, problem);
+                placed.to_string()
+            });
+            placed.collect::<Vec<_>>().join("; ")
+        }
+        other => other.to_string(),
+    }
 }
 
 /// Everything that was configured.
@@ -166,7 +192,7 @@ impl Config {
                 Ok((method, settings)) => {
                     methods.insert(method, settings);
                 }
-                Err(error) => errors.push(error.placed()),
+                Err(wrong) => errors.extend(wrong.into_iter().map(ConfigError::placed)),
             }
         }
         let mut accounts = BTreeMap::new();
@@ -175,7 +201,7 @@ impl Config {
                 Ok(account) => {
                     accounts.insert(account.id.clone(), account);
                 }
-                Err(error) => errors.push(error.placed()),
+                Err(wrong) => errors.extend(wrong.into_iter().map(ConfigError::placed)),
             }
         }
         let (releases, wrong) = releases::read(&folder.join("releases"));
@@ -238,14 +264,14 @@ impl Config {
 }
 
 /// Settings of a method; the file's name is the method.
-fn read_method(path: &Path) -> Result<(MethodId, Vec<(String, String)>), ConfigError> {
-    let method = MethodId::parse(&stem(path)).ok_or_else(|| {
-        ConfigError::new(
-            path,
-            "is named after no payment method; name it like ideal.toml",
-        )
-    })?;
-    Ok((method, account::settings(path, parse(path)?)?))
+fn read_method(path: &Path) -> Result<(MethodId, Vec<(String, String)>), Vec<ConfigError>> {
+    let unnamed = || {
+        let why = "is named after no payment method; name it like ideal.toml";
+        vec![ConfigError::new(path, why)]
+    };
+    let method = MethodId::parse(&stem(path)).ok_or_else(unnamed)?;
+    let table = parse(path).map_err(|error| vec![error])?;
+    Ok((method, account::settings(path, table)?))
 }
 
 fn stem(path: &Path) -> String {
@@ -301,9 +327,19 @@ fn parse<T: DeserializeOwned>(path: &Path) -> Result<T, ConfigError> {
         let line = error.span().and_then(before);
         ConfigError {
             line: line.map(|before| before.matches('\n').count() + 1),
-            ..ConfigError::new(path, error.message())
+            ..ConfigError::new(path, in_words(error.message()))
         }
     })
+}
+
+/// What the TOML reader says, with the nearest name for one that is unknown.
+fn in_words(message: &str) -> String {
+    // "unknown field `x`, expected one of `a`, `b`"
+    let mut names = message.split('`').skip(1).step_by(2);
+    match (message.starts_with("unknown field"), names.next()) {
+        (true, Some(name)) => format!("{name} {}", setting::unknown(name, names)),
+        _ => message.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -565,17 +601,17 @@ limits = { EUR = { min = "0.50", max = "1000.00" } }
     fn modules_that_others_may_write_are_a_problem() {
         let folder = folder(&[("method.ideal.wasm", ""), ("notes.txt", "")]);
         set_mode(&folder.path().join("notes.txt"), 0o666);
-        assert!(plugin_problems(folder.path()).is_empty());
+        assert!(access::plugin_problems(folder.path()).is_empty());
         for path in [
             folder.path().join("method.ideal.wasm"),
             folder.path().to_owned(),
         ] {
             set_mode(&path, 0o777);
-            let found = plugin_problems(folder.path());
+            let found = access::plugin_problems(folder.path());
             assert_eq!(found.len(), 1, "{found:?}");
             assert_eq!(found[0].path, path.display().to_string());
             set_mode(&path, 0o700);
         }
-        assert!(plugin_problems(&folder.path().join("none")).is_empty());
+        assert!(access::plugin_problems(&folder.path().join("none")).is_empty());
     }
 }

@@ -112,6 +112,7 @@ fn described(id: MethodId, label: &str) -> MethodDescription {
             Shape::Line(PathData::parse("M4 12h16".into()).unwrap()),
             Shape::Area(PathData::parse("M4 12h1z".into()).unwrap()),
         ],
+        settings: vec![],
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use kassette_domain::id::AccountId;
@@ -21,7 +22,7 @@ use tokio_util::task::TaskTracker;
 
 use super::outgoing::ModuleClient;
 use super::{Running, SANDBOX_PATH, ServeError};
-use crate::config::{Config, Profile};
+use crate::config::{self, Config, Profile};
 use crate::listen::{Caps, Listener, tls_acceptor, within_limit};
 use crate::simulators::{DevControls, Simulators};
 use crate::{admin, api, pages, telemetry};
@@ -128,7 +129,10 @@ pub(crate) async fn start(options: ServerOptions) -> Result<Running, ServeError>
         clock,
         settings.clone(),
     );
-    gateway.configure(settings).await?;
+    let configured = gateway.configure(settings).await;
+    configured.map_err(|refused| {
+        ServeError::Settings(config::refusal(&options.config.folder, &refused))
+    })?;
     gateway.warm_up().await?;
 
     let state = api::ApiState::new(
@@ -175,6 +179,8 @@ pub(crate) async fn start(options: ServerOptions) -> Result<Running, ServeError>
     })
 }
 
+/// How long a module is asked before it serves for the first time.
+const QUESTIONS: Duration = Duration::from_secs(2);
 /// Open files with which the store has its own beside all connections in and out.
 const LEAST_FILES: u64 = 1024;
 /// Below so many, deliveries take a quarter of what they may take otherwise.
@@ -195,6 +201,9 @@ async fn start_runtime(
     config.compiler = crate::compiler::child();
     config.refuse_shared = options.profile == Profile::Serve;
     config.answer_cache_bytes = options.config.main.plugins.remembered_mib << 20;
+    if options.config.main.plugins.check_before_use {
+        config.acceptance = Some(Arc::new(|module| kassette_kit::accept(module, QUESTIONS)));
+    }
     config.versions_dir = Some(options.data_dir.join("modules"));
     config.cache = Some(CacheConfig::new(
         options.data_dir.join("compiled"),

@@ -39,8 +39,8 @@ pub(crate) enum ServeError {
     Simulator(#[from] SimError),
     #[error("{0}")]
     SimulatorSecrets(String),
-    #[error(transparent)]
-    Settings(#[from] kassette_gateway::workers::SettingsRefused),
+    #[error("{0}")]
+    Settings(String),
     #[error("the admin listener {0} is not loopback, so it needs admin_tls_cert and admin_tls_key")]
     PlainAdmin(SocketAddr),
     #[error("{path}: {why}")]

@@ -22,7 +22,7 @@ use kassette_domain::key::Environment;
 use kassette_gateway::clock::{Clock, SystemClock};
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{Config, Profile};
+use crate::config::{Config, Profile, start_problems};
 use crate::ready::Ready;
 use crate::simulators::{PlannedAccount, SANDBOX, SharedSecrets, SimulatorSettings, Simulators};
 
@@ -39,15 +39,12 @@ pub(crate) async fn run(
     ready_file: Option<PathBuf>,
     stop: CancellationToken,
 ) -> Result<(), ServeError> {
+    if let Some(problem) = start_problems(&config).into_iter().next() {
+        return Err(problem.into());
+    }
     let public_url = config.main.public_origin().map_err(ServeError::PublicUrl)?;
     let plugin_dir = config.path(&config.main.plugin_dir);
     let data_dir = config.path(&config.main.data_dir);
-    if let Some(problem) = crate::config::plugin_problems(&plugin_dir)
-        .into_iter()
-        .next()
-    {
-        return Err(problem.into());
-    }
     crate::files::make_private_folder(&data_dir)
         .map_err(|error| ServeError::folder(&data_dir, error))?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);

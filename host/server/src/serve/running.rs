@@ -11,7 +11,7 @@ use tokio_util::task::TaskTracker;
 
 use super::ServeError;
 use super::assembly::settings;
-use crate::config::{Config, Profile};
+use crate::config::{Config, Profile, refusal};
 use crate::listen::Listener;
 use crate::simulators::Simulators;
 
@@ -85,7 +85,7 @@ impl Running {
         let own_origins = self.own_origins.clone();
         let (watched, ending) = (folder.clone(), self.ending.clone());
         let reload = move || {
-            let gateway = gateway.clone();
+            let (gateway, folder) = (gateway.clone(), folder.clone());
             let read = Config::read(&folder, profile).map(|config| {
                 settings(
                     &config,
@@ -100,7 +100,7 @@ impl Running {
                     Ok(settings) => gateway
                         .configure(settings)
                         .await
-                        .map_err(|error| error.to_string()),
+                        .map_err(|refused| refusal(&folder, &refused)),
                     Err(error) => Err(error.to_string()),
                 };
                 match taken {

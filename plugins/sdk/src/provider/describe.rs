@@ -1,5 +1,5 @@
 //! The parts of a description, each in one line.
-use super::{Encoding, SecretSpec, Service, SettingSpec};
+use super::{Encoding, SecretSpec, Service};
 
 impl Service {
     /// A method in these currencies; in every currency where none is named.
@@ -8,27 +8,6 @@ impl Service {
         Self {
             method: method.to_owned(),
             currencies: currencies.iter().map(|&code| code.to_owned()).collect(),
-        }
-    }
-}
-
-impl SettingSpec {
-    /// A setting that every account has to have.
-    #[must_use]
-    pub fn required(name: &str, help: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            help: help.to_owned(),
-            required: true,
-        }
-    }
-
-    /// A setting that has a default.
-    #[must_use]
-    pub fn optional(name: &str, help: &str) -> Self {
-        Self {
-            required: false,
-            ..Self::required(name, help)
         }
     }
 }

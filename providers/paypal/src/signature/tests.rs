@@ -231,7 +231,7 @@ fn a_simulators_root_counts_beside_a_base_url_on_loopback_alone() {
         let (said, asked) = verified(&account, &delivery("", ""));
         assert!(matches!(said, Err(CallbackFailure::Later(_))), "{base:?}");
         assert_eq!(asked, 0, "{base:?}");
-        assert!(simulator(&account).is_err(), "{base:?}");
+        assert!(simulator(&account.settings).is_err(), "{base:?}");
     }
     for base in [
         "http://127.0.0.1:9001",
@@ -239,7 +239,7 @@ fn a_simulators_root_counts_beside_a_base_url_on_loopback_alone() {
         "http://[::1]:9001",
     ] {
         let account = with(Some(base));
-        assert!(simulator(&account).unwrap().is_some(), "{base}");
+        assert!(simulator(&account.settings).unwrap().is_some(), "{base}");
         // PayPal's own certificates prove nothing to a simulator's account.
         let (said, asked) = verified(&account, &delivery("", ""));
         assert!(
@@ -250,5 +250,8 @@ fn a_simulators_root_counts_beside_a_base_url_on_loopback_alone() {
         let own = format!("{base}/v1/notifications/certs/CERT-1");
         assert_eq!(verified(&account, &delivery("paypal-cert-url", &own)).1, 1);
     }
-    assert_eq!(simulator(&account(Environment::Live, &[])), Ok(None));
+    assert_eq!(
+        simulator(&account(Environment::Live, &[]).settings),
+        Ok(None)
+    );
 }

@@ -92,6 +92,13 @@ impl Provider for Reader {
     fn description(&self) -> &ProviderDescription {
         &self.description
     }
+    fn check_settings(
+        &self,
+        _: Environment,
+        _: &[(String, String)],
+    ) -> Result<Result<(), String>, CallError> {
+        Ok(Ok(()))
+    }
     fn start<'a>(
         &'a self,
         _: &'a Access,

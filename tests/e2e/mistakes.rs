@@ -1,0 +1,524 @@
+//! Mistakes of operators, each tried in three ways: what `config check` says, what `serve` says, and what a
+//! running gateway does with the file.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::harness::PATIENCE;
+use crate::serving::{kassette, prepare};
+
+/// An account that is taken.
+const ACCOUNT: &str = r#"module = "sandbox"
+name = "Sandbox"
+environment = "test"
+simulated = true
+merchants = "all"
+hosts = ["127.0.0.1:9"]
+redirect_hosts = ["127.0.0.1:9"]
+[settings]
+base-url = "http://127.0.0.1:9"
+[secrets.client-id]
+value = "id"
+[secrets.client-secret]
+value = "s3cret"
+[secrets.callback]
+value = "s3cret"
+[methods.ideal]
+fee_basis_points = 150
+fee_fixed = { EUR = "0.25" }
+limits = { EUR = { min = "0.50", max = "1000.00" } }
+"#;
+
+/// Mistakes in an account's file: what is written in place of what, what is said, and in which line.
+const ACCOUNTS: [(&str, &str, &str, u64); 26] = [
+    (
+        "module =",
+        "modul =",
+        "modul is unknown: is module meant?",
+        1,
+    ),
+    ("name = \"Sandbox\"", "name = \"\"", "name must be 1-40", 2),
+    (
+        "\"test\"",
+        "\"tset\"",
+        "unknown variant `tset`, expected `test` or `live`",
+        3,
+    ),
+    (
+        "\"test\"",
+        "\"live\"",
+        "a simulated account cannot be in the live environment",
+        3,
+    ),
+    (
+        "simulated = true",
+        "simulated = \"yes\"",
+        "expected a boolean",
+        4,
+    ),
+    (
+        "\"all\"",
+        "\"al\"",
+        "must be \"all\" or a list of merchant numbers",
+        5,
+    ),
+    (
+        "\"127.0.0.1:9\"]\nredirect",
+        "\"https://127.0.0.1:9\"]\nredirect",
+        "is no host name",
+        6,
+    ),
+    (
+        "redirect_hosts = [\"127.0.0.1:9\"]",
+        "redirect_hosts = [\"127.0.0.1:9/pay\"]",
+        "is no host name",
+        7,
+    ),
+    (
+        "[settings]",
+        "verification_url = \"http://x.example\"\n[settings]",
+        "must be an https URL",
+        8,
+    ),
+    (
+        "[settings]",
+        "[setings]",
+        "setings is unknown: is settings meant?",
+        8,
+    ),
+    (
+        "base-url =",
+        "bas-url =",
+        "bas-url is unknown: is base-url meant?",
+        9,
+    ),
+    (
+        "base-url = \"http://127.0.0.1:9\"",
+        "",
+        "base-url is missing: Where the account",
+        0,
+    ),
+    (
+        "\"http://127",
+        "\"htp://127",
+        "base-url must be an address",
+        9,
+    ),
+    (
+        "base-url =",
+        "keep-open = \"yes\"\nbase-url =",
+        "keep-open must be true or false",
+        9,
+    ),
+    (
+        "base-url =",
+        "keep-open = [true]\nbase-url =",
+        "keep-open must be a text",
+        9,
+    ),
+    (
+        "[secrets.client-id]",
+        "[secrets.clientid]",
+        "clientid is unknown: is client-id meant?",
+        10,
+    ),
+    (
+        "[secrets.client-id]\nvalue = \"id\"\n",
+        "",
+        "client-id is missing: Client id",
+        0,
+    ),
+    (
+        "value = \"id\"",
+        "valeu = \"id\"",
+        "valeu is unknown: is value meant?",
+        11,
+    ),
+    (
+        "value = \"id\"",
+        "value = \"id\"\nenv = \"ID\"",
+        "exactly one of value, env and file",
+        10,
+    ),
+    (
+        "value = \"id\"",
+        "env = \"KASSETTE_TEST_UNSET\"",
+        "variable KASSETTE_TEST_UNSET is not set",
+        10,
+    ),
+    (
+        "value = \"id\"",
+        "value = \"\"",
+        "\"client-id\" is empty",
+        10,
+    ),
+    (
+        "[methods.ideal]",
+        "[methods.idael]",
+        "methods.idael is unknown: is ideal meant?",
+        16,
+    ),
+    (
+        "fee_basis_points = 150",
+        "fee_basis_points = 15000",
+        "at most 10000 (100 %)",
+        17,
+    ),
+    (
+        "EUR = \"0.25\"",
+        "EURO = \"0.25\"",
+        "is no supported currency",
+        16,
+    ),
+    ("\"0.25\"", "\"0,25\"", "amount \"0,25\"", 16),
+    (
+        "\"0.50\"",
+        "\"5000.00\"",
+        "the minimum in EUR is above the maximum",
+        16,
+    ),
+];
+
+/// Mistakes in a method's file: which method, what is written, what is said.
+const METHODS: [(&str, &str, &str); 12] = [
+    (
+        "ideal",
+        "order = \"cheap\"",
+        "order must be priority or priority-success or cost",
+    ),
+    (
+        "ideal",
+        "ordr = \"cost\"",
+        "ordr is unknown: is order meant?",
+    ),
+    (
+        "ideal",
+        "success-floor = 5000",
+        "success-floor must be a whole number between 0 and 1000",
+    ),
+    (
+        "ideal",
+        "minimum-usd = 5",
+        "minimum-usd must be an amount such as 25.00",
+    ),
+    (
+        "ideal",
+        "minimum-usd = \"9.00\"\nmaximum-usd = \"1.00\"",
+        "minimum-usd is above maximum-usd",
+    ),
+    (
+        "ideal",
+        "countries = \"UK\"",
+        "countries must be ISO 3166 codes such as NL (the United Kingdom is GB)",
+    ),
+    (
+        "ideal",
+        "blocked-countries = \"any\"",
+        "disable the method in the merchants' policies",
+    ),
+    ("ideal", "wero = \"yes\"", "wero must be true or false"),
+    (
+        "ideal",
+        "wero-accounts = \"mollie-lve\"",
+        "wero-accounts must be ids of configured accounts",
+    ),
+    (
+        "venmo",
+        "payers = \"all\"",
+        "payers must be verified or any",
+    ),
+    (
+        "crypto",
+        "network-fee-share = 101",
+        "network-fee-share must be a whole number between 0 and 100",
+    ),
+    ("credit-card", "", "is named after no payment method"),
+];
+
+/// Mistakes in `kassette.toml`: what is written in place of what, what is said. A line of their own is added
+/// where nothing is replaced.
+const MAIN: [(&str, &str, &str); 26] = [
+    ("listen =", "lisen =", "lisen is unknown: is listen meant?"),
+    (
+        "\"https://pay.example\"",
+        "\"https://pay.example",
+        "kassette.toml:1:",
+    ),
+    ("https://pay", "http://pay", "must be an https origin"),
+    (
+        "pay.example\"",
+        "pay.example/shop\"",
+        "must be an https origin",
+    ),
+    (
+        "public_url = \"https://pay.example\"\n",
+        "",
+        "public_url is missing",
+    ),
+    (
+        "listen = \"127.0.0.1:0\"\nadmin",
+        "listen = \"8080\"\nadmin",
+        "invalid socket address",
+    ),
+    (
+        "listen = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"",
+        "listen = \"127.0.0.1:9\"\nadmin_listen = \"127.0.0.1:9\"",
+        "are the same address",
+    ),
+    (
+        "admin_listen = \"127.0.0.1:0\"",
+        "admin_listen = \"0.0.0.0:0\"",
+        "needs admin_tls_cert and admin_tls_key",
+    ),
+    ("\"../plugins\"", "\"../modules\"", "is no folder: make it"),
+    ("\"../data\"", "\"../master.key\"", "data_dir"),
+    ("\"../master.key\"", "\"../masterkey\"", "masterkey"),
+    (
+        "master_key_file = \"../master.key\"",
+        "master_key_file = \"kassette.toml\"",
+        "kassette.toml",
+    ),
+    ("", "tls_cert = \"cert.pem\"", "must be set together"),
+    (
+        "",
+        "tls_cert = \"cert.pem\"\ntls_key = \"key.pem\"",
+        "cert.pem",
+    ),
+    ("", "trusted_proxies = [\"10.0.0.0/33\"]", "10.0.0.0/33"),
+    ("", "[rate_limit]\nper_second = 0", "must be at least 1"),
+    (
+        "",
+        "[rate_limit]\nper_sec = 5",
+        "per_sec is unknown: is per_second meant?",
+    ),
+    (
+        "",
+        "[payments]\nlife_seconds = 1",
+        "payments.life_seconds = 1 must be between",
+    ),
+    (
+        "",
+        "[payments]\nquery_minutes = [3, 1]",
+        "each later than the one before",
+    ),
+    (
+        "",
+        "[webhooks]\ntimeout_ms = 20000",
+        "webhooks.timeout_ms = 20000 must be between",
+    ),
+    (
+        "",
+        "[retention]\ndelivery_days = 3",
+        "retention.delivery_days = 3 must be 0 (for ever) or between",
+    ),
+    (
+        "",
+        "[store]\ncache_mib = 1",
+        "store.cache_mib must be between",
+    ),
+    (
+        "",
+        "[plugins]\nremembered_mib = 5000",
+        "plugins.remembered_mib must be between",
+    ),
+    (
+        "",
+        "[limits]\nconections = 5",
+        "conections is unknown: is connections meant?",
+    ),
+    (
+        "",
+        "[log]\nfilter = \"inof\"",
+        "must name a level for everything",
+    ),
+    ("", "[log]\nformat = \"xml\"", "unknown variant `xml`"),
+];
+
+/// A folder that `serve` takes, with an account.
+fn good() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    prepare(folder.path(), "sandbox = false");
+    for name in ["config/providers", "config/methods"] {
+        std::fs::create_dir(folder.path().join(name)).unwrap();
+    }
+    write(&folder.path().join("config/providers/good.toml"), ACCOUNT);
+    folder
+}
+
+/// As an operator keeps a file with secrets.
+fn write(path: &Path, text: &str) {
+    use std::io::Write as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.write(true).create(true).truncate(true).mode(0o600);
+    file.open(path).unwrap().write_all(text.as_bytes()).unwrap();
+}
+
+/// The account's and the methods' mistakes, each with its file below `config`, its text and what is said.
+fn files() -> impl Iterator<Item = (PathBuf, String, &'static str)> {
+    let accounts = (1..)
+        .zip(ACCOUNTS)
+        .map(|(number, (right, wrong, said, _))| {
+            let path = Path::new("providers").join(format!("wrong-{number:02}.toml"));
+            (path, replaced(ACCOUNT, right, wrong), said)
+        });
+    let methods = METHODS.into_iter().map(|(method, text, said)| {
+        let path = Path::new("methods").join(format!("{method}.toml"));
+        (path, text.to_owned(), said)
+    });
+    accounts.chain(methods)
+}
+
+fn replaced(text: &str, right: &str, wrong: &str) -> String {
+    assert!(text.contains(right), "{right} is not in it");
+    match right {
+        "" => format!("{text}{wrong}\n"),
+        _ => text.replacen(right, wrong, 1),
+    }
+}
+
+/// What a command that refuses the configuration says.
+fn refused(folder: &Path, command: &str) -> String {
+    let mut command = kassette(folder, command);
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    said
+}
+
+#[test]
+fn mistakes_in_the_main_file_are_refused_by_the_check_and_at_the_start_in_the_same_words() {
+    let folder = good();
+    let path = folder.path().join("config/kassette.toml");
+    let right = std::fs::read_to_string(&path).unwrap();
+    for (of, wrong, expected) in MAIN {
+        write(&path, &replaced(&right, of, wrong));
+        let checked = refused(folder.path(), "config check --without-modules");
+        let served = refused(folder.path(), "serve");
+        for (command, said) in [("check", &checked), ("serve", &served)] {
+            assert!(said.contains(expected), "{command} of {wrong:?}: {said}");
+        }
+        let lines = checked
+            .lines()
+            .filter(|line| line.contains("kassette.toml"));
+        assert_eq!(lines.count(), 1, "nothing but that: {wrong:?}: {checked}");
+    }
+}
+
+#[test]
+fn every_mistake_in_files_of_accounts_is_told_in_one_check_with_file_and_line() {
+    let folder = good();
+    for (path, text, _) in files() {
+        write(&folder.path().join("config").join(path), &text);
+    }
+    let mut command = kassette(folder.path(), "config check --json");
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let problems = found["problems"].as_array().unwrap();
+    let of = |name: &str| -> Vec<&Value> {
+        let of = problems.iter();
+        of.filter(|problem| problem["path"].as_str().unwrap().ends_with(name))
+            .collect()
+    };
+    for (number, (_, wrong, said, line)) in (1..).zip(ACCOUNTS) {
+        let told = of(&format!("wrong-{number:02}.toml"));
+        let fits = |problem: &&&Value| problem["why"].as_str().unwrap().contains(said);
+        let Some(problem) = told.iter().find(fits) else {
+            panic!("{wrong:?}: {told:?}");
+        };
+        assert_eq!(
+            problem["line"].as_u64().unwrap_or_default(),
+            line,
+            "{wrong:?}: {problem}"
+        );
+    }
+    assert_eq!(of("good.toml"), Vec::<&Value>::new());
+}
+
+#[test]
+fn mistakes_in_files_of_accounts_and_methods_are_refused_at_the_start() {
+    let folder = good();
+    for (path, text, expected) in files() {
+        let path = folder.path().join("config").join(path);
+        write(&path, &text);
+        let said = refused(folder.path(), "serve");
+        let name = path.file_name().unwrap().to_str().unwrap();
+        assert!(
+            said.contains(expected) && said.contains(name),
+            "{text}: {said}"
+        );
+        std::fs::remove_file(path).unwrap();
+    }
+}
+
+/// A gateway that serves a folder and writes its log into a file of it.
+struct Serving(Child, PathBuf);
+
+impl Serving {
+    async fn start(folder: &Path) -> Self {
+        let path = folder.join("log.txt");
+        let log = std::fs::File::create(&path).unwrap();
+        let ready = folder.join("ready.json");
+        let child = kassette(folder, "serve")
+            .arg("--ready-file")
+            .arg(&ready)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let serving = Self(child, path);
+        serving.until("it is ready", |_| ready.exists()).await;
+        serving
+    }
+
+    /// The log so far.
+    fn log(&self) -> String {
+        std::fs::read_to_string(&self.1).unwrap()
+    }
+
+    async fn until(&self, what: &str, holds: impl Fn(&str) -> bool) {
+        let began = Instant::now();
+        while !holds(&self.log()) {
+            assert!(began.elapsed() < PATIENCE, "{what}: {}", self.log());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test]
+async fn a_running_gateway_says_each_mistake_and_keeps_what_it_has() {
+    let folder = good();
+    let serving = Serving::start(folder.path()).await;
+    let again = |log: &str| log.matches("the configuration was read again").count();
+    for (path, text, expected) in files() {
+        let path = folder.path().join("config").join(path);
+        let before = serving.log().len();
+        write(&path, &text);
+        let said = |log: &str| {
+            let mut new = log[before..].lines();
+            new.any(|line| {
+                // A line of JSON.
+                let line = line.replace("\\\"", "\"");
+                line.contains("was not taken over") && line.contains(expected)
+            })
+        };
+        serving.until(&text, said).await;
+        let before = again(&serving.log());
+        std::fs::remove_file(path).unwrap();
+        serving
+            .until("it is mended", |log| again(log) > before)
+            .await;
+    }
+}
