@@ -67,8 +67,11 @@ impl Provider for Other {
         Ok(report)
     }
 
-    fn health(_: Account) -> Condition {
-        Condition::Operational
+    fn health(account: Account) -> Condition {
+        match api::get(&account, "/v1/account") {
+            Ok(answer) if answer.status == 200 => Condition::Operational,
+            _ => Condition::Down("it does not answer".into()),
+        }
     }
 }
 
