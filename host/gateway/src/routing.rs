@@ -15,7 +15,7 @@ use kassette_domain::time::Time;
 use kassette_runtime::CallError;
 
 use crate::Gateway;
-use crate::access::{Configured, lacks};
+use crate::access::{Configured, is_complete};
 use crate::modules::{Method, Provider};
 use crate::settings::{Account, Merchants, Terms};
 

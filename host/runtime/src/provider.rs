@@ -200,6 +200,7 @@ impl ProviderModule {
         settings: &[(String, String)],
     ) -> Result<Result<(), String>, CallError> {
         let environment = v0_2::provider::environment(environment);
+        let settings = settings.to_vec();
         let judged = call_at_once(
             &self.identity,
             &self.pre,
@@ -208,7 +209,7 @@ impl ProviderModule {
                 Box::pin(async move {
                     provider
                         .kassette_plugin_payments()
-                        .call_check_settings(store, environment, settings)
+                        .call_check_settings(store, environment, &settings)
                         .await
                 })
             },
