@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -71,6 +72,39 @@ async fn a_module_of_the_largest_size_is_taken_and_a_larger_one_refused() {
     upload(&server, IDEAL, "", larger).await.expect(413);
     let uploaded = upload(&server, IDEAL, "", largest).await.expect(200).json();
     assert_eq!(uploaded["active"]["version"], "9.9.9");
+}
+
+#[tokio::test]
+async fn a_module_that_does_not_take_what_is_configured_is_refused_until_that_is_changed() {
+    let folder = Arc::new(tempfile::tempdir().unwrap());
+    let methods = folder.path().join("config/methods");
+    std::fs::create_dir_all(&methods).unwrap();
+    let file = methods.join("ideal.toml");
+    std::fs::write(&file, "wero = true\n").unwrap();
+    let server = Server::with_modules(folder).await;
+    let module = std::fs::read(swapped().await).unwrap();
+    let refused = upload(&server, IDEAL, "", module.clone()).await.expect(422);
+    let said = refused.error();
+    assert!(
+        said.contains("the method ideal: the setting wero is unknown"),
+        "{said}"
+    );
+    assert_eq!(
+        label(&server, "49.90").await.as_deref(),
+        Some("iDEAL | Wero")
+    );
+    std::fs::remove_file(file).unwrap();
+    let taken = || async {
+        let answer = upload(&server, IDEAL, "", module.clone()).await;
+        (answer.status == 200).then_some(())
+    };
+    server
+        .wait_for("the configuration to be read again", taken)
+        .await;
+    assert_eq!(
+        label(&server, "49.90").await.as_deref(),
+        Some("iDEAL, swapped")
+    );
 }
 
 #[tokio::test]

@@ -12,8 +12,17 @@
 #[path = "../../runtime/tests/support/mod.rs"]
 mod support;
 
-use kassette_kit::{Facts, Harness, Report, check};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kassette_domain::id::Digest;
+use kassette_domain::method::MethodId;
+use kassette_kit::{Facts, Harness, LoadError, Report, accept, check};
+use kassette_runtime::Acceptance;
 use support::{Data, Method, provider_with};
+
+/// What a server gives the questions.
+const BUDGET: Duration = Duration::from_secs(2);
 
 fn checked(bytes: &[u8], name: Option<&str>) -> Report {
     check(&Harness::new().unwrap(), bytes, name)
@@ -36,6 +45,44 @@ fn every_module_of_this_workspace_passes() {
         let report = check(&harness, &bytes, Some(&name));
         assert!(report.passed, "{name}: {report:#?}");
     }
+}
+
+#[test]
+fn a_module_that_fails_a_check_does_not_replace_the_one_that_serves() {
+    let good = kassette_build::guest("method.ideal");
+    let good = std::fs::read(&good.path).unwrap();
+    let trapping = Method::ideal("unreachable").build();
+    let slot = support::slot("method.ideal");
+    let installed = |acceptance: Option<Acceptance>| {
+        let folder = tempfile::tempdir().unwrap();
+        let runtime = support::runtime_with(folder.path(), |config| config.acceptance = acceptance);
+        runtime.install(&slot, &good, support::NOW).unwrap();
+        let second = runtime.install(&slot, &trapping, support::NOW);
+        let serving = runtime.method(MethodId::Ideal).unwrap().digest();
+        (second.map(drop), serving)
+    };
+    let (refused, serving) = installed(Some(Arc::new(|module| accept(module, BUDGET))));
+    let Err(LoadError::NotAccepted(why)) = refused else {
+        panic!("{refused:?}");
+    };
+    assert!(why.starts_with("answers: the module trapped"), "{why}");
+    assert_eq!(serving, Digest::of(&good));
+    let (taken, serving) = installed(None);
+    assert_eq!((taken, serving), (Ok(()), Digest::of(&trapping)));
+}
+
+#[test]
+fn a_method_with_no_time_left_is_still_asked_every_kind_of_question() {
+    // It refuses every payer, which the last kind finds out.
+    let mut shy = Method::ideal("");
+    let detail = shy.data.text("who are you?");
+    let mut answer = [0; 16];
+    (answer[0], answer[4]) = (1, 3);
+    answer[8..].copy_from_slice(&detail);
+    shy.rank = format!("(i32.const {})", shy.data.put(&answer));
+    let opened = Harness::new().unwrap().open(&shy.build()).unwrap();
+    let why = accept(&opened.module, Duration::ZERO).unwrap_err();
+    assert!(why.starts_with("absence: "), "{why}");
 }
 
 #[test]
