@@ -74,13 +74,7 @@ fn a_module_that_fails_a_check_does_not_replace_the_one_that_serves() {
 #[test]
 fn a_method_with_no_time_left_is_still_asked_every_kind_of_question() {
     // It refuses every payer, which the last kind finds out.
-    let mut shy = Method::ideal("");
-    let detail = shy.data.text("who are you?");
-    let mut answer = [0; 16];
-    (answer[0], answer[4]) = (1, 3);
-    answer[8..].copy_from_slice(&detail);
-    shy.rank = format!("(i32.const {})", shy.data.put(&answer));
-    let opened = Harness::new().unwrap().open(&shy.build()).unwrap();
+    let opened = Harness::new().unwrap().open(&shy().build()).unwrap();
     let why = accept(&opened.module, Duration::ZERO).unwrap_err();
     assert!(why.starts_with("absence: "), "{why}");
 }
@@ -157,16 +151,20 @@ fn a_method_that_traps_or_breaks_a_rule_fails_with_the_question() {
     assert!(failure(&endless.build()).1.contains("ran too long"));
 }
 
-#[test]
-fn a_method_that_refuses_whoever_is_unknown_fails() {
-    // A refusal of the whole method, whatever is asked.
+/// A method that is refused as a whole, whatever is asked.
+fn shy() -> Method {
     let mut shy = Method::ideal("");
     let detail = shy.data.text("who are you?");
     let mut answer = [0; 16];
     (answer[0], answer[4]) = (1, 3);
     answer[8..].copy_from_slice(&detail);
     shy.rank = format!("(i32.const {})", shy.data.put(&answer));
-    let (name, message) = failure(&shy.build());
+    shy
+}
+
+#[test]
+fn a_method_that_refuses_whoever_is_unknown_fails() {
+    let (name, message) = failure(&shy().build());
     assert_eq!(name, "absence");
     assert!(message.contains("no reason"), "{message}");
 }
