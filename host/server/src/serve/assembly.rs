@@ -20,7 +20,7 @@ use rustix::process::{Resource, getrlimit};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::outgoing::ModuleClient;
+use super::outgoing::{ClockWatch, ModuleClient};
 use super::{Running, SANDBOX_PATH, ServeError};
 use crate::config::{self, Config, Profile};
 use crate::listen::{Caps, Listener, tls_acceptor, within_limit};
@@ -219,6 +219,7 @@ async fn start_runtime(
     let outgoing = ModuleClient {
         client: Client::new(guard),
         sim,
+        clock_watch: ClockWatch::new(Arc::clone(&options.clock)),
     };
     tokio::task::spawn_blocking(move || Runtime::start(config, outgoing))
         .await

@@ -7,6 +7,7 @@ use kassette_runtime::RuntimeError;
 use kassette_sim::SimError;
 use kassette_store::Fault;
 use kassette_store::sled::OpenError;
+use rustix::process::{Resource, getrlimit};
 
 use crate::config::ConfigError;
 use crate::listen::ListenError;
@@ -31,8 +32,8 @@ pub(crate) enum ServeError {
         "the store stopped, because its disk did not give back what it had taken: {0}; repair the disk and start again"
     )]
     StoreFailed(String),
-    #[error(transparent)]
-    Runtime(#[from] RuntimeError),
+    #[error("{0}{}", address_space(.0))]
+    Runtime(RuntimeError),
     #[error(transparent)]
     Listen(#[from] ListenError),
     #[error(transparent)]
@@ -51,6 +52,18 @@ pub(crate) enum ServeError {
     TooFewFiles { files: u64, least: u64 },
     #[error("interrupted")]
     Interrupted,
+}
+
+/// What to do where the engine's reservations do not fit into the process's address space.
+fn address_space(error: &RuntimeError) -> String {
+    let limit = getrlimit(Resource::As).current;
+    match (error, limit) {
+        (RuntimeError::Engine(_), Some(limit)) => format!(
+            "; this process may have {} MiB of address space and needs about a terabyte of it, which takes no memory: lift the limit (ulimit -v unlimited, LimitAS=infinity)",
+            limit >> 20
+        ),
+        _ => String::new(),
+    }
 }
 
 impl ServeError {

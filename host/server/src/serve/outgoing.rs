@@ -2,10 +2,67 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use http::HeaderMap;
+use http::header::{AGE, DATE};
+use kassette_domain::time::Time;
+use kassette_gateway::clock::Clock;
 
 use kassette_http::{Client, NotSent, Request, SendError};
 use kassette_runtime::{Outgoing, Sending};
 use kassette_sim::Sim;
+use parking_lot::Mutex;
+
+/// From here on a difference between the clocks is said: signatures of vendors are good for minutes.
+const OFF: u64 = 30;
+/// The least pause between two lines about it.
+const SAID_EVERY: Duration = Duration::from_secs(600);
+
+/// What vendors' answers tell about this machine's clock.
+pub(super) struct ClockWatch {
+    clock: Arc<dyn Clock>,
+    said: Mutex<Option<Time>>,
+}
+
+impl ClockWatch {
+    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self {
+            clock,
+            said: Mutex::default(),
+        }
+    }
+
+    /// Compares the clock with the time at which an answer was made.
+    fn compare(&self, headers: &HeaderMap) {
+        // An answer out of a cache was made some time ago.
+        if headers.contains_key(AGE) {
+            return;
+        }
+        let date = headers.get(DATE).and_then(|date| date.to_str().ok());
+        let Some(there) = date.and_then(|date| httpdate::parse_http_date(date).ok()) else {
+            return;
+        };
+        let Ok(there) = there.duration_since(UNIX_EPOCH) else {
+            return;
+        };
+        let now = self.clock.now();
+        let here = Duration::from_millis(now.as_millis());
+        let off = here.as_secs_f64() - there.as_secs_f64();
+        metrics::gauge!("kassette_clock_offset_seconds").set(off);
+        if here.abs_diff(there).as_secs() < OFF {
+            return;
+        }
+        let mut said = self.said.lock();
+        if said.is_none_or(|said| said.after(SAID_EVERY) <= now) {
+            *said = Some(now);
+            tracing::warn!(
+                "this machine's clock is {off:.0} s ahead of a vendor's (negative: behind): set it by NTP, \
+                 because signatures and expiry are judged by it"
+            );
+        }
+    }
+}
 
 /// Sends modules' requests through the guarded client. A simulator whose port is closed cannot count the
 /// calls that it refuses, so it is told of them.
@@ -14,6 +71,8 @@ pub(super) struct ModuleClient {
     pub(super) client: Client,
     /// The simulators, where there are any.
     pub(super) sim: Option<Arc<Sim>>,
+    /// Told of every vendor's answer over TLS.
+    pub(super) clock_watch: ClockWatch,
 }
 
 impl Outgoing for ModuleClient {
@@ -26,7 +85,12 @@ impl Outgoing for ModuleClient {
             let address = host
                 .zip(request.url.port_or_known_default())
                 .map(SocketAddr::from);
+            // Simulators have the gateway's own clock.
+            let is_vendor = request.url.scheme() == "https";
             let sent = self.client.send(request).await;
+            if let (true, Ok(response)) = (is_vendor, &sent) {
+                self.clock_watch.compare(&response.headers);
+            }
             if let (Some(sim), Some(address), Err(SendError::NotSent(NotSent::NoConnection(_)))) =
                 (&self.sim, address, &sent)
             {
@@ -34,5 +98,45 @@ impl Outgoing for ModuleClient {
             }
             sent
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+
+    use super::*;
+
+    struct Stopped(Time);
+
+    impl Clock for Stopped {
+        fn now(&self) -> Time {
+            self.0
+        }
+
+        fn wait_until(&self, _: Time) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    /// Whether an answer of that time has the difference said, at 2026-01-01T00:00:00Z.
+    fn says(date: &str, age: Option<&str>) -> bool {
+        let watch = ClockWatch::new(Arc::new(Stopped(Time::from_secs(1_767_225_600))));
+        let mut headers = HeaderMap::new();
+        headers.insert(DATE, date.parse().unwrap());
+        if let Some(age) = age {
+            headers.insert(AGE, age.parse().unwrap());
+        }
+        watch.compare(&headers);
+        watch.said.into_inner().is_some()
+    }
+
+    #[test]
+    fn a_clock_that_differs_from_a_vendors_is_said() {
+        assert!(!says("Thu, 01 Jan 2026 00:00:20 GMT", None));
+        assert!(says("Thu, 01 Jan 2026 01:00:00 GMT", None));
+        assert!(says("Wed, 31 Dec 2025 23:00:00 GMT", None));
+        assert!(!says("Wed, 31 Dec 2025 23:00:00 GMT", Some("3600")));
+        assert!(!says("yesterday", None));
     }
 }

@@ -19,9 +19,9 @@ use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{self, crypto::ring};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use url::{Host, Url};
 
@@ -209,7 +209,9 @@ impl Remote {
                 let stream = connector
                     .connect(name.clone(), stream)
                     .await
-                    .map_err(unreachable)?;
+                    .map_err(|error| {
+                        distrust(&self.base, &error).unwrap_or_else(|| unreachable(error))
+                    })?;
                 self.over(stream, request).await
             }
         }
@@ -229,6 +231,26 @@ impl Remote {
             .await
             .map_err(|error| self.broken(&error))
     }
+}
+
+/// What is the matter with a server's certificate, and what to do; none where the connection failed for
+/// another reason.
+fn distrust(base: &Url, error: &std::io::Error) -> Option<String> {
+    let inner = error.get_ref()?.downcast_ref::<rustls::Error>()?;
+    let rustls::Error::InvalidCertificate(why) = inner else {
+        return None;
+    };
+    let why = why.to_string();
+    let advice = if why.contains("UnknownIssuer") {
+        "no known authority signed it: name the authority's certificate with --ca-file"
+    } else if why.contains("CaUsedAsEndEntity") {
+        "it is an authority's own, as `openssl req -x509` makes it: make one for the server, with -addext basicConstraints=critical,CA:FALSE"
+    } else {
+        "renew it, or call the server by the name that it is for"
+    };
+    Some(format!(
+        "the certificate of {base} is not accepted ({why}): {advice}"
+    ))
 }
 
 /// The public authorities, and the operator's own where a file names it.
