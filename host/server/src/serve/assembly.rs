@@ -224,7 +224,7 @@ async fn start_runtime(
     tokio::task::spawn_blocking(move || Runtime::start(config, outgoing))
         .await
         .map_err(|_| ServeError::Interrupted)?
-        .map_err(ServeError::Runtime)
+        .map_err(|error| ServeError::Runtime { error })
 }
 
 fn open_store(options: &ServerOptions, master: MasterKey) -> Result<Arc<SledStore>, ServeError> {

@@ -32,8 +32,8 @@ pub(crate) enum ServeError {
         "the store stopped, because its disk did not give back what it had taken: {0}; repair the disk and start again"
     )]
     StoreFailed(String),
-    #[error("{0}{}", address_space(.0))]
-    Runtime(RuntimeError),
+    #[error("{error}{}", address_space(.error))]
+    Runtime { error: RuntimeError },
     #[error(transparent)]
     Listen(#[from] ListenError),
     #[error(transparent)]
