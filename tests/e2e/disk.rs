@@ -26,7 +26,7 @@ async fn readyz(server: &Server) -> Answer {
     server.send(server.http.get(url)).await
 }
 
-async fn unready(server: &Server) -> String {
+pub(crate) async fn unready(server: &Server) -> String {
     server
         .wait_for("503 of /readyz", async || {
             let answer = readyz(server).await;

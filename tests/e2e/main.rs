@@ -59,6 +59,7 @@ mod reseller_walk;
 mod return_urls;
 mod review;
 mod samples;
+mod service;
 #[path = "../serving.rs"]
 mod serving;
 mod slow;

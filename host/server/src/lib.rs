@@ -22,6 +22,7 @@ mod pages;
 mod proxies;
 mod ready;
 mod serve;
+mod signals;
 mod simulators;
 mod telemetry;
 mod web;

@@ -14,7 +14,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use tokio_util::sync::CancellationToken;
 
 use self::remote::{
     AuditAction, ConnectCodeAction, ConsentCodeAction, DeliveryAction, DomainAction,
@@ -23,6 +22,8 @@ use self::remote::{
 };
 use crate::compiler::COMPILE_MODULE;
 use crate::config::{Config, Profile};
+use crate::listen::{HandedOver, handed_over};
+use crate::signals::{Signals, Stop};
 use crate::telemetry::LogFormat;
 use crate::{dev, memory, serve, telemetry};
 
@@ -123,6 +124,14 @@ pub fn main() -> ExitCode {
     if let Command::Serve { .. } | Command::Dev(_) = cli.command {
         memory::give_back_soon();
     }
+    let sockets = match cli.command {
+        Command::Serve { .. } => handed_over(),
+        _ => Ok(HandedOver::default()),
+    };
+    let sockets = match sockets {
+        Ok(sockets) => sockets,
+        Err(error) => return refuse(&error.to_string()),
+    };
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -130,7 +139,7 @@ pub fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return refuse(&format!("no threads: {error}")),
     };
-    let done = runtime.block_on(run(cli.command));
+    let done = runtime.block_on(run(cli.command, sockets));
     // What still blocks a thread after the drain must not hold the process.
     runtime.shutdown_timeout(std::time::Duration::from_secs(5));
     match done {
@@ -139,22 +148,25 @@ pub fn main() -> ExitCode {
     }
 }
 
-async fn run(command: Command) -> Result<(), String> {
+async fn run(command: Command, sockets: HandedOver) -> Result<(), String> {
     match command {
         Command::Serve { config, ready_file } => {
+            let signals = Signals::catch().map_err(uncaught)?;
             let config = Config::read(&config, Profile::Serve).map_err(text)?;
             telemetry::init(config.main.log.format, &config.main.log.filter);
-            serve::run(config, ready_file, stop_signal())
+            serve::run(config, ready_file, sockets, signals)
                 .await
                 .map_err(text)
         }
         Command::Dev(args) => {
             telemetry::init(LogFormat::Pretty, "info");
-            dev::run(args, stop_signal()).await.map_err(text)
+            let signals = Signals::catch().map_err(uncaught)?;
+            dev::run(args, signals).await.map_err(text)
         }
         Command::Sim(args) => {
             telemetry::init(LogFormat::Pretty, "info");
-            offline::sim(args, stop_signal()).await
+            let stop = Stop::catch().map_err(uncaught)?;
+            offline::sim(args, stop.told).await
         }
         Command::Backup(args) => store::backup(args).await,
         Command::Restore(args) => store::restore(args).await,
@@ -190,6 +202,10 @@ fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
+fn uncaught(error: std::io::Error) -> String {
+    format!("signals cannot be caught, so that nothing could stop it in order: {error}")
+}
+
 #[expect(
     clippy::print_stderr,
     reason = "this is what the person at the terminal reads"
@@ -197,27 +213,4 @@ fn text(error: impl std::fmt::Display) -> String {
 fn refuse(why: &str) -> ExitCode {
     eprintln!("kassette: {why}");
     ExitCode::from(REFUSED)
-}
-
-/// Is cancelled by SIGTERM or SIGINT.
-fn stop_signal() -> CancellationToken {
-    use tokio::signal::unix::{SignalKind, signal};
-    let stop = CancellationToken::new();
-    let told = stop.clone();
-    tokio::spawn(async move {
-        let (Ok(mut terminate), Ok(mut interrupt)) = (
-            signal(SignalKind::terminate()),
-            signal(SignalKind::interrupt()),
-        ) else {
-            tracing::warn!("signals cannot be caught; the process stops without draining");
-            return;
-        };
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        tracing::info!("stopping: finishing what is in hand");
-        told.cancel();
-    });
-    stop
 }

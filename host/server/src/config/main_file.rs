@@ -22,6 +22,8 @@ use crate::telemetry::LogFormat;
 const DAY: u64 = 24 * 3600;
 /// Longest that something with an end is kept: 100 years.
 const MOST_DAYS: u64 = 36_500;
+/// Longest drain, seconds: balancers look every few seconds.
+const MOST_DRAIN: u64 = 300;
 
 /// The main file. Everything but `public_url` has a default.
 #[derive(Clone, Debug, Deserialize)]
@@ -53,6 +55,8 @@ pub(crate) struct MainFile {
     pub(crate) admin_hosts: Vec<String>,
     /// Whether the sandbox's payer page is served under `/sandbox/`.
     pub(crate) sandbox: bool,
+    /// Seconds for which a server that was told to stop still serves, while it is not ready.
+    pub(crate) drain_seconds: u64,
     /// Requests per key.
     pub(crate) rate_limit: RateLimit,
     /// How much at once.
@@ -200,6 +204,7 @@ impl Default for MainFile {
             trusted_proxies: Proxies::default(),
             admin_hosts: Vec::new(),
             sandbox: true,
+            drain_seconds: 0,
             rate_limit: RateLimit::default(),
             limits: Limits::default(),
             payments: Payments::default(),
@@ -428,6 +433,9 @@ impl MainFile {
         problems.extend(self.retention.problems());
         if rate.per_second == 0 || rate.burst == 0 {
             problems.push("rate_limit: per_second and burst must be at least 1".into());
+        }
+        if self.drain_seconds > MOST_DRAIN {
+            problems.push(format!("drain_seconds must be between 0 and {MOST_DRAIN}"));
         }
         if !(8..=65_536).contains(&self.store.cache_mib) {
             problems.push("store.cache_mib must be between 8 and 65536".into());

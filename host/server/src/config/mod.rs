@@ -10,6 +10,7 @@ mod dev;
 mod limits;
 mod main_file;
 mod releases;
+mod restart;
 mod start;
 mod watch;
 

@@ -16,11 +16,12 @@ use clap::Args;
 use kassette_domain::delegation::DelegationStatus;
 use kassette_domain::key::Environment;
 use kassette_gateway::clock::AdjustableClock;
-use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, Profile};
+use crate::listen::HandedOver;
 use crate::ready::{Ready, ReadyMerchant, ReadyReseller};
 use crate::serve::{self, Running, ServeError, ServerOptions};
+use crate::signals::Signals;
 use crate::simulators::{
     DevControls, PlannedAccount, SimulatorSettings, Simulators, simulated_module,
 };
@@ -80,7 +81,7 @@ impl DevArgs {
 }
 
 /// Runs until it is told to stop.
-pub(crate) async fn run(args: DevArgs, stop: CancellationToken) -> Result<(), DevError> {
+pub(crate) async fn run(args: DevArgs, signals: Signals) -> Result<(), DevError> {
     for address in [args.listen, args.admin_listen] {
         if !address.ip().is_loopback() && !args.expose {
             return Err(DevError::Exposed(address));
@@ -101,14 +102,14 @@ pub(crate) async fn run(args: DevArgs, stop: CancellationToken) -> Result<(), De
         .map_err(|_| ServeError::Interrupted)??;
     let running = assemble(&args, &root, &data_dir, &plugin_dir).await?;
     if !args.no_watch {
-        let stop = stop.clone();
+        let stop = signals.stop.told.clone();
         tokio::spawn(async move {
             if let Err(error) = guests.watch(stop).await {
                 tracing::warn!("sources are not watched: {error}");
             }
         });
     }
-    Ok(running.until(stop).await?)
+    Ok(running.until(signals).await?)
 }
 
 /// Assembles the server and seeds its store.
@@ -156,6 +157,7 @@ async fn assemble(
         plugin_dir: plugin_dir.to_owned(),
         listen: args.listen,
         admin_listen: args.admin_listen,
+        sockets: HandedOver::default(),
         public_url: None,
         clock,
         simulators: Some(simulators),

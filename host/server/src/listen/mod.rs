@@ -4,13 +4,14 @@ mod body;
 mod connection;
 mod descriptors;
 mod frames;
+mod handed_over;
 mod head;
 mod streams;
+mod tls;
 
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,14 +20,12 @@ use hyper_util::server::graceful::GracefulShutdown;
 use kassette_runtime::MAX_MODULE_BYTES;
 use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpSocket};
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::pki_types::pem::PemObject as _;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_util::sync::CancellationToken;
 
 use self::connection::{Peer, Timeouts};
 pub(crate) use self::descriptors::within_limit;
+pub(crate) use self::handed_over::{HandedOver, handed_over};
+pub(crate) use self::tls::{Tls, tls_acceptor};
 use crate::proxies::{Proxies, subscriber};
 use crate::web::budget::ByteBudget;
 
@@ -94,6 +93,9 @@ pub(crate) enum ListenError {
         /// Why.
         source: io::Error,
     },
+    /// The service manager's socket cannot be used.
+    #[error("cannot listen on the socket that was handed over: {0}")]
+    HandedOver(io::Error),
     /// Certificate or key cannot be used.
     #[error("cannot use {path} for TLS: {why}")]
     Tls {
@@ -107,7 +109,7 @@ pub(crate) enum ListenError {
 pub(crate) struct Listener {
     socket: TcpListener,
     address: SocketAddr,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Tls>,
     uncounted: Proxies,
     caps: Caps,
     times: Timeouts,
@@ -115,10 +117,7 @@ pub(crate) struct Listener {
 
 impl Listener {
     /// Binds; port 0 draws a free one.
-    pub(crate) async fn bind(
-        address: SocketAddr,
-        tls: Option<TlsAcceptor>,
-    ) -> Result<Self, ListenError> {
+    pub(crate) async fn bind(address: SocketAddr, tls: Option<Tls>) -> Result<Self, ListenError> {
         let bind = |source| ListenError::Bind { address, source };
         let socket = if address.is_ipv4() {
             TcpSocket::new_v4()
@@ -129,11 +128,23 @@ impl Listener {
         // A restart finds connections of the run before that are not forgotten yet.
         socket.set_reuseaddr(true).map_err(bind)?;
         socket.bind(address).map_err(bind)?;
-        let socket = socket.listen(BACKLOG).map_err(bind)?;
-        let address = socket.local_addr().map_err(bind)?;
+        Self::on(socket.listen(BACKLOG).map_err(bind)?, tls).map_err(bind)
+    }
+
+    /// Takes a socket that was [handed over](handed_over).
+    pub(crate) fn over(
+        socket: std::net::TcpListener,
+        tls: Option<Tls>,
+    ) -> Result<Self, ListenError> {
+        let socket = TcpListener::from_std(socket);
+        let listener = socket.and_then(|socket| Self::on(socket, tls));
+        listener.map_err(ListenError::HandedOver)
+    }
+
+    fn on(socket: TcpListener, tls: Option<Tls>) -> io::Result<Self> {
         Ok(Self {
+            address: socket.local_addr()?,
             socket,
-            address,
             tls,
             uncounted: Proxies::default(),
             caps: Caps::default(),
@@ -200,7 +211,8 @@ impl Listener {
                 match tls {
                     None => connection::run(stream, peer, router, watcher, times).await,
                     Some(tls) => {
-                        let shaken = tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await;
+                        let shake = tls.acceptor().accept(stream);
+                        let shaken = tokio::time::timeout(HANDSHAKE, shake).await;
                         if let Ok(Ok(stream)) = shaken {
                             connection::run(stream, peer, router, watcher, times).await;
                         }
@@ -284,28 +296,6 @@ impl Drop for ConnectionSlot {
             }
         }
     }
-}
-
-/// Reads certificate chain and key (PEM) into an acceptor that offers HTTP/2 and HTTP/1.1.
-pub(crate) fn tls_acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor, ListenError> {
-    let refuse = |path: &Path, why: String| ListenError::Tls {
-        path: path.display().to_string(),
-        why,
-    };
-    let chain = CertificateDer::pem_file_iter(certificate)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|error| refuse(certificate, error.to_string()))?;
-    let private =
-        PrivateKeyDer::from_pem_file(key).map_err(|error| refuse(key, error.to_string()))?;
-    let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
-    let mut config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| refuse(certificate, error.to_string()))?
-        .with_no_client_auth()
-        .with_single_cert(chain, private)
-        .map_err(|error| refuse(certificate, error.to_string()))?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
 #[cfg(test)]

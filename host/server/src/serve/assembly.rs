@@ -1,8 +1,8 @@
 //! Makes a server of its options: store, modules, gateway, listeners.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,10 +20,12 @@ use rustix::process::{Resource, getrlimit};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::certificates::{Certificate, Pair};
 use super::outgoing::{ClockWatch, ModuleClient};
+use super::reload::Reloader;
 use super::{Running, SANDBOX_PATH, ServeError};
 use crate::config::{self, Config, Profile};
-use crate::listen::{Caps, Listener, tls_acceptor, within_limit};
+use crate::listen::{Caps, HandedOver, Listener, within_limit};
 use crate::simulators::{DevControls, Simulators};
 use crate::{admin, api, pages, telemetry};
 
@@ -43,6 +45,8 @@ pub(crate) struct ServerOptions {
     pub(crate) listen: SocketAddr,
     /// Operators' address.
     pub(crate) admin_listen: SocketAddr,
+    /// Sockets that are used in place of binding these.
+    pub(crate) sockets: HandedOver,
     /// Origin of URLs; none: `http://` and the public address.
     pub(crate) public_url: Option<String>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -53,7 +57,8 @@ pub(crate) struct ServerOptions {
 }
 
 /// Makes store, modules, gateway and listeners. Nothing is answered yet.
-pub(crate) async fn start(options: ServerOptions) -> Result<Running, ServeError> {
+pub(crate) async fn start(mut options: ServerOptions) -> Result<Running, ServeError> {
+    let sockets = std::mem::take(&mut options.sockets);
     let main = &options.config.main;
     let (public_caps, admin_caps) = within_limit(main.limits.caps(), Caps::operators());
     if let Some(files) = open_files().filter(|files| *files < LEAST_FILES) {
@@ -62,24 +67,24 @@ pub(crate) async fn start(options: ServerOptions) -> Result<Running, ServeError>
             least: LEAST_FILES,
         });
     }
-    let public = bind(
-        options.listen,
-        &options.config,
-        main.tls_cert.as_deref(),
-        main.tls_key.as_deref(),
-    )
-    .await?
-    .without_counting(&main.trusted_proxies)
-    .capped(public_caps);
+    let certificate = |listener, pair: Option<Pair>| {
+        pair.map(|pair| Certificate::begin(listener, pair, options.profile))
+            .transpose()
+    };
+    let public_certificate = certificate("public", Pair::public(&options.config))?;
+    let admin_certificate = certificate("admin", Pair::admin(&options.config))?;
+    let public = bind(options.listen, sockets.public, public_certificate.as_ref())
+        .await?
+        .without_counting(&main.trusted_proxies)
+        .capped(public_caps);
+    let admin_tls = admin_certificate.is_some();
     let operators = bind(
         options.admin_listen,
-        &options.config,
-        main.admin_tls_cert.as_deref(),
-        main.admin_tls_key.as_deref(),
+        sockets.admin,
+        admin_certificate.as_ref(),
     )
     .await?
     .capped(admin_caps);
-    let admin_tls = main.admin_tls_cert.is_some();
     if !operators.address().ip().is_loopback() && !admin_tls && options.profile == Profile::Serve {
         return Err(ServeError::PlainAdmin(operators.address()));
     }
@@ -153,29 +158,36 @@ pub(crate) async fn start(options: ServerOptions) -> Result<Running, ServeError>
     }
     listeners.push((public, router));
     let hosts = admin_hosts(operators.address(), &main.admin_hosts);
-    let closing = CancellationToken::new();
+    let (stopping, closing) = (CancellationToken::new(), CancellationToken::new());
     let is_local = operators.address().ip().is_loopback();
     let admin_state = admin::AdminState::new(gateway.clone(), hosts, options.controls.clone())
         .metrics_open(is_local);
-    let health = telemetry::router(gateway.clone(), closing.clone());
+    let health = telemetry::router(gateway.clone(), stopping.clone(), closing.clone());
     let health = admin::with_metrics_guarded(health, &admin_state);
     let operators_router = admin::router(admin_state).merge(health);
     listeners.push((operators, operators_router));
+    let certificates = [public_certificate, admin_certificate];
+    let reloader = Reloader::new(
+        (&options.config, options.profile),
+        certificates.into_iter().flatten().collect(),
+        gateway.clone(),
+        (base_url.clone(), own_origins),
+        simulated,
+    );
     Ok(Running {
         gateway,
         store,
         base_url,
         admin_url,
-        own_origins,
         listen,
         listeners: parking_lot::Mutex::new(listeners),
         simulators: options.simulators,
+        reloader: Arc::new(reloader),
+        stopping,
         closing,
         ending: CancellationToken::new(),
         listening: TaskTracker::new(),
         working: TaskTracker::new(),
-        profile: options.profile,
-        config: options.config,
     })
 }
 
@@ -274,19 +286,22 @@ fn own_origins(public_url: &str, listeners: [SocketAddr; 2]) -> Vec<String> {
     own
 }
 
+/// A listener on the socket that was handed over, else on an address.
 async fn bind(
     address: SocketAddr,
-    config: &Config,
-    certificate: Option<&Path>,
-    key: Option<&Path>,
+    socket: Option<TcpListener>,
+    certificate: Option<&Certificate>,
 ) -> Result<Listener, ServeError> {
-    let tls = match (certificate, key) {
-        (Some(certificate), Some(key)) => {
-            Some(tls_acceptor(&config.path(certificate), &config.path(key))?)
-        }
-        _ => None,
+    let tls = certificate.map(Certificate::tls);
+    let Some(socket) = socket else {
+        return Ok(Listener::bind(address, tls).await?);
     };
-    Ok(Listener::bind(address, tls).await?)
+    let listener = Listener::over(socket, tls)?;
+    tracing::info!(
+        "the service manager hands over a socket on {}; {address} is not listened on",
+        listener.address()
+    );
+    Ok(listener)
 }
 
 /// The origin of an address; the one of loopback where it is every address.

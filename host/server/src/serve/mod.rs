@@ -3,16 +3,22 @@
 //! | file | holds |
 //! |---|---|
 //! | `assembly` | makes store, modules, gateway and listeners of the options |
-//! | `running` | answers, works, reloads, stops in order |
+//! | `running` | answers, works, drains, stops in order |
+//! | `reload` | takes over changed files, by itself and at a SIGHUP |
+//! | `certificates` | the listeners' certificates, and whether they were replaced |
+//! | `systemd` | tells systemd how the gateway is |
 //! | `drops` | writes modules that were put into the folder into the audit log |
 //! | `outgoing` | sends the modules' requests |
 //! | `error` | why it does not start |
 
 mod assembly;
+mod certificates;
 mod drops;
 mod error;
 mod outgoing;
+mod reload;
 mod running;
+mod systemd;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -20,10 +26,11 @@ use std::sync::Arc;
 
 use kassette_domain::key::Environment;
 use kassette_gateway::clock::{Clock, SystemClock};
-use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, Profile, start_problems};
+use crate::listen::HandedOver;
 use crate::ready::Ready;
+use crate::signals::Signals;
 use crate::simulators::{PlannedAccount, SANDBOX, SharedSecrets, SimulatorSettings, Simulators};
 
 pub(crate) use assembly::{ServerOptions, start};
@@ -37,7 +44,8 @@ const SANDBOX_PATH: &str = "/sandbox";
 pub(crate) async fn run(
     config: Config,
     ready_file: Option<PathBuf>,
-    stop: CancellationToken,
+    sockets: HandedOver,
+    signals: Signals,
 ) -> Result<(), ServeError> {
     if let Some(problem) = start_problems(&config).into_iter().next() {
         return Err(problem.into());
@@ -63,6 +71,7 @@ pub(crate) async fn run(
         master: crate::master_key::read(key_file.as_deref())?,
         listen: config.main.listen,
         admin_listen: config.main.admin_listen,
+        sockets,
         public_url: Some(public_url),
         plugin_dir: plugin_dir.clone(),
         data_dir,
@@ -87,7 +96,7 @@ pub(crate) async fn run(
             .write(&path)
             .map_err(|error| ServeError::folder(&path, error))?;
     }
-    running.until(stop).await
+    running.until(signals).await
 }
 
 /// The built-in sandbox: reached by the gateway over loopback, by payers below our own origin.

@@ -2,17 +2,18 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use kassette_gateway::Gateway;
-use kassette_store::{Health as _, SledStore};
+use kassette_store::{Health as _, Payments as _, SledStore};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-use super::ServeError;
-use super::assembly::settings;
-use crate::config::{Config, Profile, refusal};
+use super::reload::Reloader;
+use super::{ServeError, systemd};
 use crate::listen::Listener;
+use crate::signals::Signals;
 use crate::simulators::Simulators;
 
 /// An assembled server; nothing is answered before [`Running::begin`].
@@ -21,19 +22,18 @@ pub(crate) struct Running {
     pub(super) store: Arc<SledStore>,
     pub(super) base_url: String,
     pub(super) admin_url: String,
-    /// Where no event goes.
-    pub(super) own_origins: Vec<String>,
     pub(super) listen: SocketAddr,
     pub(super) listeners: parking_lot::Mutex<Vec<(Listener, Router)>>,
     pub(super) simulators: Option<Simulators>,
+    pub(super) reloader: Arc<Reloader>,
+    /// The server is not ready any more.
+    pub(super) stopping: CancellationToken,
     /// Ends listeners first.
     pub(super) closing: CancellationToken,
     /// Ends workers once no request is served any more.
     pub(super) ending: CancellationToken,
     pub(super) listening: TaskTracker,
     pub(super) working: TaskTracker,
-    pub(super) profile: Profile,
-    pub(super) config: Config,
 }
 
 impl Running {
@@ -67,61 +67,48 @@ impl Running {
             .spawn(async move { gateway.run_workers(ending.cancelled_owned()).await });
         let (gateway, ending) = (self.gateway.clone(), self.ending.clone());
         self.working.spawn(super::drops::audit(gateway, ending));
-        self.watch_config();
+        let reloader = Arc::clone(&self.reloader);
+        self.working
+            .spawn(reloader.watch_configuration(self.ending.clone()));
+        let reloader = Arc::clone(&self.reloader);
+        self.working
+            .spawn(reloader.watch_certificates(self.ending.clone()));
         tracing::info!(base_url = %self.base_url, listen = %self.listen, admin_url = %self.admin_url, "serving");
     }
 
-    /// Takes changed files over while payments flow; what is wrong is said and changes nothing.
-    fn watch_config(&self) {
-        if !self.config.folder.exists() {
-            return;
-        }
-        let (folder, profile) = (self.config.folder.clone(), self.profile);
-        let simulated = self
-            .simulators
-            .as_ref()
-            .map(|simulators| simulators.accounts.clone());
-        let (gateway, base_url) = (self.gateway.clone(), self.base_url.clone());
-        let own_origins = self.own_origins.clone();
-        let (watched, ending) = (folder.clone(), self.ending.clone());
-        let reload = move || {
-            let (gateway, folder) = (gateway.clone(), folder.clone());
-            let read = Config::read(&folder, profile).map(|config| {
-                settings(
-                    &config,
-                    &base_url,
-                    &own_origins,
-                    profile,
-                    simulated.as_ref(),
-                )
-            });
-            async move {
-                let taken = match read {
-                    Ok(settings) => gateway
-                        .configure(settings)
-                        .await
-                        .map_err(|refused| refusal(&folder, &refused)),
-                    Err(error) => Err(error.to_string()),
-                };
-                match taken {
-                    Ok(()) => tracing::info!("the configuration was read again"),
-                    Err(why) => tracing::error!("the configuration was not taken over: {why}"),
-                }
-            }
-        };
-        self.working.spawn(async move {
-            if let Err(error) = crate::config::watch(&watched, ending, reload).await {
-                tracing::warn!("the configuration is not watched: {error}");
-            }
-        });
-    }
-
-    /// Waits to be told to stop, or for the store to give up; then finishes what is in hand.
-    pub(crate) async fn until(self, stop: CancellationToken) -> Result<(), ServeError> {
-        let failed = tokio::select! {
-            () = stop.cancelled() => None,
+    /// Waits to be told to stop, or for the store to give up. Where there is a drain it goes on serving
+    /// and is not ready, until the drain is over or the server is told again; then it finishes what is
+    /// in hand.
+    pub(crate) async fn until(self, signals: Signals) -> Result<(), ServeError> {
+        let Signals { stop, hang_up } = signals;
+        let reloader = Arc::clone(&self.reloader);
+        let (stopping, ending) = (self.stopping.clone(), self.ending.clone());
+        self.working
+            .spawn(reloader.follow_signals(hang_up, stopping, ending));
+        systemd::ready();
+        let _watchdog = self.feed_watchdog();
+        let mut failed = tokio::select! {
+            () = stop.told.cancelled() => None,
             why = self.store.failed() => Some(why),
         };
+        self.stopping.cancel();
+        let drain = match failed {
+            None => self.reloader.drain(),
+            Some(_) => Duration::ZERO,
+        };
+        systemd::stopping(drain);
+        if !drain.is_zero() {
+            tracing::info!(
+                "told to stop: /readyz answers 503, requests are served for {} s more",
+                drain.as_secs()
+            );
+            tokio::select! {
+                () = tokio::time::sleep(drain) => tracing::info!("the drain is over"),
+                () = stop.again.cancelled() => tracing::info!("told to stop again: the drain ends"),
+                why = self.store.failed() => failed = Some(why),
+            }
+        }
+        tracing::info!("stopping: finishing what is in hand");
         self.closing.cancel();
         self.listening.close();
         self.listening.wait().await;
@@ -136,5 +123,21 @@ impl Running {
         self.store.shut_down().await?;
         tracing::info!("stopped");
         Ok(())
+    }
+
+    /// Tells systemd's watchdog that the gateway is well, for as long as what it gives back lives.
+    ///
+    /// What the store answers makes no difference: a disk that fails is no better after a restart, and
+    /// the store goes on by itself. During the stop it answers nothing, and what that may take is for
+    /// the time of the stop to bound.
+    fn feed_watchdog(&self) -> AbortOnDropHandle<()> {
+        let (store, ending) = (Arc::clone(&self.store), self.ending.clone());
+        let feeding = systemd::feed_watchdog(move || {
+            let (store, ending) = (Arc::clone(&store), ending.clone());
+            async move {
+                let _answer = ending.run_until_cancelled(store.next_due()).await;
+            }
+        });
+        AbortOnDropHandle::new(tokio::spawn(feeding))
     }
 }

@@ -36,11 +36,16 @@ pub(crate) fn init(format: LogFormat, filter: &str) {
     let _ = Metrics::of_process();
 }
 
-/// `/livez`, `/readyz` and `/metrics` for the admin listener. Not ready from `stopping` on.
-pub(crate) fn router(gateway: Gateway, stopping: CancellationToken) -> Router {
+/// `/livez`, `/readyz` and `/metrics` for the admin listener. Not ready from `stopping` on; requests are
+/// served, and measured, until `closing`.
+pub(crate) fn router(
+    gateway: Gateway,
+    stopping: CancellationToken,
+    closing: CancellationToken,
+) -> Router {
     let metrics = Metrics::of_process();
     if let Some(metrics) = metrics.clone() {
-        tokio::spawn(metrics.keep_folded(stopping.clone()));
+        tokio::spawn(metrics.keep_folded(closing));
     }
     let store = Arc::clone(gateway.store());
     let measure: health::Measure = Arc::new(move || {

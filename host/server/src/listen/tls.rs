@@ -1,0 +1,66 @@
+//! Certificate and key of a listener, and how they are exchanged while it serves.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::{Error, ServerConfig};
+
+use super::ListenError;
+
+/// What a listener greets new connections with. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Tls(Arc<ArcSwap<TlsAcceptor>>);
+
+impl Tls {
+    pub(crate) fn new(acceptor: TlsAcceptor) -> Self {
+        Self(Arc::new(ArcSwap::from_pointee(acceptor)))
+    }
+
+    /// Greets connections from now on with another certificate; those that are there keep theirs.
+    pub(crate) fn exchange(&self, acceptor: TlsAcceptor) {
+        self.0.store(Arc::new(acceptor));
+    }
+
+    /// That of now.
+    pub(crate) fn acceptor(&self) -> Arc<TlsAcceptor> {
+        self.0.load_full()
+    }
+}
+
+/// Reads certificate chain and key (PEM) into an acceptor that offers HTTP/2 and HTTP/1.1.
+///
+/// # Errors
+/// [`ListenError::Tls`] where a file cannot be read, or the key is not the certificate's.
+pub(crate) fn tls_acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor, ListenError> {
+    let refuse = |path: &Path, why: String| ListenError::Tls {
+        path: path.display().to_string(),
+        why,
+    };
+    let chain = CertificateDer::pem_file_iter(certificate)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| refuse(certificate, error.to_string()))?;
+    let private =
+        PrivateKeyDer::from_pem_file(key).map_err(|error| refuse(key, error.to_string()))?;
+    let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| refuse(certificate, error.to_string()))?
+        .with_no_client_auth()
+        .with_single_cert(chain, private)
+        .map_err(|error| match error {
+            Error::InconsistentKeys(_) => {
+                let why = format!(
+                    "{} is not the key of the first certificate in it; put the two that belong together",
+                    key.display()
+                );
+                refuse(certificate, why)
+            }
+            error => refuse(certificate, error.to_string()),
+        })?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}

@@ -1,0 +1,257 @@
+//! The listeners' certificates: read at the start, and again when their files were replaced.
+//!
+//! What a path leads to is looked at every two seconds. Watching folders would be quicker and miss more:
+//! certificates lie behind links of files and of folders that are exchanged anywhere on the way, and on
+//! file systems that tell of nothing.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use kassette_files::{Holds, judge};
+use tokio_rustls::TlsAcceptor;
+
+use crate::config::{Config, Profile};
+use crate::listen::{ListenError, Tls, tls_acceptor};
+
+/// How often the files are looked at. They are read once two looks found the same: certificate and key
+/// are written one after the other.
+pub(super) const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// The files of a certificate and of its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Pair {
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+/// What tells a file from the one that was there before: device, number, bytes, time of the last change
+/// of its content, its mode or its owner.
+type Print = (u64, u64, u64, i64, i64);
+
+/// The files as they were found; none of one that was not there.
+type Seen = (Pair, [Option<Print>; 2]);
+
+impl Pair {
+    fn of(config: &Config, certificate: Option<&Path>, key: Option<&Path>) -> Option<Self> {
+        Some(Self {
+            certificate: config.path(certificate?),
+            key: config.path(key?),
+        })
+    }
+
+    /// That of the public listener; none where it has no TLS.
+    pub(super) fn public(config: &Config) -> Option<Self> {
+        let main = &config.main;
+        Self::of(config, main.tls_cert.as_deref(), main.tls_key.as_deref())
+    }
+
+    /// That of the admin listener.
+    pub(super) fn admin(config: &Config) -> Option<Self> {
+        let main = &config.main;
+        Self::of(
+            config,
+            main.admin_tls_cert.as_deref(),
+            main.admin_tls_key.as_deref(),
+        )
+    }
+
+    fn look(&self) -> Seen {
+        let prints = [&self.certificate, &self.key].map(|path| {
+            let found = std::fs::metadata(path).ok()?;
+            let (time, rest) = (found.ctime(), found.ctime_nsec());
+            Some((found.dev(), found.ino(), found.size(), time, rest))
+        });
+        (self.clone(), prints)
+    }
+
+    fn read(&self, profile: Profile) -> Result<TlsAcceptor, ListenError> {
+        if profile == Profile::Serve {
+            judge(&self.key, Holds::Secret).map_err(|exposed| ListenError::Tls {
+                path: self.key.display().to_string(),
+                why: exposed.to_string(),
+            })?;
+        }
+        tls_acceptor(&self.certificate, &self.key)
+    }
+}
+
+/// The certificate of one listener.
+pub(super) struct Certificate {
+    /// `public` or `admin`.
+    pub(super) listener: &'static str,
+    pair: Pair,
+    profile: Profile,
+    tls: Tls,
+    /// As they were when they were read last, taken over or not.
+    read: Seen,
+    /// As they were at the last look.
+    looked: Seen,
+}
+
+impl Certificate {
+    /// Reads it at the start.
+    ///
+    /// # Errors
+    /// Where it cannot be used.
+    pub(super) fn begin(
+        listener: &'static str,
+        pair: Pair,
+        profile: Profile,
+    ) -> Result<Self, ListenError> {
+        let seen = pair.look();
+        Ok(Self {
+            tls: Tls::new(pair.read(profile)?),
+            read: seen.clone(),
+            looked: seen,
+            listener,
+            pair,
+            profile,
+        })
+    }
+
+    /// What the listener greets with.
+    pub(super) fn tls(&self) -> Tls {
+        self.tls.clone()
+    }
+
+    /// Follows the configuration to other files. A listener keeps its certificate where it names none.
+    pub(super) fn follow(&mut self, pair: Option<Pair>) {
+        self.pair = pair.unwrap_or_else(|| self.pair.clone());
+    }
+
+    /// Reads the files and takes them over.
+    ///
+    /// # Errors
+    /// Why they were not; what was there before goes on serving.
+    pub(super) fn read_again(&mut self) -> Result<(), ListenError> {
+        self.looked = self.pair.look();
+        self.read = self.looked.clone();
+        self.tls.exchange(self.pair.read(self.profile)?);
+        Ok(())
+    }
+
+    /// The same where the files are others than at the last reading, and as they were at the last look;
+    /// none where there is nothing to read.
+    pub(super) fn look(&mut self) -> Option<Result<(), ListenError>> {
+        let now = self.pair.look();
+        let is_still = now == self.looked;
+        self.looked = now;
+        (is_still && self.looked != self.read).then(|| self.read_again())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    /// A certificate and its key, PEM.
+    fn drawn() -> [String; 2] {
+        let made = rcgen::generate_simple_self_signed(["pay.example".to_owned()]).unwrap();
+        let pem = |kind: &str, der: &[u8]| {
+            let text = STANDARD.encode(der);
+            format!("-----BEGIN {kind}-----\n{text}\n-----END {kind}-----\n")
+        };
+        [
+            pem("CERTIFICATE", made.cert.der()),
+            pem("PRIVATE KEY", &made.signing_key.serialize_der()),
+        ]
+    }
+
+    struct Files {
+        folder: tempfile::TempDir,
+        pair: Pair,
+    }
+
+    impl Files {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let pair = Pair {
+                certificate: folder.path().join("live.pem"),
+                key: folder.path().join("live.key"),
+            };
+            let files = Self { folder, pair };
+            let [certificate, key] = drawn();
+            files.put(&files.pair.certificate, &certificate);
+            files.put(&files.pair.key, &key);
+            files
+        }
+
+        fn put(&self, path: &Path, text: &str) {
+            let aside = self.folder.path().join("aside");
+            std::fs::write(&aside, text).unwrap();
+            std::fs::set_permissions(&aside, std::fs::Permissions::from_mode(0o600)).unwrap();
+            std::fs::rename(aside, path).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_replaced_pair_is_taken_over_once_it_is_still() {
+        let files = Files::new();
+        let begin = Certificate::begin("public", files.pair.clone(), Profile::Serve);
+        let mut certificate = begin.unwrap();
+        assert!(certificate.look().is_none(), "nothing has changed");
+        let before = certificate.tls().acceptor();
+        let [new, key] = drawn();
+        files.put(&files.pair.certificate, &new);
+        assert!(certificate.look().is_none(), "its key is still to come");
+        files.put(&files.pair.key, &key);
+        assert!(certificate.look().is_none());
+        certificate.look().unwrap().unwrap();
+        let after = certificate.tls().acceptor();
+        assert!(!std::sync::Arc::ptr_eq(&before, &after));
+        assert!(certificate.look().is_none());
+    }
+
+    #[test]
+    fn a_pair_that_does_not_match_is_told_once_and_leaves_the_one_before() {
+        let files = Files::new();
+        let begin = Certificate::begin("public", files.pair.clone(), Profile::Serve);
+        let mut certificate = begin.unwrap();
+        let before = certificate.tls().acceptor();
+        let [_, other] = drawn();
+        files.put(&files.pair.key, &other);
+        assert!(certificate.look().is_none());
+        assert!(certificate.look().unwrap().is_err());
+        assert!(certificate.look().is_none() && certificate.look().is_none());
+        let after = certificate.tls().acceptor();
+        assert!(std::sync::Arc::ptr_eq(&before, &after));
+    }
+
+    #[test]
+    fn a_key_that_others_may_read_is_not_taken_over_until_they_may_not() {
+        let files = Files::new();
+        let begin = Certificate::begin("admin", files.pair.clone(), Profile::Serve);
+        let mut certificate = begin.unwrap();
+        let [new, key] = drawn();
+        files.put(&files.pair.certificate, &new);
+        files.put(&files.pair.key, &key);
+        let set_mode = |mode| {
+            let mode = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(&files.pair.key, mode).unwrap();
+        };
+        set_mode(0o644);
+        assert!(certificate.look().is_none());
+        let refused = certificate.look().unwrap().unwrap_err().to_string();
+        assert!(refused.contains("chmod 600"), "{refused}");
+        set_mode(0o600);
+        assert!(certificate.look().is_none());
+        certificate.look().unwrap().unwrap();
+    }
+
+    #[test]
+    fn a_configuration_leads_to_other_files_and_never_to_none() {
+        let (files, others) = (Files::new(), Files::new());
+        let begin = Certificate::begin("public", files.pair.clone(), Profile::Serve);
+        let mut certificate = begin.unwrap();
+        certificate.follow(None);
+        assert!(certificate.look().is_none());
+        certificate.follow(Some(others.pair.clone()));
+        assert!(certificate.look().is_none());
+        certificate.look().unwrap().unwrap();
+        assert_eq!(certificate.pair, others.pair);
+    }
+}

@@ -1,0 +1,96 @@
+//! What systemd is told (sd_notify(3)): nothing where it did not ask.
+
+use std::time::Duration;
+
+use sd_notify::NotifyState;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+/// What an orderly stop may take after its drain: requests in hand, calls to vendors, the disk.
+const STOP: Duration = Duration::from_secs(180);
+
+fn tell(states: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        tracing::warn!(%error, "systemd cannot be told how the gateway is; look at NOTIFY_SOCKET");
+    }
+}
+
+/// Requests are served.
+pub(super) fn ready() {
+    tell(&[NotifyState::Ready]);
+}
+
+/// The configuration is read again, until [`ready`].
+pub(super) fn reloading() {
+    // Without the time systemd would take the reload for one that failed.
+    if let Ok(now) = NotifyState::monotonic_usec_now() {
+        tell(&[NotifyState::Reloading, now]);
+    }
+}
+
+/// The stop has begun; it takes the time of its drain beyond what systemd gives it otherwise.
+pub(super) fn stopping(drain: Duration) {
+    let most = u32::try_from((drain + STOP).as_micros()).unwrap_or(u32::MAX);
+    tell(&[NotifyState::Stopping, NotifyState::ExtendTimeoutUsec(most)]);
+}
+
+/// Tells that the gateway is well, twice in each period of the watchdog that systemd set, as long as
+/// `answer` comes in time. Ends at once where systemd set none.
+pub(super) async fn feed_watchdog<F: Future<Output = ()>>(answer: impl FnMut() -> F) {
+    if let Some(period) = sd_notify::watchdog_enabled() {
+        feed(period, answer, || tell(&[NotifyState::Watchdog])).await;
+    }
+}
+
+/// The same for a period. That it runs at all proves that the runtime turns.
+async fn feed<F: Future<Output = ()>>(
+    period: Duration,
+    mut answer: impl FnMut() -> F,
+    mut tell: impl FnMut(),
+) {
+    let half = (period / 2).max(Duration::from_millis(1));
+    let mut ticks = interval(half);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        match timeout(half, answer()).await {
+            Ok(()) => tell(),
+            Err(_) => tracing::error!(
+                "the store has not answered for {} ms: systemd is not told that the gateway is well, \
+                 and starts it anew",
+                half.as_millis()
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use tokio::sync::mpsc::unbounded_channel;
+
+    #[tokio::test]
+    async fn the_watchdog_hears_nothing_while_no_answer_comes() {
+        const SILENT: usize = 3;
+        let asked = Arc::new(AtomicUsize::new(0));
+        let (tell, mut told) = unbounded_channel();
+        let count = Arc::clone(&asked);
+        let answer = move || {
+            let before = count.fetch_add(1, Ordering::SeqCst);
+            async move {
+                if before < SILENT {
+                    std::future::pending::<()>().await;
+                }
+            }
+        };
+        let at = Arc::clone(&asked);
+        let told_after = move || {
+            let _ = tell.send(at.load(Ordering::SeqCst));
+        };
+        let feeding = tokio::spawn(feed(Duration::from_millis(20), answer, told_after));
+        assert_eq!(told.recv().await, Some(SILENT + 1));
+        assert_eq!(told.recv().await, Some(SILENT + 2));
+        feeding.abort();
+    }
+}
