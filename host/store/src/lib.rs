@@ -19,7 +19,7 @@ pub mod suite;
 pub use crate::connects::{CodeIssued, CodeUsed, Connects, Exchange, Exchanged};
 pub use crate::deliveries::{
     Backlog, ClaimedDeliveries, Deliveries, DeliveryFilter, DueDelivery, EndpointCreated,
-    EndpointDeleted, EndpointRotated, Pruned, Recovered, Redelivered, Swept, SwitchOff,
+    EndpointDeleted, EndpointRotated, Oldest, Pruned, Recovered, Redelivered, Swept, SwitchOff,
     TRIED_MOST, TriedOutcome,
 };
 pub use crate::nonces::{Nonces, Reservation, Reserved};

@@ -62,6 +62,7 @@ pub(crate) async fn start(options: ServerOptions) -> Result<Running, ServeError>
         });
     }
     let public = bind(
+        "public",
         options.listen,
         &options.config,
         main.tls_cert.as_deref(),
@@ -71,6 +72,7 @@ pub(crate) async fn start(options: ServerOptions) -> Result<Running, ServeError>
     .without_counting(&main.trusted_proxies)
     .capped(public_caps);
     let operators = bind(
+        "admin",
         options.admin_listen,
         &options.config,
         main.admin_tls_cert.as_deref(),
@@ -265,6 +267,7 @@ fn own_origins(public_url: &str, listeners: [SocketAddr; 2]) -> Vec<String> {
 }
 
 async fn bind(
+    name: &'static str,
     address: SocketAddr,
     config: &Config,
     certificate: Option<&Path>,
@@ -272,7 +275,10 @@ async fn bind(
 ) -> Result<Listener, ServeError> {
     let tls = match (certificate, key) {
         (Some(certificate), Some(key)) => {
-            Some(tls_acceptor(&config.path(certificate), &config.path(key))?)
+            let (certificate, key) = (config.path(certificate), config.path(key));
+            let tls = tls_acceptor(&certificate, &key)?;
+            telemetry::shows_certificate(name, &certificate);
+            Some(tls)
         }
         _ => None,
     };
