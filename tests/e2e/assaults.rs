@@ -156,13 +156,16 @@ async fn refused_operator_tokens_that_the_log_leaves_out_are_counted() {
             let refused = server.send(work.bearer_auth("ko_guess")).await;
             refused.expect(401);
         }
-        let left_out = server.counted(
-            "kassette_log_lines_left_out_total",
-            "refused-operator-token",
-        );
+        let left_out = server.counted("kassette_log_lines_left_out_total", "refused-request");
         (left_out.await > 0).then_some(())
     };
     server.wait_for("a line that is left out", counted).await;
+    let log = server.log();
+    let line = log.lines().find(|line| line.contains("/work with 401"));
+    let line = line.expect("a line about a refused token");
+    assert!(line.contains("listener=\"admin\""), "{line}");
+    assert!(line.contains("client.address=127.0.0.1"), "{line}");
+    assert!(!log.contains("ko_guess"), "{log}");
 }
 
 #[test]
@@ -185,7 +188,7 @@ async fn a_key_holder_who_takes_no_answers_is_told_to_wait_and_others_are_not() 
     let attack = Attack::begin(Kind::Unread, &aim(&server));
     let refused = async || {
         let count = server
-            .counted("kassette_http_bytes_refused_total", "")
+            .counted("kassette_http_budget_refusals_total", "")
             .await;
         (count > 0).then_some(())
     };

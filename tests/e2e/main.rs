@@ -70,6 +70,7 @@ mod uploads;
 mod versions;
 mod viewers;
 mod visits;
+mod watching;
 mod webhooks;
 mod webhooks_failing;
 mod webhooks_once;

@@ -24,8 +24,17 @@ fn of(metrics: &Metrics, name: &str) -> f64 {
 }
 
 fn outcome(name: &str) -> String {
-    format!("kassette_webhook_attempts_total{{outcome=\"{name}\"}}")
+    format!("kassette_webhook_attempts_total{{outcome=\"{name}\",environment=\"test\"}}")
 }
+
+fn ended(status: &str, environment: &str) -> String {
+    format!(
+        "kassette_webhook_deliveries_total{{status=\"{status}\",environment=\"{environment}\"}}"
+    )
+}
+
+/// The age of what waits for endpoints of test payments.
+const OLDEST: &str = "kassette_webhook_oldest_seconds{environment=\"test\"}";
 
 /// Waits until a series has a value.
 async fn until(server: &Server, name: &str, value: f64) {
@@ -95,12 +104,10 @@ async fn attempts_are_counted_by_what_became_of_them() {
     server.attempted(&id, 1).await;
     let shown = metrics(&server).await;
     assert!(of(&shown, &outcome("unreachable")) >= 1.0, "{shown:?}");
-    let delivered = "kassette_webhook_deliveries_total{status=\"delivered\"}";
-    assert_eq!(of(&shown, delivered), 3.0);
-    assert_eq!(
-        of(&shown, "kassette_webhook_first_attempt_seconds_count"),
-        11.0
-    );
+    let delivered = ended("delivered", "test");
+    assert_eq!(of(&shown, &delivered), 3.0);
+    let first = "kassette_webhook_first_attempt_seconds_count{environment=\"test\"}";
+    assert_eq!(of(&shown, first), 11.0);
 
     // However many endpoints there are, the series stay the same: no label names one.
     let mut labels = BTreeSet::new();
@@ -116,14 +123,22 @@ async fn attempts_are_counted_by_what_became_of_them() {
                 .map(|(label, _)| label),
         );
     }
-    let known = ["le", "outcome", "pool", "state", "status"];
+    let known = ["environment", "le", "outcome", "pool", "state", "status"];
     assert_eq!(labels, BTreeSet::from(known));
 }
 
 #[tokio::test]
 async fn deliveries_that_end_are_counted_once() {
     let server = Server::fresh().await;
-    let ended = |status: &str| format!("kassette_webhook_deliveries_total{{status=\"{status}\"}}");
+    // Those that are cancelled later do not say any more which they were.
+    let cancelled = async |count: u64| {
+        let all = async || {
+            let name = "kassette_webhook_deliveries_total";
+            let now = server.counted(name, "status=\"cancelled\"").await;
+            (now == count).then_some(())
+        };
+        server.wait_for("what is cancelled", all).await;
+    };
     let receiver = Receiver::answering(Reply::Status(500)).await;
     let failing = hook(&server, &receiver).await;
     let path = format!("/webhook-endpoints/{}", failing.id);
@@ -132,7 +147,7 @@ async fn deliveries_that_end_are_counted_once() {
         server.attempted(id, 1).await;
     }
     server.admin("DELETE", &path, None).await.expect(204);
-    until(&server, &ended("cancelled"), 250.0).await;
+    cancelled(250).await;
 
     // One under way when its endpoint goes has ended before it fails.
     let told = std::sync::Arc::new(tokio::sync::Notify::new());
@@ -147,8 +162,10 @@ async fn deliveries_that_end_are_counted_once() {
     told.notify_one();
     server.attempted(&id, 1).await;
     let shown = metrics(&server).await;
-    assert_eq!(of(&shown, &ended("cancelled")), 251.0);
-    assert_eq!(of(&shown, &ended("delivered")), 0.0);
+    assert_eq!(of(&shown, &ended("delivered", "test")), 0.0);
+    assert!(of(&shown, &ended("cancelled", "test")) >= 2.0);
+    assert_eq!(of(&shown, &ended("cancelled", "live")), 0.0);
+    cancelled(251).await;
 }
 
 #[tokio::test]
@@ -179,7 +196,7 @@ async fn what_waits_is_counted_with_its_age_and_an_open_circuit_is_told() {
     let failing = hook(&server, &receiver).await;
     assert_eq!(circuit(&server, &failing).await, "closed");
     until(&server, "kassette_webhook_pending", 0.0).await;
-    until(&server, "kassette_webhook_oldest_seconds", 0.0).await;
+    until(&server, OLDEST, 0.0).await;
 
     let ids = queue(&server, &failing, 8).await;
     until(&server, "kassette_webhook_pending", 8.0).await;
@@ -203,7 +220,7 @@ async fn what_waits_is_counted_with_its_age_and_an_open_circuit_is_told() {
     server
         .wait_for("the age", async || {
             let shown = metrics(&server).await;
-            let age = of(&shown, "kassette_webhook_oldest_seconds");
+            let age = of(&shown, OLDEST);
             (61.0..600.0).contains(&age).then_some(())
         })
         .await;
@@ -220,9 +237,9 @@ async fn what_waits_is_counted_with_its_age_and_an_open_circuit_is_told() {
     until(&server, &state("open"), 0.0).await;
     until(&server, &state("half_open"), 0.0).await;
     until(&server, "kassette_webhook_pending", 0.0).await;
-    until(&server, "kassette_webhook_oldest_seconds", 0.0).await;
-    let delivered = "kassette_webhook_deliveries_total{status=\"delivered\"}";
-    until(&server, delivered, 8.0).await;
+    until(&server, OLDEST, 0.0).await;
+    let delivered = ended("delivered", "test");
+    until(&server, &delivered, 8.0).await;
 }
 
 #[tokio::test]

@@ -158,6 +158,21 @@ pub enum Availability {
     Stale,
 }
 
+impl Availability {
+    /// All of them, from best to worst.
+    pub const ALL: [Self; 4] = [Self::Operational, Self::Degraded, Self::Down, Self::Stale];
+
+    /// The name in the admin API, in metrics and in logs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Operational => "operational",
+            Self::Degraded => "degraded",
+            Self::Down => "down",
+            Self::Stale => "stale",
+        }
+    }
+}
+
 /// What stands in the way of a method or a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

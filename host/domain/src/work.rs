@@ -26,6 +26,32 @@ pub enum WorkKind {
     Unknown,
 }
 
+impl WorkKind {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Surplus,
+        Self::Late,
+        Self::Excess,
+        Self::Refund,
+        Self::Dispute,
+        Self::Unsettled,
+        Self::Unknown,
+    ];
+
+    /// The name in the admin API and in metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Surplus => "surplus",
+            Self::Late => "late",
+            Self::Excess => "excess",
+            Self::Refund => "refund",
+            Self::Dispute => "dispute",
+            Self::Unsettled => "unsettled",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// A line of the list, open until an operator marks it done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkItem {

@@ -348,6 +348,7 @@ impl<E: Embedder> Writer<'_, E> {
         self.acknowledged.store(number, Ordering::Release);
         self.show(number, &made);
         self.shared.stats.committed(made.bytes, began.elapsed());
+        self.shared.embedder.shown(&made.written);
         Ok(())
     }
 

@@ -27,7 +27,7 @@ use crate::view::View;
 
 /// Free bytes below which nothing new is taken. The largest group, the pages that sled moves for it
 /// and the snapshot that the next start writes fit several times; so does the log of a day.
-const RESERVE: u64 = 64 << 20;
+pub(crate) const RESERVE: u64 = 64 << 20;
 /// How long an operation waits for the disk. A group takes milliseconds, and a second on a bad day.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How soon a disk that failed is tried again, at first.

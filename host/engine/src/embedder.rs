@@ -18,8 +18,11 @@ pub trait Embedder: Send + Sync + 'static {
     /// Why it does not open. [`OpenError::Io`] and [`OpenError::Locked`] may pass: the engine asks again.
     fn open(&self, folder: &Folder) -> Result<Opened<Self::State>, OpenError>;
 
-    /// A group is on the disk and is shown, and no caller has heard of it yet.
+    /// A group is on the disk and is shown, and no caller has heard of it yet. Readers wait meanwhile.
     fn committed(&self, rows: &Written);
+
+    /// The same once readers have their turn again: for what takes longer, such as a line of the log.
+    fn shown(&self, _rows: &Written) {}
 
     /// The database was opened anew: groups may be there that [`committed`](Self::committed) has not told of.
     fn reopened(&self);

@@ -1,5 +1,7 @@
 //! The engine as its user has it: how operations and reads reach the rows, and how it ends.
 
+use std::fs::File;
+use std::io;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -11,13 +13,15 @@ use tokio::time::timeout;
 
 use crate::applier::{Applier, Ended};
 use crate::commit_stream::Subscription;
-use crate::database::{Database, Keeper, Seams, Shared, drop_quietly};
+use crate::database::{Database, Keeper, RESERVE, Seams, Shared, drop_quietly};
+use crate::durable::free_bytes;
 use crate::embedder::Embedder;
 use crate::fault::{Fault, OpenError};
 use crate::folder::Folder;
 use crate::number::{self, PROBE};
 use crate::open::{Opened, write_snapshot};
 use crate::operation::Operation;
+use crate::rebuild::disk_bytes;
 use crate::rows::Rows;
 use crate::span::{Key, Span};
 use crate::state::State;
@@ -47,6 +51,17 @@ pub struct Counters {
     pub commits: u64,
     /// Bytes of keys and values in them.
     pub bytes: u64,
+}
+
+/// The disk under an engine, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Disk {
+    /// What the engine's folder takes.
+    pub used: u64,
+    /// What this process may still write to its file system.
+    pub free: u64,
+    /// What has to stay free: with less, nothing new is taken.
+    pub reserved: u64,
 }
 
 /// The way to the rows for a thread of its own.
@@ -229,6 +244,25 @@ impl<E: Embedder> Engine<E> {
             commits: stats.commits.load(Ordering::Relaxed),
             bytes: stats.bytes.load(Ordering::Relaxed),
         }
+    }
+
+    /// How much of its disk the engine takes, and how much is left. Looked up on a thread that may wait for
+    /// the disk.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub async fn disk(&self) -> io::Result<Disk> {
+        let folder = Arc::clone(&self.folder);
+        let look = move || -> io::Result<Disk> {
+            Ok(Disk {
+                used: disk_bytes(folder.path())?,
+                free: free_bytes(&File::open(folder.path())?)?,
+                reserved: RESERVE,
+            })
+        };
+        tokio::task::spawn_blocking(look)
+            .await
+            .map_err(io::Error::other)?
     }
 
     /// The most that one operation of each name has taken of the writing thread since the engine was

@@ -56,7 +56,7 @@ pub use commit_stream::{Commit, Subscription};
 pub use database::{BeforeSync, Seams, Syncing};
 pub use durable::{ACKNOWLEDGED, CHECKPOINTED};
 pub use embedder::Embedder;
-pub use engine::{Counters, Engine, Reader};
+pub use engine::{Counters, Disk, Engine, Reader};
 pub use fault::{Fault, OpenError};
 pub use folder::{Folder, remove_leftovers};
 pub use journal::NAMES as LOG_FILES;

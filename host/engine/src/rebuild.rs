@@ -266,8 +266,13 @@ fn files_under(folder: &Path) -> io::Result<Vec<PathBuf>> {
 pub fn disk_bytes(folder: &Path) -> io::Result<u64> {
     let mut bytes = 0;
     for file in files_under(folder)? {
-        // Blocks of 512 bytes, whatever the file system's own are.
-        bytes += fs::metadata(file)?.blocks() * 512;
+        match fs::metadata(file) {
+            // Blocks of 512 bytes, whatever the file system's own are.
+            Ok(file) => bytes += file.blocks() * 512,
+            // A running database removes files too.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
     }
     Ok(bytes)
 }

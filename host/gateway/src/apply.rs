@@ -64,12 +64,14 @@ impl Gateway {
                 );
                 Ok(Applied::Unusable)
             }
-            Stepped::ReferenceTaken(_) => {
+            Stepped::ReferenceTaken(aggregate) => {
+                let environment = aggregate.payment.environment.as_str();
                 tracing::error!(
                     attempt.id = %attempt, news.via = via.as_str(),
                     "a provider's reference belongs to another attempt; its news was refused"
                 );
-                metrics::counter!("kassette_references_taken_total").increment(1);
+                metrics::counter!("kassette_references_taken_total", "environment" => environment)
+                    .increment(1);
                 Ok(Applied::Unusable)
             }
             Stepped::Unknown => Ok(Applied::Unknown),
@@ -261,7 +263,11 @@ impl Gateway {
             Some(state) if state.is_open() => "open",
             _ => "over",
         };
-        metrics::counter!("kassette_captures_total", "outcome" => outcome).increment(1);
+        metrics::counter!(
+            "kassette_captures_total",
+            "outcome" => outcome, "environment" => aggregate.payment.environment.as_str()
+        )
+        .increment(1);
         tracing::info!(attempt.id = %id, capture.outcome = outcome, "a capture was asked for");
         Ok(after)
     }

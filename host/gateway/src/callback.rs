@@ -164,8 +164,12 @@ impl Gateway {
         // A label of a stranger's making would let strangers make labels.
         let provider = if known { account.as_str() } else { "unknown" };
         let provider = provider.to_owned();
-        metrics::counter!("kassette_callbacks_total", "provider" => provider, "outcome" => outcome)
-            .increment(1);
+        metrics::counter!(
+            "kassette_callbacks_total",
+            "provider" => provider, "outcome" => outcome,
+            "environment" => self.environment_of(account)
+        )
+        .increment(1);
     }
 
     /// Stores the news that a callback brought; with the answer one word of what became of it.
@@ -389,7 +393,9 @@ impl Gateway {
         from: IpAddr,
     ) -> Result<(), Fault> {
         let early = &self.inner.early;
-        early.keep(account.clone(), reference.clone(), from, self.now());
+        let environment = self.environment_of(account);
+        let now = self.now();
+        early.keep((account.clone(), reference.clone()), environment, from, now);
         // The start may have been recorded since the store was asked.
         let about = About::Reference {
             account: account.clone(),

@@ -379,7 +379,8 @@ impl Gateway {
                 connection,
                 cancelled,
             } => {
-                count_ended(DeliveryStatus::Cancelled, cancelled);
+                let environment = connection.environment.as_str();
+                count_ended(DeliveryStatus::Cancelled, environment, cancelled);
                 Ok(Connected {
                     connection,
                     api_key,

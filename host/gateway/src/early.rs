@@ -36,6 +36,8 @@ struct Kept {
 
 #[derive(Clone, Copy, Debug)]
 struct Told {
+    /// The account's, as a label.
+    environment: &'static str,
     from: IpAddr,
     number: u64,
     until: Time,
@@ -47,11 +49,16 @@ impl Early {
     }
 
     /// Keeps a notice. The oldest goes where there are too many: of its address, or else of all.
-    pub(crate) fn keep(&self, account: AccountId, reference: String, from: IpAddr, now: Time) {
+    pub(crate) fn keep(
+        &self,
+        key: (AccountId, String),
+        environment: &'static str,
+        from: IpAddr,
+        now: Time,
+    ) {
         let from = subscriber(from);
         let mut kept = self.kept.lock();
         kept.of.retain(|_, told| now < told.until);
-        let key = (account, reference);
         if !kept.of.contains_key(&key) {
             let own = kept.of.values().filter(|told| told.from == from).count();
             if own >= PER_ADDRESS {
@@ -62,6 +69,7 @@ impl Early {
         }
         kept.told += 1;
         let told = Told {
+            environment,
             from,
             number: kept.told,
             until: now.after(KEPT_FOR),
@@ -83,9 +91,14 @@ impl Kept {
     fn drop_oldest(&mut self, among: impl Fn(&Told) -> bool) {
         let candidates = self.of.iter().filter(|(_, told)| among(told));
         let oldest = candidates.min_by_key(|(_, told)| told.number);
-        if let Some(key) = oldest.map(|(key, _)| key.clone()) {
+        let oldest = oldest.map(|(key, told)| (key.clone(), told.environment));
+        if let Some((key, environment)) = oldest {
             self.of.remove(&key);
-            metrics::counter!("kassette_callback_notices_dropped_total").increment(1);
+            metrics::counter!(
+                "kassette_callback_notices_dropped_total",
+                "environment" => environment
+            )
+            .increment(1);
         }
     }
 }
@@ -100,6 +113,10 @@ mod tests {
         AccountId::parse("alpha").unwrap()
     }
 
+    fn keep(early: &Early, reference: &str, from: IpAddr, now: Time) {
+        early.keep((account(), reference.to_owned()), "live", from, now);
+    }
+
     fn address(last: u8) -> IpAddr {
         [192, 0, 2, last].into()
     }
@@ -107,9 +124,9 @@ mod tests {
     #[test]
     fn an_address_pushes_out_its_own_oldest_notice_alone() {
         let early = Early::default();
-        early.keep(account(), "genuine".into(), address(1), NOW);
+        keep(&early, "genuine", address(1), NOW);
         for number in 0..PER_ADDRESS * 10 {
-            early.keep(account(), format!("flood-{number}"), address(2), NOW);
+            keep(&early, &format!("flood-{number}"), address(2), NOW);
         }
         assert_eq!(early.count.load(Ordering::SeqCst), 1 + PER_ADDRESS);
         assert!(early.take(&account(), "genuine", NOW));
@@ -125,7 +142,7 @@ mod tests {
         for number in 0..PER_ADDRESS * 2 {
             let low = u16::try_from(number).unwrap();
             let from = IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, low]);
-            early.keep(account(), format!("flood-{number}"), from, NOW);
+            keep(&early, &format!("flood-{number}"), from, NOW);
         }
         assert_eq!(early.count.load(Ordering::SeqCst), PER_ADDRESS);
     }
@@ -136,7 +153,7 @@ mod tests {
         for number in 0..MOST + 10 {
             let low = u16::try_from(number).unwrap();
             let from = IpAddr::from([10, 0, low.to_be_bytes()[0], low.to_be_bytes()[1]]);
-            early.keep(account(), format!("flood-{number}"), from, NOW);
+            keep(&early, &format!("flood-{number}"), from, NOW);
         }
         assert_eq!(early.count.load(Ordering::SeqCst), MOST);
     }
@@ -144,10 +161,10 @@ mod tests {
     #[test]
     fn a_notice_waits_for_an_hour() {
         let early = Early::default();
-        early.keep(account(), "one".into(), address(1), NOW);
+        keep(&early, "one", address(1), NOW);
         assert!(!early.take(&account(), "one", NOW.after(KEPT_FOR)));
-        early.keep(account(), "two".into(), address(1), NOW);
-        early.keep(account(), "three".into(), address(1), NOW.after(KEPT_FOR));
+        keep(&early, "two", address(1), NOW);
+        keep(&early, "three", address(1), NOW.after(KEPT_FOR));
         assert_eq!(early.count.load(Ordering::SeqCst), 1);
     }
 }

@@ -10,15 +10,17 @@ use futures_util::StreamExt as _;
 use futures_util::stream;
 use kassette_domain::id::AccountId;
 use kassette_domain::provider::Condition;
-use kassette_domain::routing::Health;
+use kassette_domain::routing::{Availability, Health};
 use kassette_domain::time::Time;
+use kassette_runtime::CallError;
 use kassette_store::Fault;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::Gateway;
 pub(crate) use crate::health::record::Call;
-use crate::health::record::Record;
+pub use crate::health::record::Unwell;
+use crate::health::record::{Record, Standing};
 
 /// How often an account that is not well is probed: soon enough that a payer who tries again finds
 /// it back.
@@ -33,6 +35,8 @@ pub struct AccountHealth {
     pub health: Health,
     /// When something was last learnt; none: never.
     pub checked_at: Option<Time>,
+    /// Why it is not well; none where it is.
+    pub unwell: Option<Unwell>,
 }
 
 /// The records of all accounts.
@@ -43,16 +47,32 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    /// Notes a call to a vendor that a payment needed.
-    pub(crate) fn call(&self, account: &AccountId, call: Call, now: Time) {
-        let mut records = self.records.lock();
-        records.entry(account.clone()).or_default().call(call, now);
-    }
-
-    fn probed(&self, account: &AccountId, condition: &Condition, now: Time) {
+    /// Notes a call to a vendor that a payment needed; what it changes, if anything.
+    fn call(&self, account: &AccountId, call: Call, now: Time) -> Option<Standing> {
         let mut records = self.records.lock();
         let record = records.entry(account.clone()).or_default();
-        record.probed(condition, now);
+        record.call(call, now);
+        record.news()
+    }
+
+    fn probed(
+        &self,
+        account: &AccountId,
+        found: Option<(Availability, Unwell)>,
+        now: Time,
+    ) -> Option<Standing> {
+        let mut records = self.records.lock();
+        let record = records.entry(account.clone()).or_default();
+        record.probed(found, now);
+        record.news()
+    }
+
+    /// The figures that routing sees.
+    fn health(&self, account: &AccountId, max_age: Duration, now: Time) -> Health {
+        let mut records = self.records.lock();
+        let mut unknown = Record::default();
+        let record = records.get_mut(account).unwrap_or(&mut unknown);
+        record.health(max_age, now)
     }
 
     fn of(&self, account: &AccountId, max_age: Duration, now: Time) -> AccountHealth {
@@ -62,6 +82,7 @@ impl Measured {
         AccountHealth {
             health: record.health(max_age, now),
             checked_at: record.checked_at(),
+            unwell: record.unwell(max_age, now),
         }
     }
 
@@ -91,7 +112,16 @@ impl Gateway {
     /// What is known of an account.
     pub fn account_health(&self, account: &AccountId) -> AccountHealth {
         let max_age = self.settings().health_max_age;
-        self.inner.measured.of(account, max_age, self.now())
+        let health = self.inner.measured.of(account, max_age, self.now());
+        let configured = self.configured();
+        let module = configured
+            .slot(account)
+            .and_then(|slot| self.modules().provider(slot.name()));
+        let unwell = match health.unwell {
+            Some(Unwell::Unchecked) if module.is_none() => Some(Unwell::Module),
+            unwell => unwell,
+        };
+        AccountHealth { unwell, ..health }
     }
 
     /// The figures that routing sees, for callers who know age and time already.
@@ -101,7 +131,7 @@ impl Gateway {
         max_age: Duration,
         now: Time,
     ) -> Health {
-        self.inner.measured.of(account, max_age, now).health
+        self.inner.measured.health(account, max_age, now)
     }
 
     /// Gets ready to serve: reads the operators' switches, and probes every account so that none is
@@ -160,18 +190,48 @@ impl Gateway {
         };
         let since = Instant::now();
         let deadline = configured.settings.provider_deadline;
-        let condition = match tokio::time::timeout(deadline, module.health(&access)).await {
-            Ok(Ok(condition)) => condition,
-            Ok(Err(failed)) => Condition::Down(failed.to_string()),
-            Err(_) => Condition::Down("no answer in time".to_owned()),
+        let answer = tokio::time::timeout(deadline, module.health(&access)).await;
+        let (found, detail) = match answer {
+            Ok(Ok(Condition::Operational)) => (None, String::new()),
+            Ok(Ok(Condition::Degraded(why))) => {
+                (Some((Availability::Degraded, Unwell::Vendor)), why)
+            }
+            Ok(Ok(Condition::Down(why))) => (Some((Availability::Down, Unwell::Vendor)), why),
+            Ok(Err(CallError::Timeout)) | Err(_) => {
+                let silent = (Availability::Down, Unwell::NoAnswer);
+                (Some(silent), "no answer in time".to_owned())
+            }
+            Ok(Err(failed)) => (
+                Some((Availability::Down, Unwell::Module)),
+                failed.to_string(),
+            ),
         };
-        let duration_ms = since.elapsed().as_millis();
-        if let Condition::Down(why) | Condition::Degraded(why) = &condition {
-            tracing::warn!(
-                provider.id = %account, probe.duration_ms = duration_ms, probe.detail = %why,
-                "the provider is not well"
-            );
+        tracing::debug!(
+            provider.id = %account, probe.duration_ms = since.elapsed().as_millis(),
+            probe.well = found.is_none(), probe.detail = %detail, "a provider was probed"
+        );
+        let news = self.inner.measured.probed(account, found, self.now());
+        tell(account, news, &detail);
+    }
+
+    /// Notes a call to a vendor that a payment needed.
+    pub(crate) fn note_call(&self, account: &AccountId, call: Call) {
+        let news = self.inner.measured.call(account, call, self.now());
+        tell(account, news, "");
+    }
+}
+
+/// Tells the log that an account is not well, or is well again: once for each time, however often it is
+/// probed meanwhile.
+fn tell(account: &AccountId, news: Option<Standing>, detail: &str) {
+    match news {
+        None => {}
+        Some((_, None)) => {
+            tracing::info!(provider.id = %account, "the provider account is well again");
         }
-        self.inner.measured.probed(account, &condition, self.now());
+        Some((status, Some(why))) => tracing::warn!(
+            provider.id = %account, provider.state = status.as_str(), provider.reason = why.as_str(),
+            probe.detail = %detail, "the provider account is not well"
+        ),
     }
 }

@@ -17,6 +17,7 @@
 //! | `webhooks` | merchants' endpoints, and the worker that delivers events |
 //! | `keyed_lock`, `reconcile`, `workers` | one task per payment at a time, and what runs by itself |
 //! | `permits` | how many calls to providers run at once |
+//! | `watch`, `reviews` | what operators see: counts, gauges and lines of the log; payments that wait for a person |
 //!
 //! Whatever has begun to speak to a vendor is carried to its end: it runs in a task of its own that a
 //! caller who hangs up does not end, and shutting down waits for it.
@@ -43,11 +44,13 @@ mod permits;
 mod reconcile;
 pub mod reseller;
 pub mod review;
+mod reviews;
 mod routing;
 pub mod settings;
 pub mod start;
 mod vendor;
 pub mod wasm;
+mod watch;
 pub mod webhooks;
 pub mod workers;
 
@@ -77,8 +80,10 @@ use crate::keyed_lock::KeyedLock;
 use crate::modules::Modules;
 use crate::permits::ProviderPermits;
 use crate::reconcile::{QueryThrottle, Reconciler};
+use crate::reviews::Reviews;
 use crate::settings::Settings;
 use crate::wasm::WasmModules;
+use crate::watch::Shown;
 use crate::webhooks::Deliverer;
 use crate::workers::Alarm;
 
@@ -104,6 +109,8 @@ struct Inner {
     /// Keys used since the last write.
     seen: auth::Seen,
     measured: Measured,
+    reviews: Reviews,
+    shown: Shown,
     payment_locks: KeyedLock,
     permits: ProviderPermits,
     early: Early,
@@ -132,6 +139,8 @@ struct Lines {
     barred: Sampled,
     /// Questions that a vendor did not answer.
     queries: Sampled,
+    /// Attempts to deliver an event that failed.
+    deliveries: Sampled,
 }
 
 impl Default for Lines {
@@ -142,6 +151,7 @@ impl Default for Lines {
             starts: Sampled::new("start", 20),
             barred: Sampled::new("start-barred", 1),
             queries: Sampled::new("query-unanswered", 20),
+            deliveries: Sampled::new("delivery-failed", 20),
         }
     }
 }
@@ -205,6 +215,8 @@ impl Gateway {
             directory: DirectoryCache::default(),
             seen: auth::Seen::default(),
             measured: Measured::default(),
+            reviews: Reviews::default(),
+            shown: Shown::default(),
             payment_locks: KeyedLock::default(),
             permits: ProviderPermits::default(),
             early: Early::default(),
@@ -289,10 +301,7 @@ impl Gateway {
             aggregate, change, ..
         } = &stepped
         {
-            for transition in change.transitions.iter().filter(|each| each.applied) {
-                let to = transition.to.as_str();
-                metrics::counter!("kassette_transitions_total", "to" => to).increment(1);
-            }
+            self.tell_of(aggregate, change).await;
             if let Some(due) = aggregate.due_at() {
                 self.inner.alarm.due(due);
             }

@@ -229,7 +229,7 @@ impl Gateway {
             worked,
             took,
         };
-        self.inner.measured.call(&attempt.account, call, self.now());
+        self.note_call(&attempt.account, call);
     }
 
     fn tell_start(&self, attempt: &Attempt, result: &StartResult) {
@@ -244,8 +244,12 @@ impl Gateway {
             StartResult::Uncertain(why) => ("uncertain", Some(why)),
         };
         let account = attempt.account.as_str().to_owned();
-        metrics::counter!("kassette_starts_total", "provider" => account, "outcome" => outcome)
-            .increment(1);
+        metrics::counter!(
+            "kassette_starts_total",
+            "provider" => account, "outcome" => outcome,
+            "environment" => self.environment_of(&attempt.account)
+        )
+        .increment(1);
         if let Some(left_out) = self.inner.lines.starts.line() {
             tracing::info!(
                 attempt.id = %attempt.id, payment.id = %attempt.payment,

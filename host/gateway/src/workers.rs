@@ -19,7 +19,7 @@ const LEASE: Duration = Duration::from_secs(60);
 /// The least pause between two looks for due payments, so that a row that stays due cannot spin.
 const LEAST_PAUSE: Duration = Duration::from_millis(50);
 /// The pause after the store failed.
-const FAULT_PAUSE: Duration = Duration::from_secs(1);
+pub(crate) const FAULT_PAUSE: Duration = Duration::from_secs(1);
 /// Without anything due the store is read this often all the same: another process may have
 /// written.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -89,6 +89,7 @@ impl Gateway {
             stop.run_until_cancelled(self.keep_flushing()),
             self.deliver(stop.cancelled()),
             stop.run_until_cancelled(self.keep_forgetting()),
+            stop.run_until_cancelled(self.find_reviews()),
         );
         if let Err(fault) = self.flush_seen().await {
             tracing::warn!(error = %fault, "last-used times of keys were not written");

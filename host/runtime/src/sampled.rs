@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 use std::time::Instant;
 
+use metrics::Counter;
 use parking_lot::Mutex;
 
 static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
@@ -10,8 +11,8 @@ static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
 /// How often a kind of line may be written.
 #[derive(Debug)]
 pub struct Sampled {
-    kind: &'static str,
     per_second: u32,
+    left_out: Counter,
     state: Mutex<State>,
 }
 
@@ -24,11 +25,11 @@ struct State {
 
 impl Sampled {
     /// So many lines a second of a kind; the others are counted in
-    /// `kassette_log_lines_left_out_total{kind}`.
+    /// `kassette_log_lines_left_out_total{kind}`, from where metrics are recorded when it is made.
     pub fn new(kind: &'static str, per_second: u32) -> Self {
         Self {
-            kind,
             per_second,
+            left_out: metrics::counter!("kassette_log_lines_left_out_total", "kind" => kind),
             state: Mutex::default(),
         }
     }
@@ -48,7 +49,7 @@ impl Sampled {
             return Some(std::mem::take(&mut state.left_out));
         }
         state.left_out += 1;
-        metrics::counter!("kassette_log_lines_left_out_total", "kind" => self.kind).increment(1);
+        self.left_out.increment(1);
         None
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use kassette_domain::audit::Audited;
 use kassette_domain::event::EventType;
 use kassette_domain::id::{DeliveryId, EndpointId, EventId, MerchantId};
+use kassette_domain::key::Environment;
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{Delivery, DeliveryStatus, Endpoint, EndpointSecrets, Tried};
@@ -151,9 +152,29 @@ pub struct Swept {
 pub struct Backlog {
     /// Deliveries that are pending.
     pub pending: u64,
-    /// When the oldest of them was queued. Where very many wait, the oldest of a part of them: of each
-    /// endpoint those that are due first and last.
-    pub oldest: Option<Time>,
+    /// The oldest of them.
+    pub oldest: Oldest,
+}
+
+/// When the oldest pending deliveries were queued; none where nothing waits. Where very many wait, the
+/// oldest of a part of them: of each endpoint those that are due first and last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Oldest {
+    /// Of those to endpoints for live payments.
+    pub live: Option<Time>,
+    /// Of those to endpoints for test payments.
+    pub test: Option<Time>,
+}
+
+impl Oldest {
+    /// A delivery was queued then.
+    pub(crate) fn note(&mut self, environment: Environment, queued: Time) {
+        let oldest = match environment {
+            Environment::Live => &mut self.live,
+            Environment::Test => &mut self.test,
+        };
+        *oldest = Some(oldest.map_or(queued, |known| known.min(queued)));
+    }
 }
 
 /// What pruning removed.

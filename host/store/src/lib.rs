@@ -19,8 +19,8 @@ pub mod suite;
 pub use crate::connects::{CodeIssued, CodeUsed, Connects, Exchange, Exchanged};
 pub use crate::deliveries::{
     Backlog, ClaimedDeliveries, Deliveries, DeliveryFilter, DueDelivery, EndpointCreated,
-    EndpointDeleted, EndpointRotated, Pruned, Recovered, Redelivered, Swept, SwitchOff, TRIED_MOST,
-    TriedOutcome,
+    EndpointDeleted, EndpointRotated, Oldest, Pruned, Recovered, Redelivered, Swept, SwitchOff,
+    TRIED_MOST, TriedOutcome,
 };
 pub use crate::nonces::{Nonces, Reservation, Reserved};
 pub use crate::resellers::{Answered, InvitationStanding, Invited, Resellers};
@@ -382,10 +382,29 @@ pub trait Directory: Send + Sync {
     fn audit_log(&self, paging: Paging) -> Answer<'_, Listed<AuditEntry>>;
 }
 
+/// What a store tells of itself to those who watch it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Vitals {
+    /// Bytes that it takes on its disk.
+    pub used: u64,
+    /// Bytes that it may still write there.
+    pub free: u64,
+    /// Bytes that have to stay free: with less it takes nothing new.
+    pub reserved: u64,
+    /// When the newest payment was made, where the store can be read: a clock that shows an earlier time is
+    /// behind.
+    pub newest: Option<Time>,
+    /// The moment that the last backup of the running store began at which was taken whole; none since
+    /// the store was opened.
+    pub backed_up: Option<Time>,
+}
+
 /// Whether the store can take operations.
 pub trait Health: Send + Sync {
     /// Writes and syncs a row: proof that an operation would be durable.
     fn probe(&self) -> Answer<'_, ()>;
+    /// What it tells of itself. Writes nothing, and reads no rows.
+    fn vitals(&self) -> Answer<'_, Vitals>;
     /// Takes no more operations, waits for those under way, closes the files.
     fn shut_down(&self) -> Answer<'_, ()>;
 }

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use kassette_domain::provider::Condition;
 use kassette_domain::routing::{Availability, Health};
 use kassette_domain::time::Time;
 
@@ -33,13 +32,55 @@ pub(crate) struct Call {
     pub(crate) took: Duration,
 }
 
+/// Why an account is not well, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unwell {
+    /// Nothing recent is known of it.
+    Unchecked,
+    /// Its vendor says so itself, as its module understood it.
+    Vendor,
+    /// Its vendor did not answer a probe in time.
+    NoAnswer,
+    /// Its module could not be asked, or failed.
+    Module,
+    /// Calls that payments needed failed.
+    Calls,
+}
+
+impl Unwell {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Unchecked,
+        Self::Vendor,
+        Self::NoAnswer,
+        Self::Module,
+        Self::Calls,
+    ];
+
+    /// The word in metrics and in the log.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unchecked => "unchecked",
+            Self::Vendor => "vendor",
+            Self::NoAnswer => "no_answer",
+            Self::Module => "module",
+            Self::Calls => "calls",
+        }
+    }
+}
+
+/// How an account fares, and why where it is not well.
+pub(crate) type Standing = (Availability, Option<Unwell>);
+
 /// What is known of one account.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     calls: VecDeque<(Time, Call)>,
-    /// What the last probe said, until calls tell something newer.
-    probe: Option<Availability>,
+    /// What the last probe found that was not well, until calls tell something newer.
+    probe: Option<(Availability, Unwell)>,
     checked_at: Option<Time>,
+    /// What the log was told last; none before the first.
+    told: Option<Standing>,
     /// What the calls amount to; none until a caller asks.
     figures: Option<Figures>,
 }
@@ -74,19 +115,29 @@ impl Record {
 
     /// A probe that finds an account well again that was not used gives it a new chance: payments
     /// alone could not, because none is sent there.
-    pub(crate) fn probed(&mut self, condition: &Condition, now: Time) {
+    pub(crate) fn probed(&mut self, found: Option<(Availability, Unwell)>, now: Time) {
         self.forget(now);
         self.figures = None;
-        let said = match condition {
-            Condition::Operational => Availability::Operational,
-            Condition::Degraded(_) => Availability::Degraded,
-            Condition::Down(_) => Availability::Down,
-        };
-        if said != Availability::Down && self.measured() == Availability::Down {
+        let is_down = found.is_some_and(|(said, _)| said == Availability::Down);
+        if !is_down && self.measured() == Availability::Down {
             self.calls.clear();
         }
-        self.probe = Some(said);
+        self.probe = found;
         self.checked_at = Some(now);
+    }
+
+    /// What a call or a probe of this moment has changed; none where it is as the log was told.
+    pub(crate) fn news(&mut self) -> Option<Standing> {
+        let now = self.condition(self.measured());
+        let was_well = self
+            .told
+            .is_none_or(|(status, _)| status == Availability::Operational);
+        let is_news = match now {
+            (Availability::Operational, _) => !was_well,
+            _ => self.told != Some(now),
+        };
+        self.told = Some(now);
+        is_news.then_some(now)
     }
 
     pub(crate) fn checked_at(&self) -> Option<Time> {
@@ -94,7 +145,12 @@ impl Record {
     }
 
     pub(crate) fn is_well(&self, max_age: Duration, now: Time) -> bool {
-        self.status(self.measured(), max_age, now) == Availability::Operational
+        self.standing(self.measured(), max_age, now).0 == Availability::Operational
+    }
+
+    /// Why it is not well; none where it is.
+    pub(crate) fn unwell(&self, max_age: Duration, now: Time) -> Option<Unwell> {
+        self.standing(self.measured(), max_age, now).1
     }
 
     /// The figures that routing sees.
@@ -105,7 +161,7 @@ impl Record {
         };
         self.figures = Some(figures);
         Health {
-            status: self.status(figures.measured, max_age, now),
+            status: self.standing(figures.measured, max_age, now).0,
             success: figures.success,
             latency: figures.latency,
             samples: figures.samples,
@@ -133,15 +189,23 @@ impl Record {
         }
     }
 
-    fn status(&self, measured: Availability, max_age: Duration, now: Time) -> Availability {
+    fn standing(&self, measured: Availability, max_age: Duration, now: Time) -> Standing {
         let fresh = self
             .checked_at
             .is_some_and(|checked| now.since(checked) <= max_age);
         if !fresh {
-            return Availability::Stale;
+            return (Availability::Stale, Some(Unwell::Unchecked));
         }
-        let probe = self.probe.unwrap_or(Availability::Operational);
-        measured.max(probe)
+        self.condition(measured)
+    }
+
+    /// The worse of what calls amount to and what the last probe found.
+    fn condition(&self, measured: Availability) -> Standing {
+        match self.probe {
+            Some((said, why)) if said >= measured => (said, Some(why)),
+            _ if measured == Availability::Operational => (measured, None),
+            _ => (measured, Some(Unwell::Calls)),
+        }
     }
 
     /// The word that the calls alone amount to.
@@ -183,6 +247,7 @@ mod tests {
     use super::*;
 
     const AGE: Duration = Duration::from_secs(900);
+    const DOWN: Option<(Availability, Unwell)> = Some((Availability::Down, Unwell::Vendor));
 
     fn start(worked: bool) -> Call {
         Call {
@@ -200,7 +265,7 @@ mod tests {
     fn nothing_known_or_nothing_recent_is_stale() {
         let mut record = Record::default();
         assert_eq!(status(&mut record, 1000), Availability::Stale);
-        record.probed(&Condition::Operational, Time::from_secs(1000));
+        record.probed(None, Time::from_secs(1000));
         assert_eq!(status(&mut record, 1900), Availability::Operational);
         assert_eq!(status(&mut record, 1901), Availability::Stale);
     }
@@ -224,7 +289,7 @@ mod tests {
         for _ in 0..6 {
             record.call(start(false), Time::from_secs(1000));
         }
-        record.probed(&Condition::Operational, Time::from_secs(1005));
+        record.probed(None, Time::from_secs(1005));
         assert_eq!(status(&mut record, 1005), Availability::Operational);
     }
 
@@ -232,10 +297,37 @@ mod tests {
     fn a_bad_probe_holds_until_a_payment_proves_otherwise() {
         let mut record = Record::default();
         record.call(start(true), Time::from_secs(1000));
-        record.probed(&Condition::Down("503".into()), Time::from_secs(1001));
+        record.probed(DOWN, Time::from_secs(1001));
         assert_eq!(status(&mut record, 1001), Availability::Down);
         record.call(start(true), Time::from_secs(1002));
         assert_eq!(status(&mut record, 1002), Availability::Operational);
+    }
+
+    #[test]
+    fn why_an_account_is_not_well_is_told_once_and_so_is_that_it_is_well_again() {
+        let mut record = Record::default();
+        let why = |record: &Record, now| record.unwell(AGE, Time::from_secs(now));
+        assert_eq!(why(&record, 1000), Some(Unwell::Unchecked));
+        record.probed(None, Time::from_secs(1000));
+        assert_eq!(record.news(), None, "well from the beginning");
+        record.probed(DOWN, Time::from_secs(1001));
+        let down = (Availability::Down, Some(Unwell::Vendor));
+        assert_eq!(record.news(), Some(down));
+        record.probed(DOWN, Time::from_secs(1006));
+        assert_eq!(record.news(), None);
+        assert_eq!(why(&record, 1006), Some(Unwell::Vendor));
+        let silent = (Availability::Down, Unwell::NoAnswer);
+        record.probed(Some(silent), Time::from_secs(1011));
+        assert_eq!(record.news(), Some((silent.0, Some(silent.1))));
+        record.call(start(true), Time::from_secs(1012));
+        assert_eq!(record.news(), Some((Availability::Operational, None)));
+        for second in 0..6 {
+            record.call(start(false), Time::from_secs(1013 + second));
+        }
+        let failing = (Availability::Down, Some(Unwell::Calls));
+        assert_eq!(record.news(), Some(failing));
+        assert_eq!(why(&record, 1019), Some(Unwell::Calls));
+        assert_eq!(why(&record, 1919), Some(Unwell::Unchecked));
     }
 
     #[test]
@@ -272,7 +364,7 @@ mod tests {
         record.call(start(false), Time::from_secs(1004));
         assert_eq!(samples(&mut record, 1004), 4);
         assert_eq!(samples(&mut record, 1700), 0);
-        record.probed(&Condition::Down("503".into()), Time::from_secs(1701));
+        record.probed(DOWN, Time::from_secs(1701));
         assert_eq!(status(&mut record, 1701), Availability::Down);
     }
 }

@@ -216,7 +216,9 @@ impl<'a> Run<'a> {
             let (after, outcome) = self.record(id, result, next).await?;
             aggregate = after;
             if let Outcome::Opened(next) = outcome {
-                metrics::counter!("kassette_fallbacks_total").increment(1);
+                let environment = aggregate.payment.environment.as_str();
+                metrics::counter!("kassette_fallbacks_total", "environment" => environment)
+                    .increment(1);
                 (id, repeats) = (next, 0);
                 continue;
             }

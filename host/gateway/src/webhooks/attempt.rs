@@ -90,16 +90,35 @@ impl Gateway {
             }
         };
         let (at, began) = (self.now(), Instant::now());
+        let environment = recipient.endpoint.environment.as_str();
         if due.attempts == 0 {
             let waited = at.since(due.created_at).as_secs_f64();
-            metrics::histogram!("kassette_webhook_first_attempt_seconds").record(waited);
+            metrics::histogram!(
+                "kassette_webhook_first_attempt_seconds",
+                "environment" => environment
+            )
+            .record(waited);
         }
         let body = std::mem::take(&mut due.body);
         let sent = self.send(&recipient, due.event, body, at).await;
         let took = began.elapsed();
-        let outcome = sent.outcome;
-        metrics::counter!("kassette_webhook_attempts_total", "outcome" => outcome).increment(1);
-        metrics::histogram!("kassette_webhook_attempt_seconds").record(took.as_secs_f64());
+        metrics::counter!(
+            "kassette_webhook_attempts_total",
+            "outcome" => sent.outcome, "environment" => environment
+        )
+        .increment(1);
+        metrics::histogram!("kassette_webhook_attempt_seconds", "environment" => environment)
+            .record(took.as_secs_f64());
+        if sent.went != AttemptOutcome::Delivered
+            && let Some(left_out) = self.inner.lines.deliveries.line()
+        {
+            tracing::info!(
+                delivery.id = %due.id, event.id = %due.event, endpoint.id = %endpoint, environment,
+                delivery.attempt = due.attempts + 1, delivery.outcome = sent.outcome,
+                http.status = sent.status.map(|status| status.as_u16()), left_out,
+                "an attempt to deliver an event failed"
+            );
+        }
         Attempted::Sent(Box::new(Unrecorded {
             recipient,
             due,
@@ -213,6 +232,7 @@ impl Gateway {
     /// An attempt as it is recorded.
     fn told(&self, attempt: Unrecorded) -> (About, Tried) {
         let endpoint = attempt.endpoint();
+        let environment = attempt.recipient.endpoint.environment.as_str();
         let Unrecorded {
             due,
             sent,
@@ -245,6 +265,7 @@ impl Gateway {
             id: due.id,
             event: due.event,
             endpoint,
+            environment,
         };
         (about, tried)
     }
@@ -282,6 +303,8 @@ struct About {
     id: DeliveryId,
     event: EventId,
     endpoint: EndpointId,
+    /// The endpoint's, as a label.
+    environment: &'static str,
 }
 
 impl About {
@@ -296,11 +319,12 @@ impl About {
             return None;
         };
         if ended {
-            count_ended(status, 1);
+            count_ended(status, self.environment, 1);
         }
         if ended && status == DeliveryStatus::Exhausted {
             tracing::warn!(
                 delivery.id = %self.id, endpoint.id = %self.endpoint, event.id = %self.event,
+                environment = self.environment,
                 "a delivery is given up after {ATTEMPTS} attempts"
             );
         }
@@ -311,10 +335,13 @@ impl About {
     }
 }
 
-/// Counts deliveries that have ended.
-pub(crate) fn count_ended(status: DeliveryStatus, count: u64) {
-    let status = status.as_str();
-    metrics::counter!("kassette_webhook_deliveries_total", "status" => status).increment(count);
+/// Counts deliveries that have ended; `environment` is their endpoint's, as a label.
+pub(crate) fn count_ended(status: DeliveryStatus, environment: &'static str, count: u64) {
+    metrics::counter!(
+        "kassette_webhook_deliveries_total",
+        "status" => status.as_str(), "environment" => environment
+    )
+    .increment(count);
 }
 
 /// The audit line of an endpoint that answered 410.

@@ -183,7 +183,8 @@ impl Gateway {
             endpoint,
             cancelled,
         } = deleted.ok_or(EndpointError::NotFound)?;
-        count_ended(DeliveryStatus::Cancelled, cancelled);
+        let environment = endpoint.environment.as_str();
+        count_ended(DeliveryStatus::Cancelled, environment, cancelled);
         Ok(endpoint)
     }
 

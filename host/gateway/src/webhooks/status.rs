@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kassette_domain::id::EndpointId;
+use kassette_domain::key::Environment;
 use kassette_domain::time::Time;
-use kassette_store::Fault;
+use kassette_store::{Fault, Oldest};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -26,6 +27,15 @@ pub(super) struct WorkerStatus {
     measured: tokio::sync::Mutex<Option<Instant>>,
 }
 
+/// How a circuit has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turned {
+    /// It was closed and is not any more.
+    Open,
+    /// It is closed again.
+    Closed,
+}
+
 impl WorkerStatus {
     /// Attempts under way in the quick pool, and in the slow one.
     pub(super) fn slots(&self, (quick, slow): (usize, usize)) {
@@ -33,13 +43,15 @@ impl WorkerStatus {
         self.slow.store(slow, Ordering::Relaxed);
     }
 
-    /// An endpoint's circuit may have changed.
-    pub(super) fn circuit(&self, endpoint: EndpointId, circuit: Circuit) {
+    /// An endpoint's circuit may have changed; which way it has turned, where it has.
+    pub(super) fn circuit(&self, endpoint: EndpointId, circuit: Circuit) -> Option<Turned> {
         let mut circuits = self.circuits.lock();
-        if circuit.is_closed() {
-            circuits.remove(&endpoint);
-        } else {
-            circuits.insert(endpoint, circuit);
+        match circuit.is_closed() {
+            true => circuits.remove(&endpoint).map(|_| Turned::Closed),
+            false => {
+                let before = circuits.insert(endpoint, circuit);
+                before.is_none().then_some(Turned::Open)
+            }
         }
     }
 
@@ -66,13 +78,12 @@ impl Gateway {
         circuit.state(self.now())
     }
 
-    /// Sets the gauges of what waits and what is under way. They are as of its last call; call it
-    /// before they are read.
+    /// Sets the gauges of what waits and what is under way.
     ///
     /// # Errors
     /// The store's; then what waits is as it was.
     #[expect(clippy::cast_precision_loss, reason = "gauges are floats")]
-    pub async fn measure_deliveries(&self) -> Result<(), Fault> {
+    pub(crate) async fn measure_deliveries(&self) -> Result<(), Fault> {
         let status = &self.inner.deliverer.status;
         let now = self.now();
         for state in [CircuitState::Open, CircuitState::HalfOpen] {
@@ -88,10 +99,14 @@ impl Gateway {
             return Ok(());
         }
         let backlog = self.store().backlog().await?;
-        let age = backlog.oldest.map(|oldest| now.since(oldest));
         metrics::gauge!("kassette_webhook_pending").set(backlog.pending as f64);
-        metrics::gauge!("kassette_webhook_oldest_seconds")
-            .set(age.unwrap_or_default().as_secs_f64());
+        let Oldest { live, test } = backlog.oldest;
+        for (environment, oldest) in [(Environment::Live, live), (Environment::Test, test)] {
+            let age = oldest.map(|oldest| now.since(oldest)).unwrap_or_default();
+            let environment = environment.as_str();
+            metrics::gauge!("kassette_webhook_oldest_seconds", "environment" => environment)
+                .set(age.as_secs_f64());
+        }
         *measured = Some(Instant::now());
         Ok(())
     }

@@ -12,15 +12,16 @@ use kassette_domain::id::{DeliveryId, EndpointId};
 use kassette_domain::time::Time;
 use kassette_domain::webhook::DeliveryStatus;
 use kassette_http::Client;
-use kassette_store::{ClaimedDeliveries, DueDelivery, Fault, TRIED_MOST};
+use kassette_store::{ClaimedDeliveries, DueDelivery, Fault, Swept, TRIED_MOST};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::attempt::{Attempted, FAULT_PAUSE, LEASE, Unrecorded, count_ended};
 use super::scheduler::{Action, AttemptOutcome, Scheduler};
-use super::status::WorkerStatus;
+use super::status::{Turned, WorkerStatus};
 use crate::Gateway;
+use crate::watch::NO_ENVIRONMENT;
 
 /// From then on an attempt counts as slow. It is the longest that a stranger waits for a quick slot
 /// while silent ones have them all, and longer than most receivers take.
@@ -125,6 +126,32 @@ impl Gateway {
         self.inner.deliverer.publish(Activity::Busy);
         worker.run(stop).await;
         self.inner.deliverer.publish(Activity::Off);
+    }
+
+    /// Counts what a sweep has ended, and tells the log of what it gave up.
+    async fn tell_swept(&self, endpoint: EndpointId, swept: &Swept) {
+        let Swept {
+            cancelled,
+            exhausted,
+            ..
+        } = *swept;
+        if cancelled == 0 && exhausted == 0 {
+            return;
+        }
+        let directory = &self.inner.directory;
+        // One that is deleted does not say any more.
+        let environment = match directory.recipient(self.store().as_ref(), endpoint).await {
+            Ok(Some(recipient)) => recipient.endpoint.environment.as_str(),
+            _ => NO_ENVIRONMENT,
+        };
+        if exhausted > 0 {
+            tracing::warn!(
+                endpoint.id = %endpoint, environment, deliveries = exhausted,
+                "deliveries are given up: their endpoint has been disabled for too long"
+            );
+        }
+        count_ended(DeliveryStatus::Cancelled, environment, cancelled);
+        count_ended(DeliveryStatus::Exhausted, environment, exhausted);
     }
 
     /// Resolves when nothing is left that is due now, or where no worker runs.
@@ -275,8 +302,7 @@ impl Worker<'_> {
             let sweep = async { gateway.store().sweep(endpoint, now).await };
             let next = match caught(sweep).await {
                 Ok(swept) => {
-                    count_ended(DeliveryStatus::Cancelled, swept.cancelled);
-                    count_ended(DeliveryStatus::Exhausted, swept.exhausted);
+                    gateway.tell_swept(endpoint, &swept).await;
                     swept.next
                 }
                 Err(fault) => {
@@ -307,7 +333,8 @@ impl Worker<'_> {
             }
             Some(Done::Claimed(endpoint, Ok(ClaimedDeliveries::Held))) => {
                 self.scheduler.takes_nothing(endpoint);
-                self.tell_circuit(Some(endpoint));
+                // An operator's act; its circuit says nothing of the receiver.
+                let _closed = self.tell_circuit(Some(endpoint));
                 self.sweep(endpoint);
             }
             Some(Done::Claimed(endpoint, Err(fault))) => {
@@ -319,12 +346,22 @@ impl Worker<'_> {
             Some(Done::Ended(id, went, again)) => {
                 let has_lingered = self.has_lingered(id);
                 let endpoint = self.scheduler.ended(id, went, has_lingered, again, now);
-                self.tell_circuit(endpoint);
+                if self.tell_circuit(endpoint) == Some(Turned::Open)
+                    && let Some(endpoint) = endpoint
+                {
+                    tracing::warn!(
+                        endpoint.id = %endpoint,
+                        "a webhook endpoint keeps failing: it is left alone for a while"
+                    );
+                }
             }
             Some(Done::Arrived(id, arrived)) => {
                 let has_lingered = self.has_lingered(id);
                 self.scheduler.arrived(id, has_lingered, now);
-                self.tell_circuit(Some(arrived.endpoint()));
+                let endpoint = arrived.endpoint();
+                if self.tell_circuit(Some(endpoint)) == Some(Turned::Closed) {
+                    tracing::info!(endpoint.id = %endpoint, "the webhook endpoint is well again");
+                }
                 self.arrived.push(*arrived);
             }
             Some(Done::Recorded(recorded)) => {
@@ -344,11 +381,11 @@ impl Worker<'_> {
         began.is_some_and(|began| began.elapsed() >= LINGERS)
     }
 
-    fn tell_circuit(&self, endpoint: Option<EndpointId>) {
-        if let Some(endpoint) = endpoint {
-            let status = &self.gateway.inner.deliverer.status;
-            status.circuit(endpoint, self.scheduler.circuit(endpoint));
-        }
+    /// Tells those who ask what became of an endpoint's circuit; what has changed, if anything.
+    fn tell_circuit(&self, endpoint: Option<EndpointId>) -> Option<Turned> {
+        let endpoint = endpoint?;
+        let status = &self.gateway.inner.deliverer.status;
+        status.circuit(endpoint, self.scheduler.circuit(endpoint))
     }
 
     async fn hear(&mut self, queued: Result<Vec<EndpointId>, Fault>) {

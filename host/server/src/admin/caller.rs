@@ -1,8 +1,6 @@
 //! The operator that calls, its role, and the attribution of its request.
 
-use std::net::SocketAddr;
-
-use axum::extract::{ConnectInfo, FromRequestParts};
+use axum::extract::FromRequestParts;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use kassette_domain::audit::Audited;
@@ -12,6 +10,8 @@ use kassette_gateway::auth::AuthError;
 use super::AdminState;
 use super::body::Attribution;
 use crate::web::ApiError;
+use crate::web::budget::Reservation;
+use crate::web::marks::Credential;
 
 /// An authenticated operator, with the attribution of the request's headers.
 pub(super) struct Caller {
@@ -26,33 +26,15 @@ pub(super) struct Changes(pub(super) Caller);
 /// May do everything.
 pub(super) struct Admin(pub(super) Caller);
 
-/// Guessing must not fill the log: a line a second, with the address that it was sent from.
-fn tell_refused(parts: &Parts, state: &AdminState) {
-    let Some(left_out) = state.refusals.line() else {
-        return;
-    };
-    let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
-    let address = peer.map(|ConnectInfo(peer)| peer.ip().to_string());
-    tracing::info!(
-        client.address = address.unwrap_or_default(),
-        left_out,
-        "an operator token was refused: it is missing, unknown, removed or expired"
-    );
-}
-
 impl Caller {
     async fn read(parts: &Parts, state: &AdminState, least: Role) -> Result<Self, ApiError> {
         let operator = match token(parts) {
             Some(presented) => state.gateway.operator(presented).await,
             None => Err(AuthError::Refused),
         };
-        let operator = operator.map_err(|error| match error {
-            AuthError::Refused => {
-                tell_refused(parts, state);
-                ApiError::Unauthorized
-            }
-            AuthError::Store(fault) => ApiError::from(fault),
-        })?;
+        let operator = operator.map_err(ApiError::from)?;
+        let shown = Credential::Operator(operator.id);
+        Reservation::note_credential(&parts.extensions, shown);
         if operator.role < least {
             let word = match least {
                 Role::Viewer => "viewer",

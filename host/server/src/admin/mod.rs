@@ -38,7 +38,6 @@ use axum::routing::{delete, get, patch, post, put};
 use http::StatusCode;
 use http::header::HOST;
 use kassette_gateway::Gateway;
-use kassette_runtime::Sampled;
 use tokio::sync::Semaphore;
 
 pub(crate) use self::body::audit_text;
@@ -59,8 +58,6 @@ pub(crate) struct AdminState {
     controls: Option<Arc<DevControls>>,
     /// Whose turn it is to upload a module.
     uploads: Arc<Semaphore>,
-    /// Refused tokens, as the log tells of them.
-    refusals: Arc<Sampled>,
     /// Whether `/metrics` is open to all that reach the listener.
     open_metrics: bool,
 }
@@ -77,7 +74,6 @@ impl AdminState {
             hosts: Arc::new(hosts),
             controls,
             uploads: Arc::new(Semaphore::new(1)),
-            refusals: Arc::new(Sampled::new("refused-operator-token", 1)),
             open_metrics: true,
         }
     }

@@ -14,6 +14,7 @@ use crate::web::body;
 use crate::web::budget::Reservation;
 use crate::web::error::ApiError;
 use crate::web::json::{self, Fields};
+use crate::web::marks::Credential;
 
 /// A request that has arrived whole and within its cap.
 #[derive(Debug)]
@@ -37,10 +38,14 @@ impl Arrived {
         authenticated: Result<C, AuthError>,
         request: Request,
         state: &ApiState,
-    ) -> Result<(C, Self), ApiError> {
+    ) -> Result<(C, Self), ApiError>
+    where
+        for<'c> &'c C: Into<Credential>,
+    {
         match authenticated {
             Ok(caller) => {
                 Reservation::mark_authenticated(request.extensions());
+                Reservation::note_credential(request.extensions(), (&caller).into());
                 Ok((caller, Self::read(request).await?))
             }
             Err(AuthError::Refused) => {

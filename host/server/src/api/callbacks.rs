@@ -79,7 +79,10 @@ async fn receive(State(state): State<ApiState>, request: Request) -> Result<Resp
         let (gateway, limits) = (state.gateway(), state.limits());
         let judged = gateway.judge_callback(&account, &incoming, unproven).await;
         if judged.proved() {
-            limits.proven.insert(&account, from, state.now());
+            let environment = gateway.environment_of(&account);
+            limits
+                .proven
+                .insert(&account, environment, from, state.now());
             let taken = limits.accounts.take(&account, RATE, state.now());
             if taken.is_err() {
                 gateway.count_limited_callback(&account);

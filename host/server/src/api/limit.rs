@@ -150,8 +150,14 @@ impl ProvenAddresses {
         proved.is_some_and(|at| now.since(*at) < PROVEN_FOR)
     }
 
-    /// An address has proved a callback of the account.
-    pub(crate) fn insert(&self, account: &AccountId, address: IpAddr, now: Time) {
+    /// An address has proved a callback of the account; `environment` is the account's, as a label.
+    pub(crate) fn insert(
+        &self,
+        account: &AccountId,
+        environment: &'static str,
+        address: IpAddr,
+        now: Time,
+    ) {
         let mut proven = self.0.lock();
         let proven = proven.entry(account.clone()).or_default();
         let address_block = subscriber(address);
@@ -162,8 +168,11 @@ impl ProvenAddresses {
             if let Some(oldest) = oldest.filter(|_| proven.len() >= MOST_PROVEN) {
                 proven.remove(&oldest);
                 let provider = account.as_str().to_owned();
-                metrics::counter!("kassette_callback_addresses_dropped_total", "provider" => provider)
-                    .increment(1);
+                metrics::counter!(
+                    "kassette_callback_addresses_dropped_total",
+                    "provider" => provider, "environment" => environment
+                )
+                .increment(1);
             }
         }
         proven.insert(address_block, now);
@@ -283,18 +292,19 @@ mod tests {
         let (proven, now) = (ProvenAddresses::default(), Time::from_secs(1000));
         let account = |name| AccountId::parse(name).unwrap();
         let address = IpAddr::from([192, 0, 2, 1]);
-        proven.insert(&account("one"), address, now);
+        proven.insert(&account("one"), "live", address, now);
         assert!(proven.contains(&account("one"), address, now));
         assert!(!proven.contains(&account("two"), address, now));
         assert!(!proven.contains(&account("one"), address, now.after(PROVEN_FOR)));
-        proven.insert(&account("two"), address, now);
+        proven.insert(&account("two"), "live", address, now);
         for number in 0..u32::try_from(MOST_PROVEN).unwrap() * 2 {
             let later = now.after(Duration::from_millis(u64::from(number) + 1));
-            proven.insert(&account("one"), IpAddr::from(number.to_be_bytes()), later);
+            let address = IpAddr::from(number.to_be_bytes());
+            proven.insert(&account("one"), "live", address, later);
         }
         assert_eq!(proven.0.lock()[&account("one")].len(), MOST_PROVEN);
         let dropped = format!(
-            "kassette_callback_addresses_dropped_total{{provider=\"one\"}} {}",
+            "kassette_callback_addresses_dropped_total{{provider=\"one\",environment=\"live\"}} {}",
             MOST_PROVEN + 1
         );
         assert!(measured.render().contains(&dropped), "{dropped}");
@@ -311,7 +321,7 @@ mod tests {
         let account = AccountId::parse("vendor-live").unwrap();
         let address = |last| IpAddr::from([192, 0, 2, last]);
         for last in [1, 2] {
-            limits.proven.insert(&account, address(last), now);
+            limits.proven.insert(&account, "live", address(last), now);
         }
         for _ in 0..UNPROVED_OF_ADDRESS.burst {
             limits.disproved(&account, address(1), now);
@@ -321,7 +331,7 @@ mod tests {
         assert!(!limits.proven.contains(&account, address(1), now));
         assert!(limits.proven.contains(&account, address(2), now));
         // A proof makes it known again.
-        limits.proven.insert(&account, address(1), now);
+        limits.proven.insert(&account, "live", address(1), now);
         assert!(limits.proven.contains(&account, address(1), now));
     }
 

@@ -31,7 +31,7 @@ use tower::Service as _;
 use super::body::TimedBody;
 use super::frames::Frames;
 use super::streams::{Answer, OpenStream, OpenStreams};
-use crate::proxies::{Proxies, subscriber};
+use crate::proxies::Proxies;
 use crate::web::budget::{ConnectionBudget, Reservation};
 use crate::web::marks::{OverBudget, PauseReading};
 
@@ -95,7 +95,7 @@ impl Peer {
     /// What a request holds: nothing yet.
     fn reservation(&self, request: &Request<Incoming>) -> Reservation {
         let client = self.proxies.client(self.address.ip(), request.headers());
-        self.connection.reservation(subscriber(client), true)
+        self.connection.reservation(client, true)
     }
 }
 

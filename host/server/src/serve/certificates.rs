@@ -13,6 +13,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::config::{Config, Profile};
 use crate::listen::{ListenError, Tls, tls_acceptor};
+use crate::telemetry;
 
 /// How often the files are looked at. They are read once two looks found the same: certificate and key
 /// are written one after the other.
@@ -100,8 +101,10 @@ impl Certificate {
         profile: Profile,
     ) -> Result<Self, ListenError> {
         let seen = pair.look();
+        let tls = Tls::new(pair.read(profile)?);
+        telemetry::shows_certificate(listener, &pair.certificate);
         Ok(Self {
-            tls: Tls::new(pair.read(profile)?),
+            tls,
             read: seen.clone(),
             looked: seen,
             listener,
@@ -128,6 +131,7 @@ impl Certificate {
         self.looked = self.pair.look();
         self.read = self.looked.clone();
         self.tls.exchange(self.pair.read(self.profile)?);
+        telemetry::shows_certificate(self.listener, &self.pair.certificate);
         Ok(())
     }
 

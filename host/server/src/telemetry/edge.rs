@@ -20,11 +20,14 @@ use tower::{Layer, Service};
 
 use super::requests::{Requests, UNMATCHED, Usual};
 use crate::admission::{Admission, Class, Permit};
-use crate::web::marks::{InternalCause, OverBudget, PauseReading};
+use crate::web::budget::Reservation;
+use crate::web::marks::{Credential, InternalCause, OverBudget, PauseReading};
 use crate::web::request_id::RequestId;
 
 /// Failed requests of a listener that are told in a second: on a full disk every request fails.
 const FAILURES_PER_SECOND: u32 = 20;
+/// Refused requests of a listener that are told in a second: strangers send them.
+const REFUSALS_PER_SECOND: u32 = 10;
 
 /// The layer; put it around a finished router with `Router::layer`, fallbacks included.
 #[derive(Clone)]
@@ -36,10 +39,17 @@ pub(crate) struct Edge {
 
 struct Inner {
     requests: Requests,
-    /// Answers of 500 and more.
-    failures: Sampled,
+    lines: Lines,
     on_panic: fn() -> Response,
     admission: Option<AdmissionControl>,
+}
+
+/// Answers that operators have to look at, as far as the log tells of them.
+struct Lines {
+    /// Those of 500 and more.
+    failures: Sampled,
+    /// 401, 403 and 429.
+    refusals: Sampled,
 }
 
 /// Which requests are admitted, and how the others are answered.
@@ -81,7 +91,10 @@ impl Edge {
     ) -> Self {
         let inner = Inner {
             requests: Requests::new(listener),
-            failures: Sampled::new("failed-request", FAILURES_PER_SECOND),
+            lines: Lines {
+                failures: Sampled::new("failed-request", FAILURES_PER_SECOND),
+                refusals: Sampled::new("refused-request", REFUSALS_PER_SECOND),
+            },
             on_panic,
             admission,
         };
@@ -126,6 +139,8 @@ pub(crate) struct Seen {
     route: Option<MatchedPath>,
     method: Method,
     at: Instant,
+    /// None where no connection brought it.
+    sender: Option<Arc<Reservation>>,
 }
 
 impl<S> Service<Request> for EdgeService<S>
@@ -146,6 +161,7 @@ where
             route: request.extensions().get().cloned(),
             method: request.method().clone(),
             at: Instant::now(),
+            sender: request.extensions().get().cloned(),
         };
         let handler = Arc::clone(&self.handler);
         let edge = &handler.edge;
@@ -255,6 +271,7 @@ impl Seen {
             route,
             method,
             at,
+            sender,
         } = self;
         let took = at.elapsed();
         let headers = response.headers_mut();
@@ -263,20 +280,20 @@ impl Seen {
         headers
             .entry(CACHE_CONTROL)
             .or_insert(HeaderValue::from_static("no-store"));
+        let Inner {
+            requests, lines, ..
+        } = &*handler.edge.inner;
         let line = Line {
+            listener: requests.listener(),
             route: template(route.as_ref()),
             method: &method,
             status: response.status().as_u16(),
             took,
+            sender: sender.as_deref(),
         };
-        let requests = &handler.edge.inner.requests;
         requests.record(&handler.usual, line.route, &method, line.status, took);
         let cause = response.extensions_mut().remove::<InternalCause>();
-        line.log(
-            RequestId::marked(response.headers()),
-            cause,
-            &handler.edge.inner.failures,
-        );
+        line.log(RequestId::marked(response.headers()), cause, lines);
     }
 }
 
@@ -286,43 +303,58 @@ fn template(route: Option<&MatchedPath>) -> &str {
 
 /// What the log may say of a request and its answer.
 struct Line<'a> {
+    listener: &'static str,
     route: &'a str,
     method: &'a Method,
     status: u16,
     took: Duration,
+    sender: Option<&'a Reservation>,
 }
 
 impl Line<'_> {
-    /// Tells the log what operators have to look at: failures. An ordinary answer is told at debug
-    /// only, because its line costs more than the answer itself; metrics count them all, and each
-    /// payment's timeline says what became of it.
-    fn log(&self, id: &str, cause: Option<InternalCause>, failures: &Sampled) {
+    /// Tells the log what operators have to look at: failures, and some of the refusals. An ordinary answer
+    /// is told at debug only, because its line costs more than the answer itself; metrics count them all, and
+    /// each payment's timeline says what became of it.
+    fn log(&self, id: &str, cause: Option<InternalCause>, lines: &Lines) {
         let (route, status) = (self.route, self.status);
         // 503 is told where it is decided, not once for each of thousands.
         let failed = cause.is_some() || (status >= 500 && status != 503);
-        let line = if failed { failures.line() } else { None };
-        if let (Some(InternalCause(cause)), Some(left_out)) = (cause, line) {
+        let told = match status {
+            _ if failed => lines.failures.line(),
+            401 | 403 | 429 => lines.refusals.line(),
+            _ => None,
+        };
+        if let (Some(InternalCause(cause)), Some(left_out)) = (cause, told) {
             tracing::error!(
                 request.id = %id, http.method = %self.method, http.route = route, cause, left_out,
                 "the request failed inside"
             );
         }
+        let shown = self.sender.and_then(Reservation::credential);
         macro_rules! line {
             ($level:expr) => {
                 tracing::event!(
                     target: super::logs::ACCESS,
                     $level,
+                    listener = self.listener,
                     request.id = %id,
                     http.method = %self.method,
                     http.route = route,
                     http.status = status,
                     duration_ms = self.took.as_secs_f64() * 1000.0,
+                    client.address = self.sender.map(|sender| tracing::field::display(sender.client())),
+                    merchant.id = shown.and_then(Credential::merchant),
+                    reseller.id = shown.and_then(Credential::reseller),
+                    key.id = shown.and_then(Credential::key).map(tracing::field::display),
+                    operator.id = shown.and_then(Credential::operator).map(tracing::field::display),
+                    left_out = told,
                     "answered {} {route} with {status}", self.method
                 )
             };
         }
-        match line {
-            Some(_) => line!(tracing::Level::WARN),
+        match told {
+            Some(_) if failed => line!(tracing::Level::WARN),
+            Some(_) => line!(tracing::Level::INFO),
             None => line!(tracing::Level::DEBUG),
         }
     }
@@ -331,12 +363,14 @@ impl Line<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::web::budget::ByteBudget;
     use crate::web::request_id::X_REQUEST_ID;
     use axum::Router;
     use axum::body::Body;
     use axum::response::IntoResponse as _;
     use axum::routing::get;
     use http::StatusCode;
+    use kassette_domain::id::{KeyId, MerchantId};
     use tower::ServiceExt as _;
 
     async fn ask(router: Router, path: &str) -> Response {
@@ -398,6 +432,48 @@ mod tests {
         let write = Request::builder().uri("/").method("POST");
         let write = router.oneshot(write.body(Body::empty()).unwrap()).await;
         assert_eq!(write.unwrap().status(), StatusCode::OK);
+    }
+
+    #[tokio::test]
+    async fn a_refusal_is_told_with_who_sent_it_and_masses_of_them_are_counted() {
+        async fn refuse(request: Request) -> StatusCode {
+            let shown = Credential::Merchant {
+                merchant: MerchantId(7),
+                key: KeyId::from_bytes([0xab; 16]),
+            };
+            Reservation::note_credential(request.extensions(), shown);
+            StatusCode::FORBIDDEN
+        }
+        let edge = Edge::new("test", || unreachable!("nothing panics"));
+        let router = Router::new().route("/{id}", get(refuse)).layer(edge);
+        let (log, _guard) = crate::telemetry::Log::begin();
+        for _ in 0..100 {
+            let connection = ByteBudget::new(1 << 20).connection();
+            let sender = connection.reservation([192, 0, 2, 7].into(), true);
+            let mut request = Request::get("/secret").body(Body::empty()).unwrap();
+            let authorization = "Bearer kp_test_secret".parse().unwrap();
+            request
+                .headers_mut()
+                .insert(http::header::AUTHORIZATION, authorization);
+            request.extensions_mut().insert(Arc::new(sender));
+            let response = router.clone().oneshot(request).await.unwrap();
+            assert_eq!(response.status(), StatusCode::FORBIDDEN);
+        }
+        let text = log.text();
+        for told in [
+            "answered GET /{id} with 403",
+            "listener=\"test\"",
+            "client.address=192.0.2.7",
+            "merchant.id=7",
+            "key.id=abababababababababababababababab",
+            "left_out=0",
+        ] {
+            assert!(text.contains(told), "{told}\nin\n{text}");
+        }
+        assert!(!text.contains("secret"), "{text}");
+        assert!(!text.contains("reseller.id"), "what there is not: {text}");
+        let lines = text.matches("with 403").count();
+        assert!((10..=40).contains(&lines), "{lines} lines");
     }
 
     #[tokio::test]

@@ -3,11 +3,16 @@
 //! Lines and labels carry the route's template, never a path (it may hold a token), a query, a
 //! header's value or a body.
 
+mod certificates;
 mod edge;
+mod families;
+mod gauges;
 mod health;
 mod logs;
+mod process;
 mod prometheus;
 mod requests;
+mod version;
 
 use std::sync::Arc;
 
@@ -15,7 +20,10 @@ use axum::Router;
 use kassette_gateway::Gateway;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::certificates::shows as shows_certificate;
 pub(crate) use self::edge::Edge;
+use self::gauges::Gauges;
+use self::health::Readiness;
 #[cfg(test)]
 pub(crate) use self::logs::Log;
 pub(crate) use self::logs::LogFormat;
@@ -23,17 +31,28 @@ use self::prometheus::Metrics;
 #[cfg(test)]
 pub(crate) use self::prometheus::for_tests;
 
-/// Starts to log and to measure for the whole process; call it before anything else.
+/// Starts to log and to measure for the whole process; call it before anything else. The first line says
+/// which program this is.
 ///
 /// A filter that makes no sense is said and replaced by `info`: a server must not stay down for
 /// the sake of its log.
 pub(crate) fn init(format: LogFormat, filter: &str) {
-    if let Err(refused) = logs::start(format, filter)
-        && logs::start(format, "info").is_ok()
-    {
+    // What is counted of the lines of the log is measured too.
+    let measured = Metrics::of_process();
+    let refused = logs::start(format, filter).err();
+    let refused = refused.filter(|_| logs::start(format, "info").is_ok());
+    tracing::info!(
+        version = version::RELEASE,
+        build = version::BUILD,
+        "Kassette {} starts",
+        version::RELEASE
+    );
+    if let Some(refused) = refused {
         tracing::warn!(error = %refused, "logging everything from info upwards instead");
     }
-    let _ = Metrics::of_process();
+    if measured.is_none() {
+        tracing::warn!("nothing is measured: another recorder was there before");
+    }
 }
 
 /// `/livez`, `/readyz` and `/metrics` for the admin listener. Not ready from `stopping` on; requests are
@@ -47,14 +66,8 @@ pub(crate) fn router(
     if let Some(metrics) = metrics.clone() {
         tokio::spawn(metrics.keep_folded(closing));
     }
-    let store = Arc::clone(gateway.store());
-    let measure: health::Measure = Arc::new(move || {
-        let gateway = gateway.clone();
-        Box::pin(async move {
-            if let Err(fault) = gateway.measure_deliveries().await {
-                tracing::warn!(error = %fault, "what waits to be delivered was not measured");
-            }
-        })
-    });
-    health::router(store, stopping, metrics.map(|metrics| (metrics, measure)))
+    let readiness = Readiness::new(Arc::clone(gateway.store()), stopping);
+    let readiness = Arc::new(readiness);
+    let gauges = Arc::new(Gauges::new(gateway, Arc::clone(&readiness)));
+    health::router(readiness, metrics.map(|metrics| (metrics, gauges)))
 }

@@ -6,12 +6,17 @@ use std::time::Duration;
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio_util::sync::CancellationToken;
 
+use super::families;
+
 /// Upper bounds of every histogram whose name ends in `_seconds`. From the 8 µs of a plugin's call
 /// to the 15 s of a start with all its fallbacks.
 const SECONDS: [f64; 18] = [
     0.000_005, 0.000_01, 0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005,
     0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0,
 ];
+
+/// Upper bounds of every histogram whose name ends in `_operations`: a group of the store holds 256 at most.
+const OPERATIONS: [f64; 9] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
 
 /// How often recorded samples are folded into their buckets. Until then each takes 24 bytes, and at full
 /// load there are a hundred thousand a second.
@@ -25,15 +30,16 @@ pub(crate) struct Metrics {
 
 impl Metrics {
     /// Starts to record for the whole process, at the first call; before anything is measured,
-    /// because what was measured earlier is lost. None where another recorder is installed already.
+    /// because what was measured earlier is lost. None where another recorder is installed already. It logs
+    /// nothing: lines of the log are measured.
     pub(crate) fn of_process() -> Option<Self> {
         static HANDLE: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
-        let install = || match builder().and_then(PrometheusBuilder::install_recorder) {
-            Ok(handle) => Some(handle),
-            Err(error) => {
-                tracing::warn!(error = %error, "nothing is measured");
-                None
-            }
+        let install = || {
+            let builder = builder().ok()?;
+            let handle = builder.install_recorder().ok()?;
+            families::describe();
+            families::fill_known();
+            Some(handle)
         };
         let handle = HANDLE.get_or_init(install).clone()?;
         Some(Self { handle })
@@ -54,7 +60,9 @@ impl Metrics {
 }
 
 fn builder() -> Result<PrometheusBuilder, BuildError> {
-    PrometheusBuilder::new().set_buckets_for_metric(Matcher::Suffix("_seconds".into()), &SECONDS)
+    PrometheusBuilder::new()
+        .set_buckets_for_metric(Matcher::Suffix("_seconds".into()), &SECONDS)?
+        .set_buckets_for_metric(Matcher::Suffix("_operations".into()), &OPERATIONS)
 }
 
 /// Metrics that only the thread of a test records.

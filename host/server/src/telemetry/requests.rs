@@ -65,6 +65,11 @@ impl Requests {
         }
     }
 
+    /// The listener's name.
+    pub(crate) const fn listener(&self) -> &'static str {
+        self.listener
+    }
+
     /// Counts an answered request; `usual` belongs to the handler that answered it.
     pub(crate) fn record(
         &self,

@@ -7,10 +7,13 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use metrics::{Counter, Gauge};
 use parking_lot::Mutex;
+
+use super::marks::Credential;
+use crate::proxies::subscriber;
 
 /// Bytes of a connection that count against nothing else. An ordinary request needs no more.
 const OWN: usize = 16 << 10;
@@ -42,7 +45,7 @@ impl ByteBudget {
             addresses: HashMap::new(),
             anonymous: 0,
             reserved: metrics::gauge!("kassette_http_held_bytes"),
-            refused: metrics::counter!("kassette_http_bytes_refused_total"),
+            refused: metrics::counter!("kassette_http_budget_refusals_total"),
         })))
     }
 
@@ -64,11 +67,13 @@ pub(crate) struct ConnectionBudget {
 }
 
 impl ConnectionBudget {
-    /// A request or an answer of an address; trusted proxies bring those of many.
-    pub(crate) fn reservation(&self, address: IpAddr, anonymous: bool) -> Reservation {
+    /// A request or an answer of a client; trusted proxies bring those of many.
+    pub(crate) fn reservation(&self, client: IpAddr, anonymous: bool) -> Reservation {
         Reservation {
             connection: self.clone(),
-            address,
+            client,
+            credential: OnceLock::new(),
+            address: subscriber(client),
             sum: Mutex::new(Reserved {
                 own: 0,
                 shared: 0,
@@ -78,9 +83,12 @@ impl ConnectionBudget {
     }
 }
 
-/// What one request or answer holds; given back on drop.
+/// Whose request or answer it is and what it holds, which is given back on drop.
 pub(crate) struct Reservation {
     connection: ConnectionBudget,
+    client: IpAddr,
+    credential: OnceLock<Credential>,
+    /// The client's, as it is counted.
     address: IpAddr,
     sum: Mutex<Reserved>,
 }
@@ -135,6 +143,23 @@ impl Reservation {
         if let Some(reservation) = extensions.get::<Arc<Self>>() {
             reservation.authenticate();
         }
+    }
+
+    /// The sender of a request with these extensions has shown this credential.
+    pub(crate) fn note_credential(extensions: &http::Extensions, credential: Credential) {
+        if let Some(reservation) = extensions.get::<Arc<Self>>() {
+            let _first = reservation.credential.set(credential);
+        }
+    }
+
+    /// Where the request comes from.
+    pub(crate) const fn client(&self) -> IpAddr {
+        self.client
+    }
+
+    /// The credential that its sender has shown; none where it has shown none yet.
+    pub(crate) fn credential(&self) -> Option<Credential> {
+        self.credential.get().copied()
     }
 
     fn authenticate(&self) {

@@ -8,17 +8,19 @@ use arc_swap::ArcSwap;
 use kassette_domain::id::PaymentId;
 use kassette_domain::lifecycle::QuerySchedule;
 use kassette_domain::payment::Payment;
+use kassette_domain::time::Time;
 use kassette_engine::{
     Counters, Embedder, Engine, Folder, IVec, Key, Opened, Operation, Seams, Span, Written,
 };
 
 use crate::rows::schema;
 use crate::rows::seal::Secrets;
+use crate::sled::audit;
 use crate::sled::memory::claims::Claims;
 use crate::sled::memory::payment_cache::{Began, PaymentCache};
 use crate::sled::memory::{Memory, View};
 use crate::sled::open::{FORMAT, OpenError, open_as};
-use crate::{Answer, Fault, Health};
+use crate::{Answer, Fault, Health, Vitals};
 
 /// Rows that are read with every request or delivery, and so remembered by callers: keys, merchants,
 /// resellers, what merchants have granted them, and webhook endpoints with their secrets. When a key
@@ -60,6 +62,10 @@ impl Embedder for Memories {
         self.payments.invalidate(rows);
     }
 
+    fn shown(&self, rows: &Written) {
+        audit::log(rows);
+    }
+
     fn reopened(&self) {
         self.directory.fetch_add(1, Ordering::AcqRel);
         self.payments.clear();
@@ -74,6 +80,8 @@ pub struct SledStore {
     pub(crate) claims: Arc<Claims>,
     /// When providers are asked about attempts.
     pub(crate) schedule: ArcSwap<QuerySchedule>,
+    /// The moment that the last backup which was sent whole began at; milliseconds, 0: none.
+    pub(crate) backed_up: Arc<AtomicU64>,
 }
 
 impl SledStore {
@@ -97,6 +105,7 @@ impl SledStore {
             secrets,
             claims: Arc::default(),
             schedule: ArcSwap::default(),
+            backed_up: Arc::default(),
         }))
     }
 
@@ -183,6 +192,23 @@ impl std::fmt::Debug for SledStore {
 impl Health for SledStore {
     fn probe(&self) -> Answer<'_, ()> {
         Box::pin(self.engine.probe())
+    }
+
+    fn vitals(&self) -> Answer<'_, Vitals> {
+        Box::pin(async move {
+            let disk = self.engine.disk().await;
+            let disk = disk.map_err(|error| Fault::Unavailable(error.to_string()))?;
+            // Where the store cannot be read, its disk is what matters.
+            let newest = self.read(|view| Ok(view.shown().read().latest())).await;
+            let backed_up = self.backed_up.load(Ordering::Relaxed);
+            Ok(Vitals {
+                used: disk.used,
+                free: disk.free,
+                reserved: disk.reserved,
+                newest: newest.unwrap_or_default(),
+                backed_up: (backed_up > 0).then(|| Time::from_millis(backed_up)),
+            })
+        })
     }
 
     fn shut_down(&self) -> Answer<'_, ()> {

@@ -32,7 +32,7 @@ impl Upkeep for SledStore {
                 self.engine.reader(),
                 Arc::clone(&self.secrets),
                 commits,
-                now,
+                (now, Arc::clone(&self.backed_up)),
                 sender,
                 ended,
             ));

@@ -153,8 +153,11 @@ pub async fn foreign_cursors_are_refused(harness: &dyn Harness) {
 
 pub async fn a_clock_that_goes_backwards_loses_nothing(harness: &dyn Harness) {
     let store = harness.open().await;
+    let newest = async || store.vitals().await.map(|vitals| vitals.newest);
+    assert_eq!(newest().await, Ok(None));
     let newer = create(&store, "a", later(1000)).await;
     let older = create(&store, "b", later(10)).await;
+    assert_eq!(newest().await, Ok(Some(later(1000))), "as a clock is told");
     let listed = store.payments(PaymentFilter::default(), first(9)).await;
     let ids: Vec<_> = page(listed.unwrap()).items.iter().map(|p| p.id).collect();
     assert_eq!(ids, [newer.id, older.id]);

@@ -41,7 +41,7 @@ async fn an_address_that_has_proved_no_callback_sends_few_until_it_proves_one() 
     let shown = measured.render();
     for (outcome, count) in [("forged", read), ("limited", 61 - read)] {
         let line = format!(
-            "kassette_callbacks_total{{provider=\"sandbox-test\",outcome=\"{outcome}\"}} {count}"
+            "kassette_callbacks_total{{provider=\"sandbox-test\",outcome=\"{outcome}\",environment=\"test\"}} {count}"
         );
         assert!(shown.contains(&line), "{line}\nin\n{shown}");
     }

@@ -5,7 +5,7 @@ pub(crate) mod checks;
 use kassette_domain::audit::{AuditEntry, Audited};
 use kassette_domain::id::OperatorId;
 use kassette_domain::time::Time;
-use kassette_engine::{IVec, Operation};
+use kassette_engine::{IVec, Operation, Written};
 
 use crate::Fault;
 use crate::rows::records;
@@ -53,6 +53,28 @@ pub(crate) fn append(
         rows.put(key, row);
     }
     Ok(entry)
+}
+
+/// Tells the log of the lines that a group has written: who changed what, and never what it was or is.
+pub(crate) fn log(rows: &Written) {
+    for (key, row) in rows.range(schema::AUDIT.to_vec()..) {
+        if !key.starts_with(schema::AUDIT) {
+            return;
+        }
+        let entry = row.as_ref().and_then(|row| decode(key, row).ok());
+        let Some(AuditEntry { id, audited, .. }) = entry else {
+            continue;
+        };
+        let operator = audited.operator_id.map(|operator| operator.to_string());
+        tracing::info!(
+            audit.id = id,
+            // A person's name stands in the audit log alone.
+            operator.id = operator.as_deref().unwrap_or(&audited.operator),
+            audit.action = audited.action,
+            audit.object = audited.object,
+            "a change is in the audit log"
+        );
+    }
 }
 
 /// A line about a change outside of the store.

@@ -8,6 +8,7 @@
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use kassette_domain::time::Time;
@@ -201,12 +202,13 @@ fn chunk(view: &View<'_>, after: Option<&[u8]>) -> Result<Vec<(Key, IVec)>, Faul
     }
 }
 
-/// Sends a backup of a running store, piece by piece, until its end or until the caller takes no more.
+/// Sends a backup of a running store, piece by piece, until its end or until the caller takes no more; notes
+/// the moment of one that was taken to its end.
 pub(crate) async fn stream(
     reader: Reader<Memory>,
     secrets: Arc<Secrets>,
     commits: Subscription,
-    now: Time,
+    (now, backed_up): (Time, Arc<AtomicU64>),
     pieces: mpsc::Sender<Vec<u8>>,
     ended: watch::Receiver<Option<Ended>>,
 ) {
@@ -221,6 +223,7 @@ pub(crate) async fn stream(
     match streaming.run(now).await {
         Ok(totals) => {
             let groups = totals.groups;
+            backed_up.store(now.as_millis(), Ordering::Relaxed);
             tracing::info!(
                 duration_ms = began.elapsed().as_millis() as u64,
                 groups,
@@ -262,6 +265,7 @@ impl Streaming {
             Ok(()) => {
                 let (totals, end) = encoder.end(&self.secrets.sealer)?;
                 self.send(end).await?;
+                self.taken().await?;
                 Ok(totals)
             }
             Err(GivenUp::NotTaken) => Err(GivenUp::NotTaken),
@@ -308,6 +312,15 @@ impl Streaming {
             return Err(GivenUp::TooSlow);
         }
         Ok(())
+    }
+
+    /// Waits until the last piece was taken.
+    async fn taken(&self) -> Result<(), GivenUp> {
+        let all = self.pieces.reserve_many(self.pieces.max_capacity());
+        match tokio::time::timeout(STALLED, all).await {
+            Ok(Ok(_)) => Ok(()),
+            _ => Err(GivenUp::NotTaken),
+        }
     }
 
     async fn send(&mut self, piece: Vec<u8>) -> Result<(), GivenUp> {

@@ -191,6 +191,11 @@ impl PaymentIndex {
         self.slots.len()
     }
 
+    /// When the newest was made; none where there is none.
+    pub(crate) fn latest(&self) -> Option<Time> {
+        (self.len() > 0).then_some(self.latest)
+    }
+
     /// Whether there is room for so many more.
     pub(crate) fn has_room(&self, more: usize) -> bool {
         self.len() + more < NONE as usize

@@ -86,6 +86,19 @@ async fn another_master_key_is_refused() {
 }
 
 #[tokio::test]
+async fn a_store_says_what_it_takes_and_what_is_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = written(folder.path()).await;
+    let vitals = store.vitals().await.unwrap();
+    assert!(vitals.used > 0 && vitals.newest == Some(NOW), "{vitals:?}");
+    assert!(vitals.free > 0 && vitals.reserved > 0, "{vitals:?}");
+    // Its disk is told of where it cannot be read too.
+    store.shut_down().await.unwrap();
+    let vitals = store.vitals().await.unwrap();
+    assert!(vitals.used > 0 && vitals.newest.is_none(), "{vitals:?}");
+}
+
+#[tokio::test]
 async fn a_folder_in_use_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let _store = written(folder.path()).await;

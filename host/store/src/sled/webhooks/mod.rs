@@ -7,6 +7,7 @@ pub(crate) mod endpoints;
 pub(crate) mod outbox;
 pub(crate) mod roster;
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,8 +36,8 @@ use crate::sled::webhooks::endpoints::{
 use crate::sled::webhooks::outbox::{DeliveryRow, read_due};
 use crate::{
     Answer, Backlog, ClaimedDeliveries, Deliveries, DeliveryFilter, EndpointCreated,
-    EndpointDeleted, EndpointRotated, Fault, Listed, Paging, Pruned, Recovered, Redelivered,
-    Replaced, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
+    EndpointDeleted, EndpointRotated, Fault, Listed, Oldest, Paging, Pruned, Recovered,
+    Redelivered, Replaced, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
 };
 
 /// A time and an id.
@@ -74,12 +75,18 @@ fn past(endpoint: EndpointId) -> Span {
     Span::prefix(schema::webhooks::DUE).after(&end)
 }
 
-/// When the oldest of some waiting deliveries was drawn.
-fn oldest_of(waiting: &[(Key, IVec)]) -> Result<Option<Time>, Fault> {
-    let drawn =
-        |(key, _): &(Key, _)| read_due(key).map(|(_, _, id)| schema::webhooks::drawn_at(id));
-    let drawn: Vec<_> = waiting.iter().map(drawn).collect::<Result<_, _>>()?;
-    Ok(drawn.into_iter().min())
+/// Of endpoints that something waits for, when the oldest of it was drawn.
+type OldestOf = HashMap<EndpointId, Time>;
+
+/// Notes when some waiting deliveries were drawn.
+fn note_oldest(oldest: &mut OldestOf, waiting: &[(Key, IVec)]) -> Result<(), Fault> {
+    for (key, _) in waiting {
+        let (endpoint, _, id) = read_due(key)?;
+        let drawn = schema::webhooks::drawn_at(id);
+        let known = oldest.entry(endpoint).or_insert(drawn);
+        *known = drawn.min(*known);
+    }
+    Ok(())
 }
 
 impl SledStore {
@@ -99,12 +106,13 @@ impl SledStore {
 
     /// When the oldest of all that waits was drawn; where there is more of it than [`OLDEST_OF`], of those
     /// that are most likely to be.
-    async fn oldest_waiting(&self) -> Result<Option<Time>, Fault> {
+    async fn oldest_waiting(&self) -> Result<Oldest, Fault> {
         let mut span = Span::prefix(schema::webhooks::DUE);
         let waiting = self.rows_of(span.clone(), OLDEST_OF).await?;
-        let mut oldest = oldest_of(&waiting)?;
+        let mut oldest = OldestOf::new();
+        note_oldest(&mut oldest, &waiting)?;
         if waiting.len() < OLDEST_OF {
-            return Ok(oldest);
+            return self.by_environment(oldest).await;
         }
         // Of each endpoint what is due first, and last: what was tried often is due late.
         let mut seen = 0;
@@ -112,22 +120,40 @@ impl SledStore {
             while seen < OLDEST_OF && !view.is_enough() {
                 let found = view.scan(&span, 1)?;
                 let Some((key, _)) = found.first() else {
-                    return Ok(ControlFlow::Break(oldest));
+                    return Ok(ControlFlow::Break(std::mem::take(&mut oldest)));
                 };
                 let (endpoint, ..) = read_due(key)?;
                 let of_it = Span::prefix(&schema::webhooks::due_of(endpoint));
                 let mut ends = view.scan(&of_it, ENDS)?;
                 ends.extend(view.scan_back(&of_it, ENDS)?);
-                oldest = oldest.into_iter().chain(oldest_of(&ends)?).min();
+                note_oldest(&mut oldest, &ends)?;
                 seen += ends.len();
                 span = past(endpoint);
             }
             Ok(match seen < OLDEST_OF {
                 true => ControlFlow::Continue(()),
-                false => ControlFlow::Break(oldest),
+                false => ControlFlow::Break(std::mem::take(&mut oldest)),
             })
         });
-        of_ends.await
+        let oldest = of_ends.await?;
+        self.by_environment(oldest).await
+    }
+
+    /// The oldest of each environment. What waits for a deleted endpoint is about to be cancelled.
+    async fn by_environment(&self, of: OldestOf) -> Result<Oldest, Fault> {
+        let (mut rest, mut oldest) = (of.into_iter(), Oldest::default());
+        self.read_aside(move |view| {
+            for (endpoint, drawn) in rest.by_ref() {
+                if let Some(endpoint) = endpoints::load(view, endpoint)? {
+                    oldest.note(endpoint.environment, drawn);
+                }
+                if view.is_enough() {
+                    return Ok(ControlFlow::Continue(()));
+                }
+            }
+            Ok(ControlFlow::Break(oldest))
+        })
+        .await
     }
 }
 

@@ -43,7 +43,9 @@ async fn a_backup_restores_everything_there_is() {
     let folder = tempfile::tempdir().unwrap();
     let store = full(&options(&folder)).await;
     let before = everything_in(&store).await;
+    assert_eq!(store.vitals().await.unwrap().backed_up, None);
     let online = collected(store.backup(NOW).await.unwrap().unwrap()).await;
+    assert_eq!(store.vitals().await.unwrap().backed_up, Some(NOW));
     closed(store).await;
     let mut offline = Vec::new();
     let told = backup(&options(&folder), &mut offline, NOW, &()).unwrap();

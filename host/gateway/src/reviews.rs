@@ -1,0 +1,107 @@
+//! Payments that wait for a person. No row of the store is in the order of their status, so they are looked
+//! for once after a start and kept in memory from then on.
+
+use std::collections::HashMap;
+
+use kassette_domain::id::PaymentId;
+use kassette_domain::key::Environment;
+use kassette_domain::payment::{Payment, Status};
+use kassette_store::{Fault, Listed, Paging, PaymentFilter};
+use tokio::time::Instant;
+
+use crate::Gateway;
+use crate::workers::FAULT_PAUSE;
+
+/// The pause after a page, as a multiple of what it took: looking takes a twentieth of a core at most.
+const PAUSES: u32 = 19;
+/// Payments of one page; some thousands are looked at for it.
+const PAGE: usize = 100;
+
+/// Those that are known.
+#[derive(Debug, Default)]
+pub(crate) struct Reviews(tokio::sync::Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    waiting: HashMap<PaymentId, Environment>,
+    /// All payments of before the start were looked at.
+    whole: bool,
+}
+
+impl Known {
+    fn note(&mut self, payment: &Payment) {
+        match payment.status {
+            Status::Review => self.waiting.insert(payment.id, payment.environment),
+            _ => self.waiting.remove(&payment.id),
+        };
+    }
+}
+
+impl Gateway {
+    /// A payment went into review, or out of it.
+    pub(crate) async fn note_review(&self, payment: &Payment) {
+        // Steps may come here in another order than they were done in: whoever comes last reads what is.
+        let mut known = self.inner.reviews.0.lock().await;
+        match self.store().payment(payment.id).await {
+            Ok(Some(now)) => known.note(&now),
+            _ => known.note(payment),
+        }
+    }
+
+    /// Looks for those of before the start, newest first, beside everything else.
+    pub(crate) async fn find_reviews(&self) {
+        let mut cursor = None;
+        loop {
+            let began = Instant::now();
+            match self.find_some(cursor.clone()).await {
+                Ok(None) => return,
+                Ok(next) => {
+                    cursor = next;
+                    tokio::time::sleep(began.elapsed() * PAUSES).await;
+                }
+                Err(fault) => {
+                    tracing::warn!(error = %fault, "payments in review are not counted yet");
+                    tokio::time::sleep(FAULT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    /// Notes those of one page; where the next one begins.
+    async fn find_some(&self, cursor: Option<String>) -> Result<Option<String>, Fault> {
+        let filter = PaymentFilter {
+            status: Some(Status::Review),
+            ..PaymentFilter::default()
+        };
+        let limit = PAGE;
+        // Held while the page is read: what changes meanwhile is noted after it.
+        let mut known = self.inner.reviews.0.lock().await;
+        let next = match self
+            .store()
+            .payments(filter, Paging { limit, cursor })
+            .await?
+        {
+            Listed::Page(page) => {
+                page.items.iter().for_each(|payment| known.note(payment));
+                page.next
+            }
+            // The store's own cursor is one of its own.
+            Listed::BadCursor => None,
+        };
+        known.whole |= next.is_none();
+        Ok(next)
+    }
+
+    /// How many payments wait for a person in each environment; none while those of before the start are
+    /// looked for.
+    pub(crate) async fn reviews(&self) -> Option<[(Environment, usize); 2]> {
+        let known = self.inner.reviews.0.lock().await;
+        let count = |environment| {
+            let of = known.waiting.values().filter(|of| **of == environment);
+            (environment, of.count())
+        };
+        known
+            .whole
+            .then(|| [Environment::Live, Environment::Test].map(count))
+    }
+}

@@ -1,0 +1,209 @@
+//! What operators see of payments, accounts and the work list: counters, gauges, lines of the log.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use kassette_domain::attempt::{Attempt, AttemptState};
+use kassette_domain::event::EventType;
+use kassette_domain::id::AccountId;
+use kassette_domain::lifecycle::{Change, PaymentAggregate, Transition};
+use kassette_domain::payment::Status;
+use kassette_domain::routing::Availability;
+use kassette_domain::work::WorkKind;
+use kassette_store::{Fault, Listed, Paging};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::Gateway;
+use crate::health::Unwell;
+use crate::settings::Account;
+
+/// The word in place of `live` and `test` where it is not known which.
+pub(crate) const NO_ENVIRONMENT: &str = "unknown";
+/// The work list is counted at most so often, however often a caller asks.
+const COUNT_EVERY: Duration = Duration::from_secs(5);
+/// Lines of the work list that are counted; where more are open, the others are not.
+const COUNTED_MOST: usize = 10_000;
+/// Lines that are read at once.
+const PAGE: usize = 100;
+
+/// What was shown last, so that what is gone is shown as gone.
+#[derive(Debug, Default)]
+pub(crate) struct Shown {
+    accounts: Mutex<HashMap<AccountId, &'static str>>,
+    work: tokio::sync::Mutex<Work>,
+}
+
+/// Open lines of the work list by kind and environment.
+#[derive(Debug, Default)]
+struct Work {
+    counted: Option<Instant>,
+    lines: HashMap<(WorkKind, &'static str), usize>,
+}
+
+impl Gateway {
+    /// Counts what a step has changed, and tells the log of a payment's end.
+    pub(crate) async fn tell_of(&self, aggregate: &PaymentAggregate, change: &Change) {
+        let payment = &aggregate.payment;
+        let environment = payment.environment.as_str();
+        let applied = change.transitions.iter().filter(|each| each.applied);
+        let (mut ended, mut review) = (false, false);
+        for Transition { from, to, .. } in applied {
+            metrics::counter!(
+                "kassette_transitions_total",
+                "to" => to.as_str(), "environment" => environment
+            )
+            .increment(1);
+            ended |= from != to && to.is_final();
+            review |= from != to && (*from == Status::Review || *to == Status::Review);
+        }
+        if review {
+            self.note_review(payment).await;
+        }
+        let is_paid = |(kind, ..): &(EventType, _, _)| *kind == EventType::PaymentCompleted;
+        if ended {
+            tell(aggregate, "a payment has ended");
+        } else if change.events.iter().any(is_paid) {
+            tell(aggregate, "the money of a completed payment is confirmed");
+        }
+    }
+
+    /// `live` or `test`, as a label; another word for an account that is not configured.
+    pub fn environment_of(&self, account: &AccountId) -> &'static str {
+        let settings = self.settings();
+        let account = settings.accounts.get(account);
+        account.map_or(NO_ENVIRONMENT, |account| account.environment.as_str())
+    }
+
+    /// Sets all gauges that are not kept up to date by themselves; call it before they are read.
+    ///
+    /// # Errors
+    /// The store's; then what it was to tell is as it was.
+    pub async fn set_gauges(&self) -> Result<(), Fault> {
+        self.measure_accounts();
+        self.measure_reviews().await;
+        self.measure_deliveries().await?;
+        self.measure_work().await
+    }
+
+    /// Whether each account is well, why not, and whether it is switched on.
+    fn measure_accounts(&self) {
+        let settings = self.settings();
+        let mut shown = self.inner.shown.accounts.lock();
+        for (account, environment) in shown.drain() {
+            let is_it = |now: &Account| now.environment.as_str() == environment;
+            if !settings.accounts.get(&account).is_some_and(is_it) {
+                show_account(&account, environment, None);
+            }
+        }
+        for account in settings.accounts.values() {
+            let environment = account.environment.as_str();
+            let observed = self.account_health(&account.id);
+            let is_on = self.is_switched_on(account);
+            let now = (observed.health.status, observed.unwell, is_on);
+            show_account(&account.id, environment, Some(now));
+            shown.insert(account.id.clone(), environment);
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "gauges are floats")]
+    async fn measure_reviews(&self) {
+        for (environment, count) in self.reviews().await.into_iter().flatten() {
+            let environment = environment.as_str();
+            metrics::gauge!("kassette_payments_in_review", "environment" => environment)
+                .set(count as f64);
+        }
+    }
+
+    /// Open lines of the work list, as far as [`COUNTED_MOST`].
+    #[expect(clippy::cast_precision_loss, reason = "gauges are floats")]
+    async fn measure_work(&self) -> Result<(), Fault> {
+        let mut work = self.inner.shown.work.lock().await;
+        if work.counted.is_some_and(|at| at.elapsed() < COUNT_EVERY) {
+            return Ok(());
+        }
+        let lines = self.count_work().await?;
+        // What is gone is none.
+        let before = std::mem::take(&mut work.lines).into_keys();
+        let gone = before
+            .map(|key| (key, 0))
+            .filter(|(key, _)| !lines.contains_key(key));
+        let now = lines.iter().map(|(key, count)| (*key, *count));
+        for ((kind, environment), count) in gone.chain(now) {
+            let labels = [("kind", kind.as_str()), ("environment", environment)];
+            metrics::gauge!("kassette_work_open", &labels).set(count as f64);
+        }
+        work.lines = lines;
+        work.counted = Some(Instant::now());
+        Ok(())
+    }
+
+    async fn count_work(&self) -> Result<HashMap<(WorkKind, &'static str), usize>, Fault> {
+        let none = |kind| ["live", "test"].map(|environment| ((kind, environment), 0));
+        let mut lines: HashMap<_, _> = WorkKind::ALL.into_iter().flat_map(none).collect();
+        let (mut counted, mut cursor) = (0, None);
+        while counted < COUNTED_MOST {
+            let paging = Paging {
+                limit: PAGE,
+                cursor,
+            };
+            let Listed::Page(page) = self.store().work(true, paging).await? else {
+                break;
+            };
+            for line in &page.items {
+                let key = (line.kind, self.environment_of(&line.account));
+                *lines.entry(key).or_default() += 1;
+            }
+            counted += page.items.len();
+            cursor = page.next;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        Ok(lines)
+    }
+}
+
+/// Sets what is shown of an account; none for one that is gone.
+fn show_account(
+    account: &AccountId,
+    environment: &'static str,
+    now: Option<(Availability, Option<Unwell>, bool)>,
+) {
+    let set = |name: &'static str, more: Option<(&'static str, &'static str)>, on: bool| {
+        let mut labels = vec![
+            ("provider", account.as_str().to_owned()),
+            ("environment", environment.to_owned()),
+        ];
+        labels.extend(more.map(|(label, value)| (label, value.to_owned())));
+        metrics::gauge!(name, &labels).set(if on { 1.0 } else { 0.0 });
+    };
+    let (status, unwell) = (now.map(|now| now.0), now.and_then(|now| now.1));
+    for each in Availability::ALL {
+        let state = Some(("state", each.as_str()));
+        set("kassette_provider_health", state, status == Some(each));
+    }
+    for each in Unwell::ALL {
+        let reason = Some(("reason", each.as_str()));
+        set("kassette_provider_unwell", reason, unwell == Some(each));
+    }
+    let is_on = now.is_some_and(|(.., is_on)| is_on);
+    set("kassette_provider_enabled", None, is_on);
+}
+
+/// One line about where a payment stands now: nothing of its payer, and no token.
+fn tell(aggregate: &PaymentAggregate, what: &'static str) {
+    let PaymentAggregate { payment, attempts } = aggregate;
+    let is_captured = |attempt: &&Attempt| attempt.state == AttemptState::Captured;
+    let attempt = attempts.iter().find(is_captured).or(attempts.last());
+    tracing::info!(
+        payment.id = %payment.id,
+        merchant.id = payment.merchant.0,
+        environment = payment.environment.as_str(),
+        payment.status = payment.status.as_str(),
+        payment.settlement = payment.settlement.as_str(),
+        payment.method = payment.method.map(tracing::field::display),
+        provider.id = attempt.map(|attempt| attempt.account.as_str()),
+        "{what}"
+    );
+}

@@ -1,0 +1,749 @@
+//! Every metric: its name, what it means, its labels. They are described at the start, and counters and
+//! histograms whose labels are known are there from then on with the value 0, so that no rate and no alarm
+//! misses the first.
+//!
+//! `config/README.md` shows the same table to operators; a test holds it against a running gateway.
+
+use std::collections::BTreeSet;
+
+use kassette_gateway::Gateway;
+use parking_lot::Mutex;
+
+use self::Kind::{Counter, Gauge, Histogram};
+use self::Values::{Account, Known, Open, Slot};
+
+/// What Prometheus calls the type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Counter,
+    Gauge,
+    Histogram,
+}
+
+/// The values of a label. All are bounded, and none tells of a person, a payment or a merchant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Values {
+    /// These.
+    Known(&'static [&'static str]),
+    /// The configured accounts. With such a label the label `environment` is the account's.
+    Account,
+    /// The slots that were ever offered a module.
+    Slot,
+    /// Others, which come from a closed set in the code: routes, statuses, functions.
+    Open,
+}
+
+/// A metric.
+struct Family {
+    name: &'static str,
+    kind: Kind,
+    /// In the order in which they are recorded: in another they would be another series.
+    labels: &'static [(&'static str, Values)],
+    help: &'static str,
+}
+
+const ENVIRONMENT: (&str, Values) = ("environment", Known(&["live", "test"]));
+const PROVIDER: (&str, Values) = ("provider", Account);
+const SLOT: (&str, Values) = ("slot", Slot);
+
+const fn family(
+    kind: Kind,
+    name: &'static str,
+    labels: &'static [(&'static str, Values)],
+    help: &'static str,
+) -> Family {
+    Family {
+        name,
+        kind,
+        labels,
+        help,
+    }
+}
+
+/// All of them.
+const FAMILIES: &[Family] = &[
+    // The process
+    family(
+        Counter,
+        "process_cpu_seconds_total",
+        &[],
+        "Time on processors, whole seconds.",
+    ),
+    family(
+        Gauge,
+        "process_start_time_seconds",
+        &[],
+        "When the process was started, seconds since 1970.",
+    ),
+    family(
+        Gauge,
+        "process_resident_memory_bytes",
+        &[],
+        "Memory in use.",
+    ),
+    family(
+        Gauge,
+        "process_virtual_memory_bytes",
+        &[],
+        "Address space in use.",
+    ),
+    family(
+        Gauge,
+        "process_virtual_memory_max_bytes",
+        &[],
+        "How much address space there may be in use.",
+    ),
+    family(
+        Gauge,
+        "process_open_fds",
+        &[],
+        "Open files and connections.",
+    ),
+    family(
+        Gauge,
+        "process_max_fds",
+        &[],
+        "How many files and connections may be open.",
+    ),
+    family(Gauge, "process_threads", &[], "Threads."),
+    family(
+        Gauge,
+        "kassette_build_info",
+        &[("version", Open), ("build", Open)],
+        "Always 1; the labels say which release runs.",
+    ),
+    family(Gauge, "kassette_ready", &[], "Whether /readyz answers 200."),
+    family(
+        Gauge,
+        "kassette_unready",
+        &[("reason", Known(super::health::REASONS))],
+        "1 for the reason for which /readyz answers 503.",
+    ),
+    family(
+        Gauge,
+        "kassette_clock_time_seconds",
+        &[],
+        "The gateway's clock, seconds since 1970.",
+    ),
+    family(
+        Gauge,
+        "kassette_clock_behind_seconds",
+        &[],
+        "How far the clock is behind the time at which the newest payment was made.",
+    ),
+    family(
+        Gauge,
+        "kassette_clock_offset_seconds",
+        &[],
+        "How far the clock is ahead of the vendor's that answered last over TLS; negative: behind.",
+    ),
+    family(
+        Gauge,
+        super::certificates::NAME,
+        &[("listener", Open)],
+        "When the certificate that a listener shows ends, seconds since 1970.",
+    ),
+    family(
+        Counter,
+        "kassette_log_lines_left_out_total",
+        &[("kind", Open)],
+        "Lines of the log that were not written because too many of their kind came.",
+    ),
+    // Requests
+    family(
+        Counter,
+        "kassette_http_requests_total",
+        &[
+            ("listener", Open),
+            ("route", Open),
+            ("method", Open),
+            ("status", Open),
+        ],
+        "Requests that were answered.",
+    ),
+    family(
+        Histogram,
+        "kassette_http_request_duration_seconds",
+        &[("listener", Open), ("route", Open), ("method", Open)],
+        "How long requests took to answer.",
+    ),
+    family(
+        Counter,
+        "kassette_http_shed_total",
+        &[(
+            "class",
+            Known(&[
+                "reads",
+                "writes",
+                "modules",
+                "starts",
+                "exchanges",
+                "callbacks",
+            ]),
+        )],
+        "Requests that were answered 503 because too many of their class were in hand.",
+    ),
+    family(
+        Gauge,
+        "kassette_http_held_bytes",
+        &[],
+        "Bytes of requests and answers in hand beyond what each connection has of its own.",
+    ),
+    family(
+        Counter,
+        "kassette_http_budget_refusals_total",
+        &[],
+        "Requests and answers that were refused because their sender held too many bytes.",
+    ),
+    family(
+        Counter,
+        "kassette_http2_pauses_total",
+        &[],
+        "Pauses of 25 ms in reading an HTTP/2 connection that sends too many frames.",
+    ),
+    family(
+        Counter,
+        "kassette_connections_refused_total",
+        &[],
+        "Connections that were closed at once because there were too many.",
+    ),
+    family(
+        Counter,
+        "kassette_connections_timed_out_total",
+        &[("waited_for", Known(&["head", "request", "answer"]))],
+        "Connections that were closed because their peer was too slow.",
+    ),
+    // Payments
+    family(
+        Counter,
+        "kassette_payments_created_total",
+        &[ENVIRONMENT],
+        "Payments that were created.",
+    ),
+    family(
+        Counter,
+        "kassette_transitions_total",
+        &[
+            (
+                "to",
+                Known(&[
+                    "created",
+                    "pending",
+                    "processing",
+                    "review",
+                    "verification_pending",
+                    "completed",
+                    "failed",
+                    "cancelled",
+                    "expired",
+                ]),
+            ),
+            ENVIRONMENT,
+        ],
+        "Lines of payments' timelines by the status that each led to or stayed in.",
+    ),
+    family(
+        Counter,
+        "kassette_starts_total",
+        &[
+            PROVIDER,
+            (
+                "outcome",
+                Known(&["open", "ask", "declined", "unavailable", "uncertain"]),
+            ),
+            ENVIRONMENT,
+        ],
+        "Starts of attempts by what the provider answered.",
+    ),
+    family(
+        Counter,
+        "kassette_fallbacks_total",
+        &[ENVIRONMENT],
+        "Starts that went on at the next account in rank.",
+    ),
+    family(
+        Counter,
+        "kassette_captures_total",
+        &[
+            ("outcome", Known(&["captured", "open", "over"])),
+            ENVIRONMENT,
+        ],
+        "Captures that were asked for, by where the attempt stood afterwards.",
+    ),
+    family(
+        Counter,
+        "kassette_references_taken_total",
+        &[ENVIRONMENT],
+        "News of a provider under a reference that another attempt has; it was refused.",
+    ),
+    family(
+        Gauge,
+        "kassette_payments_in_review",
+        &[ENVIRONMENT],
+        "Payments that wait for a person.",
+    ),
+    family(
+        Gauge,
+        "kassette_work_open",
+        &[
+            (
+                "kind",
+                Known(&[
+                    "surplus",
+                    "late",
+                    "excess",
+                    "refund",
+                    "dispute",
+                    "unsettled",
+                    "unknown",
+                ]),
+            ),
+            ENVIRONMENT,
+        ],
+        "Open lines of the work list, up to 10,000.",
+    ),
+    // Providers
+    family(
+        Gauge,
+        "kassette_provider_health",
+        &[
+            PROVIDER,
+            ENVIRONMENT,
+            (
+                "state",
+                Known(&["operational", "degraded", "down", "stale"]),
+            ),
+        ],
+        "1 for the state that an account is in.",
+    ),
+    family(
+        Gauge,
+        "kassette_provider_unwell",
+        &[
+            PROVIDER,
+            ENVIRONMENT,
+            (
+                "reason",
+                Known(&["unchecked", "vendor", "no_answer", "module", "calls"]),
+            ),
+        ],
+        "1 for the reason for which an account is not operational.",
+    ),
+    family(
+        Gauge,
+        "kassette_provider_enabled",
+        &[PROVIDER, ENVIRONMENT],
+        "Whether an account gets new attempts.",
+    ),
+    family(
+        Gauge,
+        "kassette_provider_places_taken",
+        &[("kind", Known(PLACES)), ENVIRONMENT],
+        "Places for requests and calls that wait for a provider which are taken.",
+    ),
+    family(
+        Counter,
+        "kassette_provider_places_refused_total",
+        &[("kind", Known(PLACES)), ENVIRONMENT],
+        "Requests and calls that found no such place.",
+    ),
+    family(
+        Counter,
+        "kassette_callbacks_total",
+        &[
+            PROVIDER,
+            (
+                "outcome",
+                Known(&[
+                    "read",
+                    "forged",
+                    "malformed",
+                    "later",
+                    "full",
+                    "busy",
+                    "failed",
+                    "limited",
+                ]),
+            ),
+            ENVIRONMENT,
+        ],
+        "Callbacks by what became of them.",
+    ),
+    family(
+        Counter,
+        "kassette_callback_addresses_dropped_total",
+        &[PROVIDER, ENVIRONMENT],
+        "Addresses that had proved callbacks and were forgotten because there were too many.",
+    ),
+    family(
+        Counter,
+        "kassette_callback_notices_dropped_total",
+        &[ENVIRONMENT],
+        "Unproved notices that waited for a start and were dropped because there were too many.",
+    ),
+    // Shops
+    family(
+        Counter,
+        "kassette_connect_exchanges_total",
+        &[(
+            "outcome",
+            Known(&[
+                "connected",
+                "code_refused",
+                "under_way",
+                "wrong_proof",
+                "no_control",
+                "failed",
+            ]),
+        )],
+        "Attempts of shops to connect, by what became of them.",
+    ),
+    // Webhooks
+    family(
+        Gauge,
+        "kassette_webhook_pending",
+        &[],
+        "Deliveries that wait.",
+    ),
+    family(
+        Gauge,
+        "kassette_webhook_oldest_seconds",
+        &[ENVIRONMENT],
+        "How long ago the oldest of them was queued.",
+    ),
+    family(
+        Counter,
+        "kassette_webhook_attempts_total",
+        &[
+            (
+                "outcome",
+                Known(&[
+                    "delivered",
+                    "failed",
+                    "refused",
+                    "gone",
+                    "redirected",
+                    "timeout",
+                    "broken",
+                    "unreachable",
+                    "blocked",
+                ]),
+            ),
+            ENVIRONMENT,
+        ],
+        "Attempts to deliver an event.",
+    ),
+    family(
+        Counter,
+        "kassette_webhook_deliveries_total",
+        &[
+            ("status", Known(&["delivered", "exhausted", "cancelled"])),
+            ENVIRONMENT,
+        ],
+        "Deliveries that ended.",
+    ),
+    family(
+        Counter,
+        "kassette_webhook_record_retries_total",
+        &[],
+        "How often the record of attempts was tried again because the store took nothing.",
+    ),
+    family(
+        Gauge,
+        "kassette_webhook_circuits",
+        &[("state", Known(&["open", "half_open"]))],
+        "Endpoints that are left alone because they kept failing.",
+    ),
+    family(
+        Gauge,
+        "kassette_webhook_attempts_under_way",
+        &[("pool", Known(&["quick", "slow"]))],
+        "Attempts to deliver that are under way.",
+    ),
+    family(
+        Histogram,
+        "kassette_webhook_first_attempt_seconds",
+        &[ENVIRONMENT],
+        "From an event to the first attempt to deliver it.",
+    ),
+    family(
+        Histogram,
+        "kassette_webhook_attempt_seconds",
+        &[ENVIRONMENT],
+        "How long attempts to deliver took.",
+    ),
+    // Modules
+    family(
+        Histogram,
+        "kassette_plugin_call_seconds",
+        &[("slot", Open), ("function", Open)],
+        "How long calls of modules took.",
+    ),
+    family(
+        Counter,
+        "kassette_plugin_remembered_total",
+        &[SLOT],
+        "Answers of modules that took no call because they were remembered.",
+    ),
+    family(
+        Counter,
+        "kassette_plugin_faults_total",
+        &[
+            SLOT,
+            (
+                "kind",
+                Known(&[
+                    "deadline",
+                    "timeout",
+                    "memory",
+                    "stack",
+                    "trap",
+                    "busy",
+                    "bad-reply",
+                    "faulty",
+                ]),
+            ),
+        ],
+        "Calls of modules that failed.",
+    ),
+    family(
+        Counter,
+        "kassette_plugin_benched_total",
+        &[SLOT],
+        "Versions that were set aside because they kept failing.",
+    ),
+    family(
+        Counter,
+        "kassette_plugin_swaps_total",
+        &[SLOT],
+        "Versions that took over.",
+    ),
+    family(
+        Counter,
+        "kassette_plugin_refusals_total",
+        &[SLOT],
+        "Files and uploads that were refused.",
+    ),
+    family(
+        Counter,
+        "kassette_plugin_cache_total",
+        &[("outcome", Known(&["hit", "miss", "refused"]))],
+        "Looks for the machine code of a module.",
+    ),
+    // The store
+    family(
+        Gauge,
+        "kassette_store_size_bytes",
+        &[],
+        "Bytes that the store takes on its disk.",
+    ),
+    family(
+        Gauge,
+        "kassette_store_disk_free_bytes",
+        &[],
+        "Bytes that may still be written to the store's file system.",
+    ),
+    family(
+        Gauge,
+        "kassette_store_disk_reserved_bytes",
+        &[],
+        "Bytes that have to stay free there: with less the store takes nothing new.",
+    ),
+    family(
+        Gauge,
+        "kassette_backup_last_success_timestamp_seconds",
+        &[],
+        "The moment of the last backup that was taken whole from this process; 0: none.",
+    ),
+    family(
+        Histogram,
+        "kassette_store_commit_seconds",
+        &[],
+        "How long groups of changes took to be on the disk.",
+    ),
+    family(
+        Histogram,
+        "kassette_store_group_operations",
+        &[],
+        "Operations in a group.",
+    ),
+    family(
+        Gauge,
+        "kassette_store_queue_operations",
+        &[],
+        "Operations that waited when the last group was made.",
+    ),
+    family(
+        Counter,
+        "kassette_store_queue_full_total",
+        &[],
+        "Operations that were refused because too many waited.",
+    ),
+    family(
+        Histogram,
+        "kassette_store_checkpoint_seconds",
+        &[],
+        "How long it took to bring the database behind the log.",
+    ),
+    family(
+        Counter,
+        "kassette_store_recoveries_total",
+        &[],
+        "How often the store went on after its disk had failed.",
+    ),
+];
+
+/// What waits for a provider.
+const PLACES: &[&str] = &["request", "start", "callback", "unproved", "query"];
+
+/// Describes every metric; once metrics are recorded.
+pub(super) fn describe() {
+    for Family {
+        name, kind, help, ..
+    } in FAMILIES
+    {
+        match kind {
+            Counter => metrics::describe_counter!(*name, *help),
+            Gauge => metrics::describe_gauge!(*name, *help),
+            Histogram => metrics::describe_histogram!(*name, *help),
+        }
+    }
+}
+
+/// Which accounts and slots metrics are there of.
+#[derive(Default)]
+pub(super) struct Zeros(Mutex<BTreeSet<String>>);
+
+impl Zeros {
+    /// Makes the metrics of accounts and slots that were not there before.
+    pub(super) fn fill(&self, gateway: &Gateway) {
+        let mut known = self.0.lock();
+        for account in gateway.settings().accounts.values() {
+            let (id, environment) = (account.id.as_str(), account.environment.as_str());
+            if known.insert(format!("{id} {environment}")) {
+                fill(Account, &|label| match label {
+                    "environment" => Some(environment.to_owned()),
+                    "provider" => Some(id.to_owned()),
+                    _ => None,
+                });
+            }
+        }
+        for status in gateway.runtime().iter().flat_map(|runtime| runtime.slots()) {
+            let slot = status.slot.as_str();
+            if known.insert(slot.to_owned()) {
+                fill(Slot, &|label| (label == "slot").then(|| slot.to_owned()));
+            }
+        }
+    }
+}
+
+/// Makes those whose labels are all known.
+pub(super) fn fill_known() {
+    fill(Open, &|_| None);
+}
+
+/// Makes the metrics with a label of these values, each of which `of` says; with [`Open`], those that have
+/// neither an account nor a slot.
+fn fill(values: Values, of: &dyn Fn(&str) -> Option<String>) {
+    for family in FAMILIES {
+        let is_of = |kind: Values| family.labels.iter().any(|(_, values)| *values == kind);
+        let wanted = match values {
+            Account | Slot => is_of(values),
+            Known(_) | Open => !is_of(Account) && !is_of(Slot),
+        };
+        // Gauges say how things are: they are set, each when that is known.
+        if wanted && family.kind != Gauge && !is_of(Open) {
+            family.fill(of);
+        }
+    }
+}
+
+impl Family {
+    /// Makes one for each combination of the known values.
+    fn fill(&self, of: &dyn Fn(&str) -> Option<String>) {
+        let mut all: Vec<Vec<(&'static str, String)>> = vec![Vec::new()];
+        for (label, values) in self.labels {
+            let values: Vec<String> = match (of(label), values) {
+                (Some(value), _) => vec![value],
+                (None, Known(values)) => values.iter().map(|&value| value.to_owned()).collect(),
+                (None, _) => return,
+            };
+            let with = |labels: &Vec<(&'static str, String)>, value: &String| {
+                let mut labels = labels.clone();
+                labels.push((*label, value.clone()));
+                labels
+            };
+            all = all
+                .iter()
+                .flat_map(|labels| values.iter().map(|value| with(labels, value)))
+                .collect();
+        }
+        for labels in all {
+            match self.kind {
+                Counter => metrics::counter!(self.name, &labels).increment(0),
+                Histogram => drop(metrics::histogram!(self.name, &labels)),
+                Gauge => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::for_tests;
+    use kassette_domain::payment::Status;
+    use kassette_domain::routing::Availability;
+    use kassette_domain::work::WorkKind;
+    use kassette_gateway::health::Unwell;
+
+    fn values(family: &str, label: &str) -> Vec<&'static str> {
+        let family = FAMILIES.iter().find(|each| each.name == family).unwrap();
+        let (_, values) = family
+            .labels
+            .iter()
+            .find(|(name, _)| *name == label)
+            .unwrap();
+        match values {
+            Known(values) => values.to_vec(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_zero_at_first_has_the_words_of_the_code() {
+        let mut statuses = Status::ALL.map(Status::as_str).to_vec();
+        statuses.sort_unstable();
+        let mut known = values("kassette_transitions_total", "to");
+        known.sort_unstable();
+        assert_eq!(known, statuses);
+        let states = Availability::ALL.map(Availability::as_str);
+        assert_eq!(values("kassette_provider_health", "state"), states);
+        let reasons = Unwell::ALL.map(Unwell::as_str);
+        assert_eq!(values("kassette_provider_unwell", "reason"), reasons);
+        let kinds = WorkKind::ALL.map(WorkKind::as_str);
+        assert_eq!(values("kassette_work_open", "kind"), kinds);
+    }
+
+    #[test]
+    fn what_can_be_there_from_the_beginning_is_and_what_counts_keeps_its_value() {
+        let (recorder, measured) = for_tests();
+        metrics::with_local_recorder(&recorder, || {
+            describe();
+            metrics::counter!("kassette_fallbacks_total", "environment" => "live").increment(3);
+            fill_known();
+        });
+        let text = measured.render();
+        for line in [
+            "# HELP kassette_fallbacks_total Starts that went on at the next account in rank.",
+            "# TYPE kassette_fallbacks_total counter",
+            "kassette_fallbacks_total{environment=\"live\"} 3",
+            "kassette_fallbacks_total{environment=\"test\"} 0",
+            "kassette_webhook_attempt_seconds_count{environment=\"test\"} 0",
+            "# TYPE kassette_store_group_operations histogram",
+        ] {
+            assert!(text.contains(line), "{line}\nin\n{text}");
+        }
+        assert!(!text.contains("kassette_starts_total{"), "{text}");
+    }
+}

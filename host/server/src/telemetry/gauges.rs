@@ -1,0 +1,99 @@
+//! Gauges that are looked up when `/metrics` is asked for, each look bounded in time and in what it reads.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kassette_gateway::Gateway;
+use kassette_store::Vitals;
+use tokio::time::timeout;
+
+use super::families::Zeros;
+use super::health::{REASONS, Readiness, Unready};
+use super::{process, version};
+
+/// Longest that a scrape waits for the store: what it did not tell by then is shown as it was before.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Looks up what is to be shown.
+pub(super) struct Gauges {
+    gateway: Gateway,
+    readiness: Arc<Readiness>,
+    zeros: Zeros,
+}
+
+impl Gauges {
+    pub(super) fn new(gateway: Gateway, readiness: Arc<Readiness>) -> Self {
+        metrics::gauge!(
+            "kassette_build_info",
+            "version" => version::RELEASE, "build" => version::BUILD
+        )
+        .set(1.0);
+        Self {
+            gateway,
+            readiness,
+            zeros: Zeros::default(),
+        }
+    }
+
+    /// Sets all of them.
+    pub(super) async fn set(&self) {
+        self.zeros.fill(&self.gateway);
+        let (.., process, readiness) = tokio::join!(
+            self.gateway(),
+            self.store(),
+            tokio::task::spawn_blocking(process::set),
+            self.readiness.ready(),
+        );
+        if let Ok(Err(error)) = process {
+            tracing::warn!(%error, "the process was not measured");
+        }
+        let reason = readiness.err().map(|Unready { reason, .. }| reason);
+        metrics::gauge!("kassette_ready").set(if reason.is_none() { 1.0 } else { 0.0 });
+        for &each in REASONS {
+            let is_it = if reason == Some(each) { 1.0 } else { 0.0 };
+            metrics::gauge!("kassette_unready", "reason" => each).set(is_it);
+        }
+    }
+
+    async fn gateway(&self) {
+        match timeout(PATIENCE, self.gateway.set_gauges()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(fault)) => {
+                tracing::warn!(error = %fault, "what waits was not measured");
+            }
+            Err(_) => tracing::warn!("what waits was not measured in time"),
+        }
+    }
+
+    /// The store's size, its disk, its last backup, and the clock beside what it holds.
+    #[expect(clippy::cast_precision_loss, reason = "gauges are floats")]
+    async fn store(&self) {
+        let vitals = timeout(PATIENCE, self.gateway.store().vitals()).await;
+        let now = self.gateway.clock().now();
+        metrics::gauge!("kassette_clock_time_seconds").set(now.as_millis() as f64 / 1000.0);
+        let Vitals {
+            used,
+            free,
+            reserved,
+            newest,
+            backed_up,
+        } = match vitals {
+            Ok(Ok(vitals)) => vitals,
+            Ok(Err(fault)) => {
+                tracing::warn!(error = %fault, "the store was not measured");
+                return;
+            }
+            Err(_) => {
+                tracing::warn!("the store was not measured in time");
+                return;
+            }
+        };
+        metrics::gauge!("kassette_store_size_bytes").set(used as f64);
+        metrics::gauge!("kassette_store_disk_free_bytes").set(free as f64);
+        metrics::gauge!("kassette_store_disk_reserved_bytes").set(reserved as f64);
+        let behind = newest.map(|newest| newest.since(now)).unwrap_or_default();
+        metrics::gauge!("kassette_clock_behind_seconds").set(behind.as_secs_f64());
+        let backed_up = backed_up.unwrap_or_default().as_millis() as f64 / 1000.0;
+        metrics::gauge!("kassette_backup_last_success_timestamp_seconds").set(backed_up);
+    }
+}
