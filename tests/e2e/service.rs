@@ -36,6 +36,10 @@ fn signal(process: u32, name: &str) {
     assert!(told.unwrap().success());
 }
 
+fn client() -> reqwest::Client {
+    reqwest::Client::builder().no_proxy().build().unwrap()
+}
+
 /// Puts a file in the place of another in one step.
 fn replace(path: &Path, text: &str) {
     let aside = path.with_extension("aside");
@@ -232,7 +236,8 @@ async fn a_replaced_certificate_is_taken_over_by_itself_and_a_broken_pair_is_not
 fn account(name: &str) -> String {
     format!(
         "module = \"absent\"\nname = \"{name}\"\nenvironment = \"test\"\nmerchants = \"all\"\n\
-         hosts = [\"api.example.com\"]\nredirect_hosts = [\"pay.example.com\"]\n"
+         hosts = [\"api.example.com\"]\nredirect_hosts = [\"pay.example.com\"]\n\
+         [methods.ideal]\n"
     )
 }
 
@@ -249,7 +254,7 @@ async fn sighup_reads_configuration_and_certificates_again_and_says_what_it_left
     symlink(&file, providers.join("absent-test.toml")).unwrap();
     let token = operator(world.path());
     let service = Service::start(world.path(), Service::command(world.path())).await;
-    let (address, http) = (service.address(), reqwest::Client::new());
+    let (address, http) = (service.address(), client());
     let url = format!("{}/providers", service.ready["admin_url"].as_str().unwrap());
     let named = async |name: &str| {
         let listed = http.get(&url).bearer_auth(&token).send().await.unwrap();
@@ -414,8 +419,8 @@ async fn sockets_that_are_handed_over_keep_connections_through_a_restart() {
     let named = handing_over(&serve, sockets, Some("admin:public"));
     let service = Service::start(folder.path(), named).await;
     assert_eq!(service.address(), address);
-    let document = reqwest::get(format!("http://{address}/openapi.json")).await;
-    assert_eq!(document.unwrap().status(), 200);
+    let document = client().get(format!("http://{address}/openapi.json"));
+    assert_eq!(document.send().await.unwrap().status(), 200);
     service.stop().await;
 
     let mut between = TcpStream::connect(address).await.unwrap();
@@ -429,8 +434,8 @@ async fn sockets_that_are_handed_over_keep_connections_through_a_restart() {
     let read = between.read_to_end(&mut answer);
     tokio::time::timeout(PATIENCE, read).await.unwrap().unwrap();
     assert!(answer.starts_with(b"HTTP/1.1 200 "));
-    let readyz = format!("http://{}/readyz", admin.local_addr().unwrap());
-    assert_eq!(reqwest::get(readyz).await.unwrap().status(), 200);
+    let readyz = client().get(format!("http://{}/readyz", admin.local_addr().unwrap()));
+    assert_eq!(readyz.send().await.unwrap().status(), 200);
     service.stop().await;
 }
 
