@@ -13,7 +13,7 @@ use kassette_gateway::settings::{Account, AccountSecret, Merchants, Terms};
 use serde::Deserialize;
 use url::Url;
 
-use super::{ConfigError, Profile, access};
+use super::{ConfigError, Profile, Values, access};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -202,7 +202,7 @@ pub(super) fn read(path: &Path, stem: &str, profile: Profile) -> Result<Account,
 pub(super) fn settings(
     path: &Path,
     table: BTreeMap<String, toml::Value>,
-) -> Result<Vec<(String, String)>, Vec<ConfigError>> {
+) -> Result<Values, Vec<ConfigError>> {
     let plain = |name: &str| {
         !name.is_empty()
             && name

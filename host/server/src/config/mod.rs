@@ -119,6 +119,9 @@ pub(crate) fn refusal(folder: &Path, refused: &SettingsRefused) -> String {
     }
 }
 
+/// Names and values of settings, as a module gets them.
+type Values = Vec<(String, String)>;
+
 /// Everything that was configured.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
@@ -127,7 +130,7 @@ pub(crate) struct Config {
     /// The folder that it was read from; relative paths in it are relative to this folder.
     pub(crate) folder: PathBuf,
     /// `methods/*.toml`.
-    pub(crate) methods: BTreeMap<MethodId, Vec<(String, String)>>,
+    pub(crate) methods: BTreeMap<MethodId, Values>,
     /// `providers/*.toml`.
     pub(crate) accounts: BTreeMap<AccountId, Account>,
     /// `releases/*.toml`; none where there is no such folder.
@@ -265,7 +268,7 @@ impl Config {
 }
 
 /// Settings of a method; the file's name is the method.
-fn read_method(path: &Path) -> Result<(MethodId, Vec<(String, String)>), Vec<ConfigError>> {
+fn read_method(path: &Path) -> Result<(MethodId, Values), Vec<ConfigError>> {
     let unnamed = || {
         let why = "is named after no payment method; name it like ideal.toml";
         vec![ConfigError::new(path, why)]
