@@ -297,7 +297,7 @@ mod tests {
             ..spec("store-id", SettingForm::Text)
         };
         assert_eq!(
-            told(&[required.clone()], &[]),
+            told(std::slice::from_ref(&required), &[]),
             ["the setting store-id is missing: found on the desk"]
         );
         assert!(told(&[required], &[("store-id", "1")]).is_empty());
