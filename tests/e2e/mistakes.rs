@@ -25,7 +25,7 @@ base-url = "http://127.0.0.1:9"
 value = "id"
 [secrets.client-secret]
 value = "s3cret"
-[secrets.callback]
+[secrets.callback-secret]
 value = "s3cret"
 [methods.ideal]
 fee_basis_points = 150
@@ -52,7 +52,7 @@ const ACCOUNTS: [(&str, &str, &str, u64); 26] = [
         "\"test\"",
         "\"live\"",
         "a simulated account cannot be in the live environment",
-        3,
+        4,
     ),
     (
         "simulated = true",
@@ -110,14 +110,14 @@ const ACCOUNTS: [(&str, &str, &str, u64); 26] = [
     ),
     (
         "base-url =",
-        "keep-open = \"yes\"\nbase-url =",
-        "keep-open must be true or false",
+        "keep-open-after-decline = \"yes\"\nbase-url =",
+        "keep-open-after-decline must be true or false",
         9,
     ),
     (
         "base-url =",
-        "keep-open = [true]\nbase-url =",
-        "keep-open must be a text",
+        "keep-open-after-decline = [true]\nbase-url =",
+        "keep-open-after-decline must be a text",
         9,
     ),
     (
@@ -166,7 +166,7 @@ const ACCOUNTS: [(&str, &str, &str, u64); 26] = [
         "fee_basis_points = 150",
         "fee_basis_points = 15000",
         "at most 10000 (100 %)",
-        17,
+        16,
     ),
     (
         "EUR = \"0.25\"",
@@ -289,11 +289,15 @@ const MAIN: [(&str, &str, &str); 26] = [
         "cert.pem",
     ),
     ("", "trusted_proxies = [\"10.0.0.0/33\"]", "10.0.0.0/33"),
-    ("", "[rate_limit]\nper_second = 0", "must be at least 1"),
     (
         "",
-        "[rate_limit]\nper_sec = 5",
-        "per_sec is unknown: is per_second meant?",
+        "[rate_limit]\nper_second = 0\nburst = 1",
+        "must be at least 1",
+    ),
+    (
+        "",
+        "[rate_limit]\nper_second = 1\nburst = 1\nper_sec = 5",
+        "unknown field `per_sec`, expected `per_second` or `burst`",
     ),
     (
         "",

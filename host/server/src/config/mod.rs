@@ -64,22 +64,27 @@ impl ConfigError {
             SettingsFile::Method(id) => folder.join("methods").join(format!("{id}.toml")),
             SettingsFile::Account(id) => folder.join("providers").join(format!("{id}.toml")),
         };
-        Self::new(&path, &problem.why).placed()
+        // Before the colon stands what is wrong, behind it what is told of it.
+        let clause = problem.why.split(": ").next().unwrap_or_default();
+        Self::new(&path, &problem.why).placed_by(clause)
     }
 
     /// The same with the line in which the first setting stands that the problem names.
-    fn placed(mut self) -> Self {
+    fn placed(self) -> Self {
+        let why = self.why.clone();
+        self.placed_by(&why)
+    }
+
+    /// The same for the first setting that a text names.
+    fn placed_by(mut self, text: &str) -> Self {
         if self.line.is_none()
-            && let Ok(text) = std::fs::read_to_string(&self.path)
+            && let Ok(file) = std::fs::read_to_string(&self.path)
         {
             let is_name = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
-            let words = self
-                .why
-                .split(|c| !is_name(c))
-                .filter(|word| !word.is_empty());
+            let words = text.split(|c| !is_name(c)).filter(|word| !word.is_empty());
             self.line = words
                 .map(|word| word.trim_end_matches('.'))
-                .find_map(|word| line_of(&text, word));
+                .find_map(|word| line_of(&file, word));
         }
         self
     }
@@ -340,10 +345,13 @@ fn parse<T: DeserializeOwned>(path: &Path) -> Result<T, ConfigError> {
 fn in_words(message: &str) -> String {
     // "unknown field `x`, expected one of `a`, `b`"
     let mut names = message.split('`').skip(1).step_by(2);
-    match (message.starts_with("unknown field"), names.next()) {
-        (true, Some(name)) => format!("{name} {}", setting::unknown(name, names)),
-        _ => message.to_owned(),
-    }
+    let nearest = match (message.starts_with("unknown field"), names.next()) {
+        (true, Some(name)) => Some(format!("{name} {}", setting::unknown(name, names))),
+        _ => None,
+    };
+    // Where no name is near, the reader lists them itself.
+    let nearest = nearest.filter(|told| told.ends_with("meant?"));
+    nearest.unwrap_or_else(|| message.to_owned())
 }
 
 #[cfg(test)]

@@ -21,6 +21,10 @@ mod start;
 #[path = "../../../../providers/sandbox/src/wire.rs"]
 mod wire;
 
+/// The sandbox's own, which its accounts are configured for, and one that the host does not know.
+const METHODS: &str =
+    "credit_card crypto ideal paypal cash_app venmo revolut klarna upi_imps interac blik";
+
 struct Other;
 
 impl Provider for Other {
@@ -29,9 +33,10 @@ impl Provider for Other {
             id: "sandbox".into(),
             label: "Sandbox, another".into(),
             version: env!("CARGO_PKG_VERSION").into(),
-            services: ["ideal", "blik"]
+            services: METHODS
+                .split(' ')
                 .map(|method| Service::new(method, &[]))
-                .into(),
+                .collect(),
             settings: vec![SettingSpec::required(api::BASE_URL, "")],
             secrets: [api::CLIENT_ID, api::CLIENT_SECRET, callback::SECRET]
                 .map(|name| SecretSpec::text(name, ""))

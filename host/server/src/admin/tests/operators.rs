@@ -6,7 +6,6 @@ use axum::extract::ConnectInfo;
 use axum::routing::get;
 
 use super::*;
-use crate::telemetry::Log;
 
 #[tokio::test]
 async fn an_operators_name_is_its_own_as_long_as_it_is_there() {
@@ -117,30 +116,6 @@ async fn actor_and_reason_show_something_and_are_said_once() {
         }
         assert_eq!(with(&[(name, "ann")]).await.status(), 201);
     }
-}
-
-#[tokio::test]
-async fn refused_tokens_are_told_to_the_log_with_their_address_and_not_each() {
-    let world = World::new().await;
-    let (log, _guard) = Log::begin();
-    for _ in 0..50 {
-        let mut guess = request(Some(&Secret::new("ko_guess")), Method::GET, "/work", None);
-        let peer = SocketAddr::from(([192, 0, 2, 7], 4711));
-        guess.extensions_mut().insert(ConnectInfo(peer));
-        assert_eq!(world.send(guess).await.status(), 401);
-    }
-    let log = log.text();
-    let lines: Vec<_> = log
-        .lines()
-        .filter(|line| line.contains("refused"))
-        .collect();
-    // One for each second that the loop took.
-    assert!((1..=25).contains(&lines.len()), "{log}");
-    assert!(
-        lines[0].contains("INFO") && lines[0].contains("192.0.2.7"),
-        "{log}"
-    );
-    assert!(!log.contains("ko_guess"));
 }
 
 #[tokio::test]
