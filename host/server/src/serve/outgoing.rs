@@ -14,6 +14,8 @@ use kassette_runtime::{Outgoing, Sending};
 use kassette_sim::Sim;
 use parking_lot::Mutex;
 
+/// The difference, seconds.
+const OFFSET: &str = "kassette_clock_offset_seconds";
 /// From here on a difference between the clocks is said: signatures of vendors are good for minutes.
 const OFF: u64 = 30;
 /// The least pause between two lines about it.
@@ -27,6 +29,8 @@ pub(super) struct ClockWatch {
 
 impl ClockWatch {
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
+        // Shown from the start, as what it is until a vendor has answered.
+        metrics::gauge!(OFFSET).set(f64::NAN);
         Self {
             clock,
             said: Mutex::default(),
@@ -49,7 +53,7 @@ impl ClockWatch {
         let now = self.clock.now();
         let here = Duration::from_millis(now.as_millis());
         let off = here.as_secs_f64() - there.as_secs_f64();
-        metrics::gauge!("kassette_clock_offset_seconds").set(off);
+        metrics::gauge!(OFFSET).set(off);
         if here.abs_diff(there).as_secs() < OFF {
             return;
         }

@@ -1,8 +1,5 @@
 //! Operators' names, and what the audit log and the log tell of operators.
 
-use std::net::SocketAddr;
-
-use axum::extract::ConnectInfo;
 use axum::routing::get;
 
 use super::*;
