@@ -297,6 +297,7 @@ fn a_module_for_another_version_of_the_contract_is_refused() {
         r#"(module (memory (export "memory") 1)
         (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) unreachable)
         (func (export "kassette:plugin/routing@2.0.0#describe") (result i32) unreachable)
+        (func (export "kassette:plugin/routing@2.0.0#check-settings") (param i32 i32) (result i32) unreachable)
         (func (export "kassette:plugin/routing@2.0.0#rank") {CONTEXT} (result i32) unreachable))"#
     );
     let error = refused(support::component(folder.path(), "method", &core));
