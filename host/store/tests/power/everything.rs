@@ -84,7 +84,7 @@ pub(crate) const SILENT: [&str; 2] = ["probe", "backup"];
 const NONCE: &str = "reserve_nonce";
 
 /// The operations that read, all of which are asked here or by the judge of payments, or end a process.
-const READS: [&str; 38] = [
+const READS: [&str; 39] = [
     "account_switches",
     "accounts_in_use",
     "audit_log",
@@ -121,6 +121,7 @@ const READS: [&str; 38] = [
     "resellers",
     "shut_down",
     "verify_audit",
+    "vitals",
     "waiting",
     "work",
 ];
@@ -606,7 +607,11 @@ pub(crate) async fn observe(store: &Arc<dyn Store>) -> String {
         ));
     }
     listed.sort();
-    see!(listed, store.backlog().await.unwrap());
+    see!(
+        listed,
+        store.backlog().await.unwrap(),
+        store.vitals().await.unwrap().newest,
+    );
     let log = page(store.audit_log(first(100)).await.unwrap()).items;
     assert!(
         store.verify_audit().await.unwrap().breaks().is_empty(),
