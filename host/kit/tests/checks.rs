@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use kassette_domain::id::Digest;
 use kassette_domain::method::MethodId;
-use kassette_kit::{Facts, Harness, LoadError, Report, accept, check};
-use kassette_runtime::Acceptance;
+use kassette_kit::{Facts, Harness, LoadError, NoNetwork, Report, accept, check};
+use kassette_runtime::{Acceptance, Runtime, RuntimeConfig};
 use support::{Data, Method, provider_with};
 
 /// What a server gives the questions.
@@ -55,7 +55,8 @@ fn a_module_that_fails_a_check_does_not_replace_the_one_that_serves() {
     let slot = support::slot("method.ideal");
     let installed = |acceptance: Option<Acceptance>| {
         let folder = tempfile::tempdir().unwrap();
-        let runtime = support::runtime_with(folder.path(), |config| config.acceptance = acceptance);
+        let config = RuntimeConfig::new(folder.path(), Arc::new(|| support::NOW));
+        let runtime = Runtime::start_judging(config, NoNetwork, acceptance).unwrap();
         runtime.install(&slot, &good, support::NOW).unwrap();
         let second = runtime.install(&slot, &trapping, support::NOW);
         let serving = runtime.method(MethodId::Ideal).unwrap().digest();

@@ -12,14 +12,10 @@ use kassette_domain::time::Time;
 use crate::artifacts::CacheConfig;
 use crate::compile::Compiler;
 use crate::limits::{Class, Limits, PoolSizes};
-use crate::load::Module;
 use crate::quarantine::QuarantineRules;
 
 /// Tells the time; injected, so that tests and development can move it.
 pub type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
-
-/// Judges a module that was loaded and has not served yet; the error is a sentence for the operator.
-pub type Acceptance = Arc<dyn Fn(&Module) -> Result<(), String> + Send + Sync>;
 
 /// Everything [`Runtime::start`](crate::Runtime::start) needs to know.
 #[derive(Clone)]
@@ -49,8 +45,6 @@ pub struct RuntimeConfig {
     /// Bytes of memory for answers of methods to questions that were asked before; 0: every question
     /// is a call. See [`crate::MethodModule::rank`].
     pub answer_cache_bytes: usize,
-    /// What a module is asked before it serves for the first time; none: whatever loads serves.
-    pub acceptance: Option<Acceptance>,
     /// The time, for what is shown to operators.
     pub clock: Clock,
 }
@@ -70,7 +64,6 @@ impl RuntimeConfig {
             quarantine_rules: QuarantineRules::default(),
             versions_dir: None,
             answer_cache_bytes: 0,
-            acceptance: None,
             clock,
         }
     }

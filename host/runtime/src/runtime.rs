@@ -14,7 +14,7 @@ use metrics::counter;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
-use crate::config::{Acceptance, RuntimeConfig};
+use crate::config::RuntimeConfig;
 use crate::error::{LoadError, RuntimeError, short};
 use crate::history::{Cause, Event, VersionStore};
 use crate::host::Host;
@@ -29,13 +29,16 @@ use crate::status::SlotStatus;
 /// Folder drops that the server has not taken yet; more at once than a deployment of every module.
 const DROPS: usize = 1000;
 
+/// Judges a module that was loaded and has not served yet; the error is a sentence for the operator.
+pub type Acceptance = Arc<dyn Fn(&Module) -> Result<(), String> + Send + Sync>;
+
 /// Runs modules. One per process; shared as an `Arc`.
 pub struct Runtime {
     pub(crate) host: Arc<Host>,
     slots: Slots,
     versions: VersionStore,
-    /// What a module is asked beside the configuration's questions.
-    acceptance: OnceLock<Acceptance>,
+    /// What a module is asked before it serves for the first time: from the start on, and later.
+    acceptance: [OnceLock<Acceptance>; 2],
     /// One module is compiled at a time: the compiler takes every core it gets.
     loading: Mutex<()>,
     drops: Mutex<VecDeque<Dropped>>,
@@ -113,6 +116,7 @@ impl Runtime {
     pub(crate) fn new(
         config: RuntimeConfig,
         outgoing: impl Outgoing,
+        acceptance: Option<Acceptance>,
     ) -> Result<Self, RuntimeError> {
         let versions =
             VersionStore::open(config.versions_dir.as_deref()).map_err(RuntimeError::Versions)?;
@@ -121,7 +125,10 @@ impl Runtime {
             host: Arc::new(Host::new(config, Arc::new(outgoing))?),
             slots: Slots::new(histories),
             versions,
-            acceptance: OnceLock::new(),
+            acceptance: [
+                acceptance.map_or_else(OnceLock::new, OnceLock::from),
+                OnceLock::new(),
+            ],
             loading: Mutex::new(()),
             drops: Mutex::default(),
         })
@@ -282,10 +289,11 @@ impl Runtime {
         Ok(self.make_active(&slot, module, &bytes, cause, now))
     }
 
-    /// Has `acceptance` judge every module from now on that is to serve for the first time, after
-    /// [`RuntimeConfig::acceptance`]. The first call counts.
+    /// Has `acceptance` judge every module from now on that is to serve for the first time, after the one
+    /// that the start was given. The first call counts.
     pub fn accept_by(&self, acceptance: Acceptance) {
-        let _ = self.acceptance.set(acceptance);
+        let [_, later] = &self.acceptance;
+        let _ = later.set(acceptance);
     }
 
     /// A version that is kept, or one made of these bytes; a refusal is noted.
@@ -304,11 +312,8 @@ impl Runtime {
     }
 
     fn judge(&self, module: &Module) -> Result<(), String> {
-        let judges = [self.config().acceptance.as_ref(), self.acceptance.get()];
-        judges
-            .into_iter()
-            .flatten()
-            .try_for_each(|judge| judge(module))
+        let mut judges = self.acceptance.iter().filter_map(OnceLock::get);
+        judges.try_for_each(|judge| judge(module))
     }
 
     /// Keeps a version and makes it the active one.

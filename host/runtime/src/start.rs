@@ -6,7 +6,7 @@ use crate::config::RuntimeConfig;
 use crate::error::RuntimeError;
 use crate::folder;
 use crate::outgoing::Outgoing;
-use crate::runtime::Runtime;
+use crate::runtime::{Acceptance, Runtime};
 
 impl Runtime {
     /// Sets up the engine, loads every `<slot>.wasm` of the folder, and watches it from then on.
@@ -21,7 +21,20 @@ impl Runtime {
         config: RuntimeConfig,
         outgoing: impl Outgoing,
     ) -> Result<Arc<Self>, RuntimeError> {
-        let runtime = Arc::new(Self::new(config, outgoing)?);
+        Self::start_judging(config, outgoing, None)
+    }
+
+    /// The same; a module that is to serve for the first time, in the folder at the start or later, is
+    /// judged by `acceptance` before, if there is one.
+    ///
+    /// # Errors
+    /// As [`Runtime::start`].
+    pub fn start_judging(
+        config: RuntimeConfig,
+        outgoing: impl Outgoing,
+        acceptance: Option<Acceptance>,
+    ) -> Result<Arc<Self>, RuntimeError> {
+        let runtime = Arc::new(Self::new(config, outgoing, acceptance)?);
         runtime.host.config.compiler.warm_up();
         // Watched before it is read, so that nothing falls between.
         let watch = folder::watch(&runtime.host.config.plugin_dir)?;

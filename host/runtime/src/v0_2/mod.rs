@@ -26,7 +26,7 @@ pub(crate) mod bindings {
             path: "../../wit",
             world: "provider",
             // One type for both worlds.
-            with: { "kassette:plugin/types": super::method::kassette::plugin::types },
+            with: { "kassette:plugin/types": crate::v0_2::bindings::method::kassette::plugin::types },
             imports: {
                 "kassette:plugin/http.send": async,
                 "kassette:plugin/http.get-cached": async,

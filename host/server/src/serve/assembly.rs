@@ -13,7 +13,7 @@ use kassette_gateway::Gateway;
 use kassette_gateway::clock::Clock;
 use kassette_gateway::settings::{Account, Settings};
 use kassette_http::{Client, Guard};
-use kassette_runtime::{CacheConfig, CacheKey, Runtime, RuntimeConfig};
+use kassette_runtime::{Acceptance, CacheConfig, CacheKey, Runtime, RuntimeConfig};
 use kassette_store::sled::{MasterKey, OpenOptions};
 use kassette_store::{SledStore, Store};
 use rustix::process::{Resource, getrlimit};
@@ -213,9 +213,9 @@ async fn start_runtime(
     config.compiler = crate::compiler::child();
     config.refuse_shared = options.profile == Profile::Serve;
     config.answer_cache_bytes = options.config.main.plugins.remembered_mib << 20;
-    if options.config.main.plugins.check_before_use {
-        config.acceptance = Some(Arc::new(|module| kassette_kit::accept(module, QUESTIONS)));
-    }
+    let acceptance: Acceptance = Arc::new(|module| kassette_kit::accept(module, QUESTIONS));
+    let judged = options.config.main.plugins.check_before_use;
+    let acceptance = judged.then_some(acceptance);
     config.versions_dir = Some(options.data_dir.join("modules"));
     config.cache = Some(CacheConfig::new(
         options.data_dir.join("compiled"),
@@ -233,7 +233,7 @@ async fn start_runtime(
         sim,
         clock_watch: ClockWatch::new(Arc::clone(&options.clock)),
     };
-    tokio::task::spawn_blocking(move || Runtime::start(config, outgoing))
+    tokio::task::spawn_blocking(move || Runtime::start_judging(config, outgoing, acceptance))
         .await
         .map_err(|_| ServeError::Interrupted)?
         .map_err(|error| ServeError::Runtime { error })
