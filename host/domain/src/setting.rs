@@ -69,7 +69,7 @@ pub struct Surroundings<'a> {
 }
 
 /// Settings that their module would not take: names that it does not know, values that are not of their form.
-pub fn misfits(
+pub fn violations(
     specs: &[SettingSpec],
     settings: &[(String, String)],
     surroundings: &Surroundings<'_>,
@@ -104,13 +104,18 @@ pub fn missing(specs: &[SettingSpec], settings: &[(String, String)]) -> Vec<Sett
 /// What is wrong with a name that is not among those known, as the end of a sentence that begins with it.
 pub fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.collect();
-    let distance = |of: &str| strsim::damerau_levenshtein(name, of);
-    let nearest = known.iter().min_by_key(|of| distance(of));
-    match nearest.filter(|of| distance(of) <= 1 + name.len() / 4) {
+    match nearest(name, known.iter().copied()) {
         Some(nearest) => format!("is unknown: is {nearest} meant?"),
         None if known.is_empty() => "is unknown: its module has none".into(),
         None => format!("is unknown: its module knows {}", known.join(", ")),
     }
+}
+
+/// The name that a misspelt one may stand for.
+pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let distance = |of: &str| strsim::damerau_levenshtein(name, of);
+    let nearest = known.min_by_key(|of| distance(of));
+    nearest.filter(|of| distance(of) <= 1 + name.len() / 4)
 }
 
 /// What is wanted of a value, as the end of a sentence: "must be …".
@@ -190,8 +195,8 @@ mod tests {
             is_account: &|id| id == "mollie-live",
             plain_http: false,
         };
-        let misfits = misfits(specs, &settings, &surroundings);
-        let problems = misfits.into_iter().chain(missing(specs, &settings));
+        let violations = violations(specs, &settings, &surroundings);
+        let problems = violations.into_iter().chain(missing(specs, &settings));
         problems.map(|problem| problem.to_string()).collect()
     }
 
@@ -287,7 +292,7 @@ mod tests {
         };
         let specs = [spec("base-url", SettingForm::Address)];
         let settings = [("base-url".to_owned(), "http://127.0.0.1:9".to_owned())];
-        assert_eq!(misfits(&specs, &settings, &surroundings), []);
+        assert_eq!(violations(&specs, &settings, &surroundings), []);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use kassette_domain::id::{AccountId, Slot};
 use kassette_domain::method::MethodId;
 use kassette_domain::payment::Payment;
 use kassette_domain::provider::{self, AttemptFacts, ProviderDescription};
+use kassette_domain::setting;
 use kassette_domain::time::Time;
 use kassette_http::HostPattern;
 use url::Url;
@@ -132,14 +133,18 @@ pub(crate) fn unusable(account: &Account) -> Option<String> {
     prepare(account).err()
 }
 
-/// Whether an account has every setting and secret that its module needs.
-pub(crate) fn is_complete(account: &Account, module: &ProviderDescription) -> bool {
-    let has_setting = |name: &str| account.settings.iter().any(|(of, _)| of == name);
-    let has_secret = |name: &str| account.secrets.iter().any(|secret| secret.name == name);
-    let settings = module.settings.iter().filter(|spec| spec.required);
-    let secrets = module.secrets.iter().filter(|spec| spec.required);
-    settings.into_iter().all(|spec| has_setting(&spec.name))
-        && secrets.into_iter().all(|spec| has_secret(&spec.name))
+/// The settings and secrets that a module needs and an account lacks, a sentence each.
+pub(crate) fn lacks(account: &Account, module: &ProviderDescription) -> Vec<String> {
+    let settings = setting::missing(&module.settings, &account.settings);
+    let settings = settings.into_iter().map(|problem| problem.to_string());
+    let has = |name: &str| {
+        let mut secrets = account.secrets.iter();
+        secrets.any(|secret| secret.name == name && !secret.values.is_empty())
+    };
+    let secrets = module.secrets.iter();
+    let secrets = secrets.filter(|spec| spec.required && !has(&spec.name));
+    let secrets = secrets.map(|spec| format!("the secret {} is missing: {}", spec.name, spec.help));
+    settings.chain(secrets).collect()
 }
 
 /// Methods that an account names and its module does not take: misspelt ones among them.

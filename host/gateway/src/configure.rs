@@ -11,7 +11,7 @@ use kassette_domain::setting::{self, SettingProblem, SettingSpec, Surroundings, 
 use kassette_runtime::{Acceptance, CallError, OpenedModule};
 use kassette_store::Fault;
 
-use crate::access::{Configured, untaken, unusable};
+use crate::access::{Configured, lacks, untaken, unusable};
 use crate::modules::Modules;
 use crate::settings::{Account, Settings};
 use crate::{Gateway, Inner};
@@ -77,7 +77,7 @@ pub fn settings_problems(
         let problems = module.map(|module| {
             let specs = &module.description().settings;
             let judge = || module.check_settings(own);
-            let problems = misfits(specs, own, settings, false, judge);
+            let problems = violations(specs, own, settings, false, judge);
             problems.into_iter().chain(told(missing(specs, own)))
         });
         problems.into_iter().flatten().map(|why| SettingsProblem {
@@ -89,8 +89,8 @@ pub fn settings_problems(
         let module = modules.and_then(|modules| modules.provider(&account.module));
         let problems = module.map(|module| {
             let judge = || module.check_settings(account.environment, &account.settings);
-            let mut problems = account_misfits(account, settings, module.description(), judge);
-            problems.extend(account_lacks(account, module.description()));
+            let mut problems = account_violations(account, settings, module.description(), judge);
+            problems.extend(lacks(account, module.description()));
             problems
         });
         let problems = unusable(account)
@@ -106,13 +106,13 @@ pub fn settings_problems(
 
 /// Why a module must not replace the one that serves: the running configuration has settings that it does not
 /// take. One that it needs and is missing is no reason: its name can be written only once the module is there.
-fn misfit(settings: &Settings, module: &OpenedModule) -> Option<SettingsProblem> {
+fn violation(settings: &Settings, module: &OpenedModule) -> Option<SettingsProblem> {
     match module {
         OpenedModule::Method(module) => {
             let method = module.description().id;
             let own = settings.methods.get(&method)?;
             let judge = || module.check_settings(own);
-            let problems = misfits(&module.description().settings, own, settings, false, judge);
+            let problems = violations(&module.description().settings, own, settings, false, judge);
             problems.into_iter().next().map(|why| SettingsProblem {
                 of: SettingsFile::Method(method),
                 why,
@@ -124,7 +124,7 @@ fn misfit(settings: &Settings, module: &OpenedModule) -> Option<SettingsProblem>
             let mut accounts = accounts.filter(|account| account.module == *id);
             accounts.find_map(|account| {
                 let judge = || module.check_settings(account.environment, &account.settings);
-                let problems = account_misfits(account, settings, module.description(), judge);
+                let problems = account_violations(account, settings, module.description(), judge);
                 problems.into_iter().next().map(|why| SettingsProblem {
                     of: SettingsFile::Account(account.id.clone()),
                     why,
@@ -135,14 +135,14 @@ fn misfit(settings: &Settings, module: &OpenedModule) -> Option<SettingsProblem>
 }
 
 /// What of an account its module would not take.
-fn account_misfits(
+fn account_violations(
     account: &Account,
     settings: &Settings,
     module: &ProviderDescription,
     judge: impl FnOnce() -> Result<Result<(), String>, CallError>,
 ) -> Vec<String> {
     let (specs, own) = (&module.settings, &account.settings);
-    let mut problems = misfits(specs, own, settings, account.simulated, judge);
+    let mut problems = violations(specs, own, settings, account.simulated, judge);
     for secret in &account.secrets {
         let name = &secret.name;
         let is_key = |spec: &SecretSpec| {
@@ -172,23 +172,12 @@ fn account_misfits(
     problems
 }
 
-/// What an account's module needs and the account has not.
-fn account_lacks(account: &Account, module: &ProviderDescription) -> Vec<String> {
-    let has = |name: &str| account.secrets.iter().any(|secret| secret.name == name);
-    let secrets = module.secrets.iter();
-    let secrets = secrets.filter(|spec| spec.required && !has(&spec.name));
-    let secrets = secrets.map(|spec| format!("the secret {} is missing: {}", spec.name, spec.help));
-    told(missing(&module.settings, &account.settings))
-        .chain(secrets)
-        .collect()
-}
-
 fn told(problems: Vec<SettingProblem>) -> impl Iterator<Item = String> {
     problems.into_iter().map(|problem| problem.to_string())
 }
 
 /// What a module would not take of settings: one by one and, where nothing is wrong with any, together.
-fn misfits(
+fn violations(
     specs: &[SettingSpec],
     own: &[(String, String)],
     settings: &Settings,
@@ -200,9 +189,9 @@ fn misfits(
         is_account: &|id| AccountId::parse(id).is_ok_and(|id| accounts.contains_key(&id)),
         plain_http,
     };
-    let misfits = setting::misfits(specs, own, &surroundings);
-    if !misfits.is_empty() {
-        return told(misfits).collect();
+    let violations = setting::violations(specs, own, &surroundings);
+    if !violations.is_empty() {
+        return told(violations).collect();
     }
     match judge() {
         Ok(Ok(())) => Vec::new(),
@@ -219,7 +208,7 @@ pub(crate) fn acceptance(gateway: &Arc<Inner>) -> Acceptance {
             return Ok(());
         };
         let settings = Arc::clone(&gateway.configured.load().settings);
-        match misfit(&settings, module) {
+        match violation(&settings, module) {
             None => Ok(()),
             Some(problem) => Err(format!("it does not take what is configured: {problem}")),
         }

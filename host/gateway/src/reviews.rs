@@ -40,7 +40,7 @@ impl Known {
 impl Gateway {
     /// A payment went into review, or out of it.
     pub(crate) async fn note_review(&self, payment: &Payment) {
-        // Steps may come here in another order than they were done in: whoever comes last reads what is.
+        // Steps may come here in another order than they were done in: the last one reads what is.
         let mut known = self.inner.reviews.0.lock().await;
         match self.store().payment(payment.id).await {
             Ok(Some(now)) => known.note(&now),

@@ -15,7 +15,7 @@ use kassette_domain::time::Time;
 use kassette_runtime::CallError;
 
 use crate::Gateway;
-use crate::access::{Configured, is_complete};
+use crate::access::{Configured, lacks};
 use crate::modules::{Method, Provider};
 use crate::settings::{Account, Merchants, Terms};
 
@@ -219,7 +219,7 @@ impl Gateway {
             .filter_map(|account| {
                 let slot = configured.slot(&account.id)?;
                 let module = self.modules().provider(slot.name())?;
-                if !is_complete(account, module.description()) {
+                if !lacks(account, module.description()).is_empty() {
                     return None;
                 }
                 let health = self.measured_health(&account.id, settings.health_max_age, now);

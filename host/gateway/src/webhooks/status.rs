@@ -29,7 +29,7 @@ pub(super) struct WorkerStatus {
 
 /// How a circuit has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turned {
+pub(super) enum CircuitChange {
     /// It was closed and is not any more.
     Open,
     /// It is closed again.
@@ -44,13 +44,13 @@ impl WorkerStatus {
     }
 
     /// An endpoint's circuit may have changed; which way it has turned, where it has.
-    pub(super) fn circuit(&self, endpoint: EndpointId, circuit: Circuit) -> Option<Turned> {
+    pub(super) fn circuit(&self, endpoint: EndpointId, circuit: Circuit) -> Option<CircuitChange> {
         let mut circuits = self.circuits.lock();
         match circuit.is_closed() {
-            true => circuits.remove(&endpoint).map(|_| Turned::Closed),
+            true => circuits.remove(&endpoint).map(|_| CircuitChange::Closed),
             false => {
                 let before = circuits.insert(endpoint, circuit);
-                before.is_none().then_some(Turned::Open)
+                before.is_none().then_some(CircuitChange::Open)
             }
         }
     }

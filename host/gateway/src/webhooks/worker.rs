@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use super::attempt::{Attempted, FAULT_PAUSE, LEASE, Unrecorded, count_ended};
 use super::scheduler::{Action, AttemptOutcome, Scheduler};
-use super::status::{Turned, WorkerStatus};
+use super::status::{CircuitChange, WorkerStatus};
 use crate::Gateway;
 use crate::watch::NO_ENVIRONMENT;
 
@@ -346,7 +346,7 @@ impl Worker<'_> {
             Some(Done::Ended(id, went, again)) => {
                 let has_lingered = self.has_lingered(id);
                 let endpoint = self.scheduler.ended(id, went, has_lingered, again, now);
-                if self.tell_circuit(endpoint) == Some(Turned::Open)
+                if self.tell_circuit(endpoint) == Some(CircuitChange::Open)
                     && let Some(endpoint) = endpoint
                 {
                     tracing::warn!(
@@ -359,7 +359,7 @@ impl Worker<'_> {
                 let has_lingered = self.has_lingered(id);
                 self.scheduler.arrived(id, has_lingered, now);
                 let endpoint = arrived.endpoint();
-                if self.tell_circuit(Some(endpoint)) == Some(Turned::Closed) {
+                if self.tell_circuit(Some(endpoint)) == Some(CircuitChange::Closed) {
                     tracing::info!(endpoint.id = %endpoint, "the webhook endpoint is well again");
                 }
                 self.arrived.push(*arrived);
@@ -382,7 +382,7 @@ impl Worker<'_> {
     }
 
     /// Tells those who ask what became of an endpoint's circuit; what has changed, if anything.
-    fn tell_circuit(&self, endpoint: Option<EndpointId>) -> Option<Turned> {
+    fn tell_circuit(&self, endpoint: Option<EndpointId>) -> Option<CircuitChange> {
         let endpoint = endpoint?;
         let status = &self.gateway.inner.deliverer.status;
         status.circuit(endpoint, self.scheduler.circuit(endpoint))

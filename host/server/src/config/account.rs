@@ -104,13 +104,12 @@ pub(super) fn read(path: &Path, stem: &str, profile: Profile) -> Result<Account,
     }
     let merchants = match file.merchants {
         Whose::Only(ids) => Merchants::Only(ids.into_iter().map(MerchantId).collect()),
+        Whose::All(word) if word == "all" => Merchants::All,
         Whose::All(word) => {
-            if word != "all" {
-                refuse(format!(
-                    "merchants = {word:?} must be \"all\" or a list of merchant numbers"
-                ));
-            }
-            Merchants::All
+            refuse(format!(
+                "merchants = {word:?} must be \"all\" or a list of merchant numbers"
+            ));
+            Merchants::Only(Vec::new())
         }
     };
     let simulated_dev = file.simulated && profile == Profile::Dev;

@@ -345,13 +345,15 @@ fn parse<T: DeserializeOwned>(path: &Path) -> Result<T, ConfigError> {
 fn in_words(message: &str) -> String {
     // "unknown field `x`, expected one of `a`, `b`"
     let mut names = message.split('`').skip(1).step_by(2);
-    let nearest = match (message.starts_with("unknown field"), names.next()) {
-        (true, Some(name)) => Some(format!("{name} {}", setting::unknown(name, names))),
-        _ => None,
-    };
+    let unknown = names
+        .next()
+        .filter(|_| message.starts_with("unknown field"));
+    let nearest = unknown.and_then(|name| Some((name, setting::nearest(name, names)?)));
     // Where no name is near, the reader lists them itself.
-    let nearest = nearest.filter(|told| told.ends_with("meant?"));
-    nearest.unwrap_or_else(|| message.to_owned())
+    match nearest {
+        Some((name, nearest)) => format!("{name} is unknown: is {nearest} meant?"),
+        None => message.to_owned(),
+    }
 }
 
 #[cfg(test)]
