@@ -203,7 +203,7 @@ async fn payments_in_review_and_open_work_are_counted_over_a_restart() {
         .await
         .expect(200);
     until(&server, review, &test, 1.0).await;
-    // The money was taken, so somebody has to give it back.
+    // The money was taken, so the merchant has to give it back.
     server
         .decide(&second, "decline", json!({}))
         .await
@@ -326,7 +326,10 @@ async fn a_payments_end_is_one_line_without_its_payer() {
     let ended = line(&server, &["a payment has ended", payment_id.as_str()]).await;
     assert!(ended.contains("environment=\"test\""), "{ended}");
     assert!(ended.contains("payment.status=\"cancelled\""), "{ended}");
-    assert!(!ended.contains("provider.id"), "nobody was asked: {ended}");
+    assert!(
+        !ended.contains("provider.id"),
+        "no provider was asked: {ended}"
+    );
 }
 
 #[tokio::test]
