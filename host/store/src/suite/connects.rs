@@ -229,7 +229,7 @@ pub async fn connecting_again_tells_what_was_cancelled_and_who_has_to_end_the_re
     let mut queued = store.queued();
     let once = std::future::poll_fn(|context| Poll::Ready(queued.as_mut().poll(context)));
     let Poll::Ready(Ok(heard)) = once.await else {
-        panic!("whoever delivers did not hear of it");
+        panic!("the worker was not told");
     };
     assert!(heard.contains(&before), "{heard:?}");
     for _ in 0..9 {

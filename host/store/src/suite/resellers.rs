@@ -529,7 +529,7 @@ pub async fn a_payment_needs_key_delegation_rollout_and_approval(harness: &dyn H
     assert_eq!(
         create("a", 77, in_test, test).await,
         barred(Barred::NotAuthorized),
-        "nobody is told that there is no such merchant"
+        "the answer does not tell that there is no such merchant"
     );
     delegate(&store, 1, true, NOW).await;
     delegate(&store, 2, true, NOW).await;

@@ -245,7 +245,7 @@ struct Streaming {
 /// Why a backup of a running store was given up.
 #[derive(Debug, thiserror::Error)]
 enum GivenUp {
-    #[error("whoever asked for it went away or took nothing for {} s", STALLED.as_secs())]
+    #[error("its client went away or took nothing for {} s", STALLED.as_secs())]
     NotTaken,
     #[error(
         "it fell too far behind what was written meanwhile, or the disk failed; try again when less is going on, or write it to a faster disk"

@@ -43,7 +43,7 @@ pub(crate) const KINDS: &[Kind] = &[
     Kind::new(33, "parked-notice", b"prk/", pending_callback)
         .migrated_by(previous::pending_callback),
     Kind::new(34, "reference", b"ref/", plain::<AttemptKey>).following(Derived::Row),
-    Kind::new(35, "register", schema::PAYMENT_INDEX, payment_index),
+    Kind::new(35, "payment index", schema::PAYMENT_INDEX, payment_index),
     Kind::new(36, "attempt-by-return", b"rtn/", plain::<AttemptKey>).following(Derived::Row),
     Kind::new(38, "timeline", b"tml/", line).following(Derived::Key),
     Kind::new(39, "account-in-use", schema::IN_USE, empty).following(Derived::Key),
@@ -61,7 +61,7 @@ fn payment_index(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fa
         if key != schema::payment_index(expected)
             || !(expected as usize).is_multiple_of(payment_index_rows::FULL)
         {
-            judge.find(key, "rows of the register before it are missing");
+            judge.find(key, "rows of the payment index before it are missing");
         }
         let first = schema::payment_index_first(key).unwrap_or_default();
         let count = u32::try_from(entries.len()).unwrap_or(u32::MAX);
@@ -108,7 +108,7 @@ fn due_together(
     if ids.iter().any(Option::is_none) {
         judge.find(
             key,
-            "payments that it is about are missing from the register",
+            "payments that it is about are missing from the payment index",
         );
     }
     for id in ids.into_iter().flatten() {
@@ -144,7 +144,7 @@ fn payment(judge: &mut Judge<'_>, key: &[u8], _: &IVec) -> Result<(), Fault> {
     }
     let marks = judge.secrets.marks(payment);
     let entry = Entry::new(id, payment.merchant, payment.created_at, marks);
-    let missing = "it is not in the register, or not as it should be: nobody finds it";
+    let missing = "the payment index lacks it or has it wrong: no list or search finds it";
     judge.promise_told(schema::PAYMENT_INDEX, key, &told_of(&entry)?, missing)?;
     if books.timer.map(Timer::at) != aggregate.due_at() {
         judge.find(key, "its next due time does not follow from its state");

@@ -158,7 +158,10 @@ pub(crate) fn shown(
     match schema::resellers::read_relation(key) {
         Some(Relation::Invitation(id)) => shown_invitation(source, reseller, id, now),
         Some(Relation::Merchant(merchant)) => shown_merchant(source, reseller, merchant),
-        None => Err(records::damaged(key, "it is about nobody")),
+        None => Err(records::damaged(
+            key,
+            "it names neither an invitation nor a merchant",
+        )),
     }
 }
 

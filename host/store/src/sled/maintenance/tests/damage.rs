@@ -136,7 +136,7 @@ async fn a_payment_of_which_nothing_is_left_is_missed() {
     })
     .await;
     let found = kinds_found(report);
-    assert!(found.contains(&"register"), "{found:?}");
+    assert!(found.contains(&"payment index"), "{found:?}");
 }
 
 #[tokio::test]
