@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use kassette_domain::id::{Digest, Slot};
+use kassette_domain::key::Environment;
 use kassette_domain::time::Time;
 
 use crate::answer_cache::AnswerCache;
@@ -41,6 +42,8 @@ pub(crate) struct Host {
     providers: Semaphore,
     /// Modules with an interpreter take dozens of the pool's parts each.
     interpreted: Semaphore,
+    /// Of those what providers may take in test: their vendors may let all of them wait.
+    interpreted_in_test: Semaphore,
     /// What methods answered before.
     pub(crate) answer_cache: AnswerCache,
     /// Components that were compiled before they are loaded, at the start alone.
@@ -50,6 +53,11 @@ pub(crate) struct Host {
 pub(crate) struct MethodPermits<'a> {
     _permit: Permit<'a>,
     _interpreted: Option<SemaphorePermit<'a>>,
+}
+
+pub(crate) struct WaitingPermits<'a> {
+    _permit: SemaphorePermit<'a>,
+    _interpreted: [Option<SemaphorePermit<'a>>; 2],
 }
 
 impl Host {
@@ -70,6 +78,7 @@ impl Host {
                 .collect(),
             providers: Semaphore::new(config.pool.providers as usize),
             interpreted: Semaphore::new(INTERPRETED_AT_ONCE as usize),
+            interpreted_in_test: Semaphore::new(INTERPRETED_AT_ONCE as usize / 2),
             answer_cache: AnswerCache::new(config.answer_cache_bytes),
             precompiled: Mutex::default(),
             config,
@@ -103,13 +112,23 @@ impl Host {
     pub(crate) async fn acquire_waiting(
         &self,
         class: Class,
-    ) -> Result<(SemaphorePermit<'_>, Option<SemaphorePermit<'_>>), CallError> {
+        environment: Environment,
+    ) -> Result<WaitingPermits<'_>, CallError> {
         let permits = async {
             let interpreted = match class {
-                Class::Native => None,
-                Class::Interpreted => Some(self.interpreted.acquire().await.ok()?),
+                Class::Native => [None, None],
+                Class::Interpreted => {
+                    let in_test = match environment {
+                        Environment::Live => None,
+                        Environment::Test => Some(self.interpreted_in_test.acquire().await.ok()?),
+                    };
+                    [in_test, Some(self.interpreted.acquire().await.ok()?)]
+                }
             };
-            Some((self.providers.acquire().await.ok()?, interpreted))
+            Some(WaitingPermits {
+                _permit: self.providers.acquire().await.ok()?,
+                _interpreted: interpreted,
+            })
         };
         tokio::time::timeout(MAX_WAIT, permits)
             .await
@@ -198,5 +217,36 @@ impl Identity {
                 short(&self.digest), self.slot, quarantined.faults, quarantined.until.rfc3339(),
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kassette_domain::time::Time;
+
+    use super::*;
+    use crate::outgoing::Sending;
+    use kassette_http::Request;
+
+    struct Unasked;
+
+    impl Outgoing for Unasked {
+        fn send<'a>(&'a self, _: Request<'a>) -> Sending<'a> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    #[tokio::test]
+    async fn interpreted_providers_that_wait_in_test_leave_permits_to_live_ones() {
+        let clock = Arc::new(|| Time::from_secs(0));
+        let config = RuntimeConfig::new("/nowhere", clock);
+        let host = Host::new(config, Arc::new(Unasked)).unwrap();
+        let acquire = |environment| host.acquire_waiting(Class::Interpreted, environment);
+        let mut held = Vec::new();
+        while let Ok(permits) = acquire(Environment::Test).await {
+            held.push(permits);
+        }
+        assert_eq!(held.len(), INTERPRETED_AT_ONCE as usize / 2);
+        assert!(acquire(Environment::Live).await.is_ok());
     }
 }

@@ -226,7 +226,9 @@ impl ProviderModule {
         call: impl for<'a> FnOnce(&'a Provider, &'a mut Store<ProviderState>) -> CallFuture<'a, T>
         + Send,
     ) -> (Result<T, CallError>, SentRequests) {
-        let _permits = match self.host.acquire_waiting(self.identity.class).await {
+        let environment = access.account.environment;
+        let permits = self.host.acquire_waiting(self.identity.class, environment);
+        let _permits = match permits.await {
             Ok(permits) => permits,
             Err(busy) => {
                 self.identity.record_failure(function, &busy, "");
