@@ -2,20 +2,24 @@
 //! asked about.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use kassette_domain::id::{AttemptId, PaymentId};
+use kassette_domain::key::Environment;
 use kassette_domain::time::Time;
 use parking_lot::Mutex;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
 use crate::Gateway;
 
-/// Payments reconciled at once: each may wait seconds for a vendor and holds a handful of kilobytes.
+/// Live payments reconciled at once: each may wait seconds for a vendor and holds a handful of kilobytes.
 pub(crate) const RECONCILED_AT_ONCE: usize = 64;
-/// Payments that wait to be reconciled; beyond it the worker finds them in the store.
+/// Test payments reconciled at once, beside the live ones.
+const IN_TEST_AT_ONCE: usize = 16;
+/// Live payments that wait to be reconciled; beyond it the worker finds them in the store.
 const WAITING_MOST: usize = 10_000;
+/// Test payments that are reconciled or wait to be.
+const IN_TEST_MOST: usize = 128;
 /// Least time between two looks at the same attempt that a payer causes, and between those that
 /// notices cause once there were [`LOOKS_IN_A_ROW`].
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -27,13 +31,23 @@ const SWEEP_FROM: usize = 4096;
 /// Payments that are being reconciled.
 #[derive(Debug)]
 pub(crate) struct Reconciler {
-    running: Mutex<HashMap<PaymentId, Run>>,
-    permits: Arc<Semaphore>,
+    running: Mutex<Running>,
+    live: Semaphore,
+    test: Semaphore,
     ended: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Running {
+    of: HashMap<PaymentId, Run>,
+    /// Those of them that are known to be test payments.
+    in_test: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Run {
+    /// It counts among the test payments.
+    in_test: bool,
     /// Something happened meanwhile: look once more.
     again: bool,
     /// The worker claimed it in the store, and it is released at the end.
@@ -44,23 +58,26 @@ impl Default for Reconciler {
     fn default() -> Self {
         Self {
             running: Mutex::default(),
-            permits: Arc::new(Semaphore::new(RECONCILED_AT_ONCE)),
+            live: Semaphore::new(RECONCILED_AT_ONCE),
+            test: Semaphore::new(IN_TEST_AT_ONCE),
             ended: Notify::new(),
         }
     }
 }
 
 impl Reconciler {
-    /// How many more the worker may claim.
+    /// How many more the worker may claim. Test payments take none of it: their number is bounded apart.
     pub(crate) fn room(&self) -> usize {
-        RECONCILED_AT_ONCE.saturating_sub(self.running.lock().len())
+        let running = self.running.lock();
+        let others = running.of.len().saturating_sub(running.in_test);
+        RECONCILED_AT_ONCE.saturating_sub(others)
     }
 
     /// Resolves when nothing is being reconciled.
     pub(crate) async fn idle(&self) {
         loop {
             let ended = self.ended.notified();
-            if self.running.lock().is_empty() {
+            if self.running.lock().of.is_empty() {
                 return;
             }
             ended.await;
@@ -81,23 +98,52 @@ impl Reconciler {
     /// False where it is being reconciled already, which then looks once more, or where too many wait.
     fn begin(&self, payment: PaymentId, claimed: bool) -> bool {
         let mut running = self.running.lock();
-        if let Some(run) = running.get_mut(&payment) {
+        if let Some(run) = running.of.get_mut(&payment) {
             run.again = true;
             run.claimed |= claimed;
             return false;
         }
-        if running.len() >= WAITING_MOST {
+        if running.of.len() >= WAITING_MOST {
             return false;
         }
-        let again = false;
-        running.insert(payment, Run { again, claimed });
+        let run = Run {
+            claimed,
+            ..Run::default()
+        };
+        running.of.insert(payment, run);
         true
+    }
+
+    /// Waits until the payment may be reconciled; none where too many test payments are or wait to be.
+    /// The store finds it again when its claim has run out, so that live ones behind it are claimed.
+    async fn permit(
+        &self,
+        payment: PaymentId,
+        environment: Environment,
+    ) -> Option<SemaphorePermit<'_>> {
+        let permits = match environment {
+            Environment::Live => &self.live,
+            Environment::Test => {
+                let mut running = self.running.lock();
+                if running.in_test >= IN_TEST_MOST {
+                    metrics::counter!("kassette_reconciliations_put_off_total").increment(1);
+                    return None;
+                }
+                let run = running.of.get_mut(&payment)?;
+                run.in_test = true;
+                running.in_test += 1;
+                drop(running);
+                self.ended.notify_waiters();
+                &self.test
+            }
+        };
+        permits.acquire().await.ok()
     }
 
     /// Whether to look once more; otherwise whether to release the claim in the store.
     fn next_step(&self, payment: PaymentId) -> Next {
         let mut running = self.running.lock();
-        match running.get_mut(&payment) {
+        match running.of.get_mut(&payment) {
             Some(run) if run.again => {
                 run.again = false;
                 Next::Again
@@ -107,9 +153,17 @@ impl Reconciler {
                 Next::Release
             }
             _ => {
-                running.remove(&payment);
+                running.remove(payment);
                 Next::Over
             }
+        }
+    }
+}
+
+impl Running {
+    fn remove(&mut self, payment: PaymentId) {
+        if self.of.remove(&payment).is_some_and(|run| run.in_test) {
+            self.in_test -= 1;
         }
     }
 }
@@ -139,7 +193,7 @@ impl Drop for Listed {
     fn drop(&mut self) {
         let reconciler = &self.gateway.inner.reconciler;
         if !self.over {
-            reconciler.running.lock().remove(&self.payment);
+            reconciler.running.lock().remove(self.payment);
         }
         reconciler.ended.notify_waiters();
     }
@@ -158,15 +212,26 @@ impl Gateway {
         };
         self.inner.tasks.spawn(async move {
             let gateway = listed.gateway.clone();
-            let permits = Arc::clone(&gateway.inner.reconciler.permits);
-            let _permit = permits.acquire_owned().await;
+            let reconciler = &gateway.inner.reconciler;
+            // Where it fails its row in the store stays due; the claim's lease is the pause.
+            let failed = |fault| {
+                tracing::error!(payment.id = %payment, error = %fault, "a payment was not reconciled");
+            };
+            let environment = match gateway.store().payment(payment).await {
+                Ok(stored) => stored.map(|stored| stored.environment),
+                Err(fault) => return failed(fault),
+            };
+            let Some(environment) = environment else {
+                return;
+            };
+            let Some(_permit) = reconciler.permit(payment, environment).await else {
+                return;
+            };
             loop {
                 if let Err(fault) = gateway.reconcile(payment).await {
-                    tracing::error!(payment.id = %payment, error = %fault, "a payment was not reconciled");
-                    // Its row in the store stays due; the claim's lease is the pause.
-                    return;
+                    return failed(fault);
                 }
-                match gateway.inner.reconciler.next_step(payment) {
+                match reconciler.next_step(payment) {
                     Next::Again => {}
                     Next::Release => gateway.release(payment).await,
                     Next::Over => return listed.leave(),
@@ -239,7 +304,39 @@ impl QueryThrottle {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+
+    #[tokio::test]
+    async fn test_payments_take_no_room_and_no_permit_of_live_ones() {
+        let reconciler = Arc::new(Reconciler::default());
+        let room = reconciler.room();
+        let id = |number: u8| PaymentId::from_bytes([number; 16]);
+        let left_alone = Arc::new(Mutex::new(0));
+        for number in 0..200 {
+            assert!(reconciler.begin(id(number), true));
+            let (reconciler, left_alone) = (Arc::clone(&reconciler), Arc::clone(&left_alone));
+            tokio::spawn(async move {
+                let permit = reconciler.permit(id(number), Environment::Test).await;
+                if permit.is_some() {
+                    std::future::pending::<()>().await;
+                }
+                reconciler.running.lock().remove(id(number));
+                *left_alone.lock() += 1;
+            });
+        }
+        while *left_alone.lock() < 200 - IN_TEST_MOST {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(reconciler.room(), room);
+        let live = id(200);
+        assert!(reconciler.begin(live, true));
+        assert_eq!(reconciler.room(), room - 1);
+        assert!(reconciler.permit(live, Environment::Live).await.is_some());
+        reconciler.running.lock().remove(live);
+        assert_eq!(reconciler.room(), room);
+    }
 
     #[test]
     fn an_attempt_is_looked_at_once_at_a_time_and_once_in_five_seconds() {

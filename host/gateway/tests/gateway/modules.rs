@@ -57,6 +57,8 @@ struct Books {
     queries: Vec<(AttemptId, QueryPurpose)>,
     /// Accounts whose callbacks from strangers are never read to their end.
     stuck: HashSet<AccountId>,
+    /// Accounts whose questions are not answered.
+    hanging: HashSet<AccountId>,
     /// How many such have begun to be read.
     stuck_calls: usize,
     silent: bool,
@@ -107,6 +109,12 @@ impl Vendor {
     pub(crate) fn stick_to_strangers(&self, account: &str) {
         let account = AccountId::parse(account).unwrap();
         self.books.lock().stuck.insert(account);
+    }
+
+    /// Questions of an account hang from now on.
+    pub(crate) fn hang(&self, account: &str) {
+        let account = AccountId::parse(account).unwrap();
+        self.books.lock().hanging.insert(account);
     }
 
     pub(crate) fn stuck_calls(&self) -> usize {
@@ -415,12 +423,15 @@ impl Provider for Speaks {
 
     fn query<'a>(
         &'a self,
-        _: &'a Access,
+        access: &'a Access,
         question: &'a Inquiry,
     ) -> Calling<'a, Result<Result<Report, QueryFailure>, CallError>> {
         let (id, purpose) = (question.attempt.id, question.purpose);
         let mut books = self.0.books.lock();
         books.queries.push((id, purpose));
+        if books.hanging.contains(&access.account.id) {
+            return Box::pin(std::future::pending());
+        }
         if books.silent {
             let silent = QueryFailure::Unavailable("silent".into());
             return Box::pin(async move { Ok(Err(silent)) });

@@ -1,15 +1,19 @@
 //! Callback, return and query: one transition whatever their order, one capture, late money, expiry.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use kassette_domain::attempt::AttemptState;
 use kassette_domain::id::AttemptId;
-use kassette_domain::payment::{ReviewCause, Settlement, Status};
+use kassette_domain::key::Environment;
+use kassette_domain::method::MethodId;
+use kassette_domain::payment::{CheckoutMode, Request, ReviewCause, Settlement, Status};
+use kassette_domain::policy::{MethodPolicy, Policy};
 use kassette_domain::provider::{CallbackFailure, QueryPurpose, Subject, VendorStatus};
 use tokio::sync::Notify;
 
 use crate::modules::Script;
-use crate::world::{World, account_id, by_api, called_back, heard, incoming};
+use crate::world::{World, account_id, by_api, called_back, heard, incoming, settings};
 
 #[tokio::test]
 async fn an_approval_is_captured_without_further_help() {
@@ -297,6 +301,51 @@ async fn a_silent_vendor_never_makes_the_workers_spin() {
         world.aggregate(payment).await.payment.status,
         Status::Pending
     );
+}
+
+#[tokio::test]
+async fn questions_that_hang_in_test_hold_up_no_live_payment() {
+    /// With places that test and live share they would be worked off in four seconds at the soonest.
+    const IN_TEST: usize = 1_000;
+    let mut settings = settings();
+    let beta = settings.accounts.get_mut(&account_id("beta")).unwrap();
+    beta.environment = Environment::Live;
+    let mut policy = Policy::default();
+    let enabled = MethodPolicy {
+        enabled: true,
+        providers: None,
+        min: None,
+        max: None,
+    };
+    policy.methods.insert(MethodId::Ideal, enabled);
+    let world = World::with(settings, policy).await;
+    for number in 0..IN_TEST {
+        let request = world.request(&format!("test-{number}"), CheckoutMode::Direct);
+        let payment = world.made(request).await;
+        world.gateway.start(by_api(&payment)).await.unwrap();
+    }
+    let live = world.made(Request {
+        environment: Environment::Live,
+        ..world.request("live", CheckoutMode::Direct)
+    });
+    let live = live.await;
+    let started = world.gateway.start(by_api(&live)).await.unwrap();
+    world.vendor.hang("alpha");
+    world
+        .vendor
+        .payer(started.attempt.id, VendorStatus::Completed);
+    world.later(301);
+    let (stop, began) = (Arc::new(Notify::new()), Instant::now());
+    let workers = {
+        let (gateway, stop) = (world.gateway.clone(), Arc::clone(&stop));
+        tokio::spawn(async move { gateway.run_workers(stop.notified()).await })
+    };
+    while world.aggregate(live.id).await.payment.status != Status::Completed {
+        tokio::task::yield_now().await;
+    }
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    workers.abort();
 }
 
 #[tokio::test]

@@ -132,7 +132,7 @@ impl World {
         let merchant = Merchant {
             id: kassette_domain::id::MerchantId(0),
             name: "Demo shop".into(),
-            live_approved: false,
+            live_approved: true,
             rates: BTreeMap::from([(Currency::EUR, rate)]),
             policy,
             domains: vec![VerifiedDomain {

@@ -381,6 +381,12 @@ const FAMILIES: &[Family] = &[
         &[ENVIRONMENT],
         "Unproved notices that waited for a start and were dropped because there were too many.",
     ),
+    family(
+        Counter,
+        "kassette_reconciliations_put_off_total",
+        &[],
+        "Test payments that were due while too many others were, and are found again when their claims have run out.",
+    ),
     // Shops
     family(
         Counter,
