@@ -469,6 +469,33 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn an_http2_answer_that_is_taken_a_byte_at_a_time_ends_its_connection() {
+        let write = SOON;
+        let (address, _stop, _task) = server(Timeouts { write, ..PATIENT }).await;
+        let window = frame(4, 0, 0, &[0, 4, 0, 0, 0, 1]);
+        let begin = [PREFACE, &window, &get_frame(1, "/large")];
+        let (mut read, mut send) = http2(address, &begin).await.into_split();
+        // Each byte that arrives makes room for the next one.
+        let one_more = frame(8, 0, 1, &[0, 0, 0, 1]);
+        let trickles = async {
+            let (mut byte, mut taken) = ([0; 256], 0);
+            loop {
+                match read.read(&mut byte).await {
+                    Ok(0) | Err(_) => return taken,
+                    Ok(count) => taken += count,
+                }
+                tokio::time::sleep(SOON / 4).await;
+                if send.write_all(&one_more).await.is_err() {
+                    return taken;
+                }
+            }
+        };
+        let taken = tokio::time::timeout(Duration::from_secs(60), trickles).await;
+        let taken = taken.expect("it ends");
+        assert!(taken < 16 << 10, "{taken} bytes were taken");
+    }
+
+    #[tokio::test]
     async fn a_stop_does_not_wait_for_who_takes_no_answer() {
         let linger = SOON;
         let (address, stop, task) = server(Timeouts { linger, ..PATIENT }).await;

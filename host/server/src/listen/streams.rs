@@ -16,17 +16,25 @@ use crate::web::budget::Reservation;
 
 /// Bytes of an answer for which a peer may send two window updates.
 const UPDATED: usize = 4 << 10;
+/// Bytes of an answer that a peer has to take within the time-out, or all that is left: a byte now and then
+/// must not hold an answer.
+pub(super) const LEAST_TAKEN: usize = 16 << 10;
 
 /// The requests under way; at most as many as the connection has streams.
 pub(super) struct OpenStreams(Mutex<State>);
 
 struct State {
     begun: u64,
-    /// Those that are not over, each with the time since which the peer has taken nothing of its answer;
-    /// none while it is our turn.
-    open: HashMap<u64, Option<Instant>>,
+    /// Those that are not over, each with what the peer has taken of its answer; none while it is our turn.
+    open: HashMap<u64, Option<Taken>>,
     /// Since when there has been none, where there is none.
     idle_since: Instant,
+}
+
+/// What a peer has taken of an answer, and since when: counted anew after each [`LEAST_TAKEN`] bytes.
+struct Taken {
+    since: Instant,
+    bytes: usize,
 }
 
 impl OpenStreams {
@@ -44,15 +52,15 @@ impl OpenStreams {
     }
 
     /// When the peer will have been too slow, and with what: no request, or an answer of which it takes
-    /// nothing. None while it is our turn. What the connection itself exchanges, as pings, makes no
+    /// too little. None while it is our turn. What the connection itself exchanges, as pings, makes no
     /// difference.
     pub(super) fn late_at(&self, times: &Timeouts) -> Option<(Instant, Wait)> {
         let state = self.0.lock();
         if state.open.is_empty() {
             return Some((state.idle_since + times.idle, Wait::Request));
         }
-        let waiting = state.open.values().flatten().min();
-        waiting.map(|since| (*since + times.write, Wait::Answer))
+        let waiting = state.open.values().flatten().map(|taken| taken.since).min();
+        waiting.map(|since| (since + times.write, Wait::Answer))
     }
 }
 
@@ -74,9 +82,22 @@ impl OpenStream {
         }
     }
 
-    fn turn(&self, peers_since: Option<Instant>) {
+    /// It is our turn.
+    fn ours(&self) {
         let mut state = self.phase.streams.0.lock();
-        state.open.insert(self.number, peers_since);
+        state.open.insert(self.number, None);
+    }
+
+    /// It is the peer's turn, which has taken so many more bytes of the answer.
+    fn peers(&self, bytes: usize) {
+        let mut state = self.phase.streams.0.lock();
+        let since = Instant::now();
+        let taken = state.open.entry(self.number).or_insert(None);
+        let taken = taken.get_or_insert(Taken { since, bytes: 0 });
+        taken.bytes = taken.bytes.saturating_add(bytes);
+        if taken.bytes >= LEAST_TAKEN {
+            *taken = Taken { since, bytes: 0 };
+        }
     }
 }
 
@@ -111,7 +132,7 @@ impl Answer {
 
     /// One of several on a connection.
     pub(super) fn shared(body: Body, stream: OpenStream, reservation: Arc<Reservation>) -> Self {
-        stream.turn(Some(Instant::now()));
+        stream.peers(0);
         let unsent = Some(Arc::new(Unsent {
             stream,
             _reservation: reservation,
@@ -132,13 +153,13 @@ impl http_body::Body for Answer {
         if let Some(unsent) = &self.unsent {
             match &polled {
                 Poll::Ready(Some(Ok(frame))) => {
-                    unsent.stream.turn(Some(Instant::now()));
+                    unsent.stream.peers(0);
                     let bytes = frame.data_ref().map_or(0, Bytes::len);
                     let updates = 2 + 2 * (bytes / UPDATED);
                     (unsent.stream.phase).grant(i64::try_from(updates).unwrap_or(i64::MAX));
                 }
                 // All pieces are sent: it is our turn.
-                Poll::Pending if Arc::strong_count(unsent) == 1 => unsent.stream.turn(None),
+                Poll::Pending if Arc::strong_count(unsent) == 1 => unsent.stream.ours(),
                 _ => {}
             }
         }
@@ -177,7 +198,7 @@ impl Buf for Piece {
     fn advance(&mut self, count: usize) {
         self.bytes.advance(count);
         if let Some(unsent) = &self.unsent {
-            unsent.stream.turn(Some(Instant::now()));
+            unsent.stream.peers(count);
         }
     }
 }
