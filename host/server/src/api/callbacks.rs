@@ -60,12 +60,24 @@ async fn receive(State(state): State<ApiState>, request: Request) -> Result<Resp
     };
     let (from, limits) = (state.client(&parts), state.limits());
     let unproven = (!limits.proven.contains(&account, from, state.now())).then_some(from);
-    if unproven.is_none() {
-        Reservation::mark_authenticated(&parts.extensions);
-    } else if let Err(exhausted) = limits.unproved(&account, from, state.now()) {
-        state.gateway().count_limited_callback(&account);
-        return Err(ApiError::TooManyOfAddress(exhausted));
-    }
+    let in_hand = match unproven {
+        None => {
+            Reservation::mark_authenticated(&parts.extensions);
+            None
+        }
+        Some(_) => {
+            if let Err(exhausted) = limits.unproved(&account, from, state.now()) {
+                state.gateway().count_limited_callback(&account);
+                return Err(ApiError::TooManyOfAddress(exhausted));
+            }
+            let in_hand = limits.unproved_in_hand();
+            if in_hand.is_none() {
+                state.gateway().count_limited_callback(&account);
+                return Err(ApiError::Busy);
+            }
+            in_hand
+        }
+    };
     let body = body::read(&parts.headers, body, BODY_LIMIT).await?;
     let incoming = CallbackRequest {
         verb,
@@ -76,6 +88,7 @@ async fn receive(State(state): State<ApiState>, request: Request) -> Result<Resp
     };
     // A vendor that hangs up must not tear the reading of its news in two.
     let answer = tokio::spawn(async move {
+        let _in_hand = in_hand;
         let (gateway, limits) = (state.gateway(), state.limits());
         let judged = gateway.judge_callback(&account, &incoming, unproven).await;
         if judged.proved() {

@@ -1,7 +1,9 @@
 //! Callbacks: what an address may send that has proved one, and what any other may.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 
+use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, Request};
 
 use super::world::World;
@@ -62,6 +64,48 @@ async fn what_an_address_has_proved_does_not_carry_all_that_it_forges() {
     let read = forged(&world, 1, 200).await;
     assert!((20..80).contains(&read), "{read}");
     assert_eq!(from(&world, 1, "forged").await, 429);
+}
+
+#[tokio::test]
+async fn bodies_that_strangers_do_not_end_leave_room_for_who_has_proved_one() {
+    let world = World::reading_callbacks().await;
+    assert_eq!(from(&world, 1, "genuine").await, 200);
+    let unended = |last: u8| {
+        let body = Body::from_stream(futures_util::stream::pending::<Result<Bytes, Infallible>>());
+        let mut request = Request::post(OWN).body(body).unwrap();
+        let peer = SocketAddr::from(([192, 0, 2, last], 4711));
+        request.extensions_mut().insert(ConnectInfo(peer));
+        Box::pin(world.send(request))
+    };
+    // As many as may be at once, from addresses of which each may send twenty.
+    let mut held: Vec<_> = (0..100).map(|number| unended(10 + number / 10)).collect();
+    world.clock.advance(std::time::Duration::from_secs(10));
+    held.extend((0..28).map(|number| unended(50 + number / 10)));
+    for sent in &mut held {
+        assert!(futures_util::poll!(sent).is_pending());
+    }
+    assert_eq!(from(&world, 99, "genuine").await, 503);
+    assert_eq!(from(&world, 1, "genuine").await, 200);
+    drop(held);
+    assert_eq!(from(&world, 99, "genuine").await, 200);
+}
+
+#[tokio::test]
+async fn what_forty_addresses_forge_holds_up_no_address_that_has_proved_a_callback() {
+    let world = World::reading_callbacks().await;
+    assert_eq!(from(&world, 1, "genuine").await, 200);
+    world
+        .clock
+        .advance(std::time::Duration::from_secs(29 * 86_400));
+    for last in 10..50 {
+        forged(&world, last, 10).await;
+    }
+    assert_eq!(
+        from(&world, 2, "genuine").await,
+        429,
+        "the account has none left"
+    );
+    assert_eq!(from(&world, 1, "genuine").await, 200);
 }
 
 #[tokio::test]
