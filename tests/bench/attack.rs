@@ -25,11 +25,12 @@ const MEMORY: f64 = 300.0;
 
 pub(crate) fn run(options: &Options) -> Vec<Figure> {
     let (gateway, floor) = (Gateway::limited(), Floor::serving(DISCARD));
+    let attacker = gateway.merchant();
     let rounds = if options.quick { 1 } else { 3 };
-    let each = Kind::ALL
-        .iter()
-        .map(|kind| (format!("{kind:?}"), vec![*kind]));
-    let all = std::iter::once(("all at once".to_owned(), Kind::ALL.to_vec()));
+    let each = Kind::all()
+        .into_iter()
+        .map(|kind| (format!("{kind:?}"), vec![kind]));
+    let all = std::iter::once(("all at once".to_owned(), Kind::all()));
     let chosen = |name: &str| options.case.as_ref().is_none_or(|case| name.contains(case));
     let mut figures = Vec::new();
     for (name, kinds) in each.chain(all).filter(|(name, _)| chosen(name)) {
@@ -39,7 +40,7 @@ pub(crate) fn run(options: &Options) -> Vec<Figure> {
                     let aim = Aim {
                         listener,
                         account: "sandbox-test".to_owned(),
-                        key: gateway.key.clone(),
+                        key: attacker.clone(),
                     };
                     let _attacks: Vec<_> = kinds
                         .iter()

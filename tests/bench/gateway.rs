@@ -126,7 +126,7 @@ impl Gateway {
     }
 
     /// A merchant; answers its test key.
-    fn merchant(&self) -> String {
+    pub(crate) fn merchant(&self) -> String {
         let rates = json!({ "EUR": "1.08" });
         let policy = json!({ "rate_limit": { "per_second": 1_000_000, "burst": 1_000_000 } });
         let merchant = self.admin(

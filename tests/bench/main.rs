@@ -100,5 +100,5 @@ fn main() -> ExitCode {
             "a goal does not hold"
         }
     );
-    ExitCode::SUCCESS
+    ExitCode::from(u8::from(!held))
 }
