@@ -15,7 +15,7 @@ use crate::keeping::done;
 use crate::serving::{kassette, prepare};
 
 fn earlier() -> std::path::PathBuf {
-    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/e2e/earlier")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/e2e/earlier")
 }
 
 /// What a commit's server left, in a data directory.
@@ -162,7 +162,8 @@ async fn a_data_directory_of_the_release_before_verifies_and_its_payments_go_on(
     let (new, url) = server.started(&key, "ideal", json!({})).await;
     server.pay(&url, "approve").await.expect(303);
     server.until(&key, &new, "completed").await;
-    verified(&server.stop().await);
+    let folder = server.stop().await;
+    verified(&folder);
 }
 
 /// Every file below a folder with its bytes.
