@@ -157,7 +157,7 @@ async fn a_data_directory_of_the_release_before_verifies_and_its_payments_go_on(
             .await;
         ended += 1;
     }
-    assert_eq!(ended, 4);
+    assert_eq!(ended, 5);
 
     let (new, url) = server.started(&key, "ideal", json!({})).await;
     server.pay(&url, "approve").await.expect(303);
