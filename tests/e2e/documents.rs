@@ -23,7 +23,7 @@ const REASONS: [(&str, &[&str]); 2] = [
     ),
 ];
 
-/// Blocks in other languages, and the test that compares or compiles them.
+/// Blocks that are run, compared or compiled by another test, by their language, and which test that is.
 const ELSEWHERE: [(&str, &str, &str); 15] = [
     ("config/connect.md", "php", "tests/e2e/connect_plugin.rs"),
     (
@@ -50,7 +50,7 @@ const ELSEWHERE: [(&str, &str, &str); 15] = [
     ("wit/README.md", "rust", "plugins/sdk/src/lib.rs"),
     ("wit/README.md", "rust,ignore", "host/kit/tests/outside.rs"),
     ("wit/README.md", "toml", "host/kit/tests/outside.rs"),
-    ("config/README.md", "yaml", "tests/e2e/documents.rs"),
+    ("config/README.md", "yaml", ".ci/run"),
     ("host/README.md", "", ".ci/run"),
 ];
 
@@ -72,6 +72,15 @@ fn blocks() -> impl Iterator<Item = (String, Block)> {
             .into_iter()
             .map(move |block| (name.clone(), block))
     })
+}
+
+/// The test that runs or reads blocks of a language in place of these.
+fn elsewhere(
+    document: &str,
+    language: &str,
+) -> Option<&'static (&'static str, &'static str, &'static str)> {
+    let mut known = ELSEWHERE.iter();
+    known.find(|(of, kind, _)| (*of, *kind) == (document, language))
 }
 
 fn is_shell(block: &Block) -> bool {
@@ -141,17 +150,17 @@ fn every_block_is_run_or_read_or_says_why_not() {
             );
             continue;
         }
-        if is_shell(&block) || language == "json" {
-            continue;
-        }
-        if language == "toml" && document == "config/README.md" {
-            continue;
-        }
-        let found = ELSEWHERE
-            .iter()
-            .find(|(of, kind, _)| (*of, *kind) == (document.as_str(), language));
+        let found = elsewhere(&document, language);
+        let is_here = is_shell(&block)
+            || language == "json"
+            || (language == "toml" && document == "config/README.md");
         let Some((of, kind, test)) = found else {
-            panic!("{}: no test knows what to do with {language:?}", block.at);
+            assert!(
+                is_here,
+                "{}: no test knows what to do with {language:?}",
+                block.at
+            );
+            continue;
         };
         let test = root().join(test);
         let text = std::fs::read_to_string(&test)
@@ -592,6 +601,37 @@ fn variables_and_metrics_are_those_of_the_sources() {
             }
         }
     }
+}
+
+#[test]
+fn what_resellers_sign_is_shown_as_it_is_made() {
+    let shown = blocks()
+        .find(|(document, block)| document == "config/resellers.md" && block.language == "text");
+    let (_, shown) = shown.unwrap();
+    let lines: Vec<&str> = shown.text.lines().collect();
+    let [method, target, time, nonce, digest] = lines[..] else {
+        panic!("{}: five lines", shown.at);
+    };
+    assert_eq!((method, target), ("POST", "/api/v1/reseller/payments"));
+    assert!(time.len() == 10 && time.parse::<u32>().is_ok(), "{time}");
+    assert!((16..=80).contains(&nonce.len()), "{nonce}");
+    assert_eq!(hex::decode(digest).unwrap().len(), 32);
+}
+
+#[tokio::test]
+async fn the_page_says_how_much_of_the_disk_stays_free() {
+    let page = documents();
+    let page = page.iter().find(|page| page.name == "config/README.md");
+    let metrics = shared().await.metrics().await;
+    let reserved = metrics
+        .lines()
+        .find_map(|line| line.strip_prefix("kassette_store_disk_reserved_bytes "))
+        .unwrap();
+    let said = format!(
+        "less than {} MiB free on the disk",
+        reserved.parse::<u64>().unwrap() >> 20
+    );
+    assert!(page.unwrap().prose.contains(&said), "{said}");
 }
 
 /// Functions of the shop's plugin begin like metrics.
