@@ -199,7 +199,7 @@ fn blocks_that_are_not_run_name_what_is_there() {
         }
     }
     for (_, block) in blocks().filter(|(_, block)| is_shell(block) && block.mark.is_some()) {
-        let syntax = Command::new("bash")
+        let syntax = Command::new("sh")
             .args(["-n", "-c", &block.text])
             .output()
             .unwrap();
