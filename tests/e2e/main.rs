@@ -23,6 +23,7 @@ mod damage;
 mod declining;
 mod delegates;
 mod disk;
+mod documents;
 mod earlier;
 mod expiry;
 mod fallback;

@@ -6,7 +6,7 @@
 //! many as the other and forgotten them: then both have the same past, and differ in what they keep.
 //!
 //! ```sh
-//! cargo run --release -p kassette -p kassette-gateway --example deliveries -- \
+//! cargo run --release -p kassette-gateway --example deliveries -- \
 //!     [--events N] [--rounds N] [--stored FEW,MANY] [--aged] [--folder DIR]
 //! ```
 #![expect(

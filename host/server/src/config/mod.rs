@@ -7,6 +7,8 @@
 mod access;
 mod account;
 mod dev;
+#[cfg(test)]
+mod documented;
 mod limits;
 mod main_file;
 mod releases;

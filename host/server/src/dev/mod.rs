@@ -20,7 +20,7 @@ use kassette_gateway::clock::AdjustableClock;
 use crate::config::{Config, Profile};
 use crate::listen::HandedOver;
 use crate::ready::{Ready, ReadyMerchant, ReadyReseller};
-use crate::serve::{self, Running, ServeError, ServerOptions};
+use crate::serve::{self, OpenStore, Running, ServeError, ServerOptions};
 use crate::signals::Signals;
 use crate::simulators::{
     DevControls, PlannedAccount, SimulatorSettings, Simulators, simulated_module,
@@ -95,12 +95,16 @@ pub(crate) async fn run(args: DevArgs, signals: Signals) -> Result<(), DevError>
             .map_err(|error| ServeError::folder(folder, error))?;
     }
     say(&format!("Kassette {} (dev)", env!("CARGO_PKG_VERSION")));
+    let folder = args.config.clone().unwrap_or_else(|| root.join("config"));
+    let config = Config::read(&folder, Profile::Dev)?;
+    let master = crate::master_key::read_or_draw(&data_dir.join("master.key"))?;
+    let store = OpenStore::open(&data_dir, &master, &config.main)?;
     let guests = guests::Guests::new(&root, &plugin_dir, &data_dir, args.simulated());
     let only_missing = args.no_watch;
     let guests = tokio::task::spawn_blocking(move || guests.build(only_missing).map(|()| guests))
         .await
         .map_err(|_| ServeError::Interrupted)??;
-    let running = assemble(&args, &root, &data_dir, &plugin_dir).await?;
+    let running = assemble(&args, (config, store), &data_dir, &plugin_dir).await?;
     if !args.no_watch {
         let stop = signals.stop.told.clone();
         tokio::spawn(async move {
@@ -115,7 +119,7 @@ pub(crate) async fn run(args: DevArgs, signals: Signals) -> Result<(), DevError>
 /// Assembles the server and seeds its store.
 async fn assemble(
     args: &DevArgs,
-    root: &Path,
+    (config, store): (Config, OpenStore),
     data_dir: &Path,
     plugin_dir: &Path,
 ) -> Result<Running, DevError> {
@@ -144,15 +148,13 @@ async fn assemble(
         redirect_hosts: Vec::new(),
     };
     let simulators = Simulators::start(&planned, settings, Arc::clone(&clock) as _).await?;
-    let folder = args.config.clone().unwrap_or_else(|| root.join("config"));
-    let config = Config::read(&folder, Profile::Dev)?;
     let controls = Arc::new(DevControls::new(
         Arc::clone(&clock),
         Arc::clone(&simulators.sim),
     ));
     let options = ServerOptions {
         profile: Profile::Dev,
-        master: crate::master_key::read_or_draw(&data_dir.join("master.key"))?,
+        store,
         data_dir: data_dir.to_owned(),
         plugin_dir: plugin_dir.to_owned(),
         listen: args.listen,

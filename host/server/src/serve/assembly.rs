@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use super::certificates::{Certificate, Pair};
 use super::outgoing::{ClockWatch, ModuleClient};
 use super::reload::Reloader;
 use super::{Running, SANDBOX_PATH, ServeError};
-use crate::config::{self, Config, Profile};
+use crate::config::{self, Config, MainFile, Profile};
 use crate::listen::{Caps, HandedOver, Listener, within_limit};
 use crate::simulators::{DevControls, Simulators};
 use crate::{admin, api, pages, telemetry};
@@ -35,8 +35,8 @@ pub(crate) struct ServerOptions {
     pub(crate) profile: Profile,
     /// What was configured.
     pub(crate) config: Config,
-    /// The master key, 32 bytes in base64.
-    pub(crate) master: Secret,
+    /// Opened before anything else writes into its folder: a store that is refused finds all as it was.
+    pub(crate) store: OpenStore,
     /// Folder of the store.
     pub(crate) data_dir: PathBuf,
     /// Folder of the modules.
@@ -98,12 +98,9 @@ pub(crate) async fn start(mut options: ServerOptions) -> Result<Running, ServeEr
         operators.address(),
     );
 
-    let master = MasterKey::parse(options.master.expose())
-        .map_err(|error| ServeError::BadMasterKey(error.to_string()))?;
-    let cache_key = CacheKey::from_bytes(master.derive("compiled modules"));
-    let store = open_store(&options, master)?;
+    let store = Arc::clone(&options.store.store);
     let clock = Arc::clone(&options.clock);
-    let runtime = start_runtime(&options, cache_key).await?;
+    let runtime = start_runtime(&options).await?;
     let simulated = options
         .simulators
         .as_ref()
@@ -204,10 +201,7 @@ fn open_files() -> Option<u64> {
 }
 
 /// Loads every module; compiling blocks, so it is off the workers.
-async fn start_runtime(
-    options: &ServerOptions,
-    cache_key: CacheKey,
-) -> Result<Arc<Runtime>, ServeError> {
+async fn start_runtime(options: &ServerOptions) -> Result<Arc<Runtime>, ServeError> {
     let clock = Arc::clone(&options.clock);
     let mut config = RuntimeConfig::new(&options.plugin_dir, Arc::new(move || clock.now()));
     config.compiler = crate::compiler::child();
@@ -219,7 +213,7 @@ async fn start_runtime(
     config.versions_dir = Some(options.data_dir.join("modules"));
     config.cache = Some(CacheConfig::new(
         options.data_dir.join("compiled"),
-        cache_key,
+        options.store.cache_key.clone(),
     ));
     let guard = Guard {
         allow_loopback: options.simulators.is_some(),
@@ -239,12 +233,29 @@ async fn start_runtime(
         .map_err(|error| ServeError::Runtime { error })
 }
 
-fn open_store(options: &ServerOptions, master: MasterKey) -> Result<Arc<SledStore>, ServeError> {
-    Ok(SledStore::open(&OpenOptions {
-        path: options.data_dir.join("store"),
-        master,
-        cache_bytes: options.config.main.store.cache_mib << 20,
-    })?)
+/// A store, and the key under which machine code is believed.
+pub(crate) struct OpenStore {
+    store: Arc<SledStore>,
+    cache_key: CacheKey,
+}
+
+impl OpenStore {
+    /// Opens the store of a data directory, under a master key of 32 bytes in base64.
+    pub(crate) fn open(
+        data_dir: &Path,
+        master: &Secret,
+        main: &MainFile,
+    ) -> Result<Self, ServeError> {
+        let master = MasterKey::parse(master.expose())
+            .map_err(|error| ServeError::BadMasterKey(error.to_string()))?;
+        let cache_key = CacheKey::from_bytes(master.derive("compiled modules"));
+        let store = SledStore::open(&OpenOptions {
+            path: data_dir.join("store"),
+            master,
+            cache_bytes: main.store.cache_mib << 20,
+        })?;
+        Ok(Self { store, cache_key })
+    }
 }
 
 /// The gateway's settings with the simulated accounts beside the configured ones. No event goes to

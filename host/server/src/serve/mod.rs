@@ -33,7 +33,7 @@ use crate::ready::Ready;
 use crate::signals::Signals;
 use crate::simulators::{PlannedAccount, SANDBOX, SharedSecrets, SimulatorSettings, Simulators};
 
-pub(crate) use assembly::{ServerOptions, start};
+pub(crate) use assembly::{OpenStore, ServerOptions, start};
 pub(crate) use error::ServeError;
 pub(crate) use running::Running;
 
@@ -55,20 +55,22 @@ pub(crate) async fn run(
     let data_dir = config.path(&config.main.data_dir);
     crate::files::make_private_folder(&data_dir)
         .map_err(|error| ServeError::folder(&data_dir, error))?;
+    let key_file = config
+        .main
+        .master_key_file
+        .as_deref()
+        .map(|path| config.path(path));
+    let master = crate::master_key::read(key_file.as_deref())?;
+    let store = OpenStore::open(&data_dir, &master, &config.main)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let simulators = if config.main.sandbox {
         Some(sandbox(&public_url, &data_dir, Arc::clone(&clock)).await?)
     } else {
         None
     };
-    let key_file = config
-        .main
-        .master_key_file
-        .as_deref()
-        .map(|path| config.path(path));
     let options = ServerOptions {
         profile: Profile::Serve,
-        master: crate::master_key::read(key_file.as_deref())?,
+        store,
         listen: config.main.listen,
         admin_listen: config.main.admin_listen,
         sockets,

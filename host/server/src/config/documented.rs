@@ -1,0 +1,211 @@
+//! What `config/` says of the settings, held against them: their names, their defaults, whether they are live.
+
+use std::collections::BTreeMap;
+
+use toml::{Table, Value};
+
+use super::{MainFile, Profile};
+
+const MAIN: &str = include_str!("../../../../config/kassette.toml");
+const PAGE: &str = include_str!("../../../../config/README.md");
+/// The head of the table of settings.
+const TABLE: &str = "| Setting | Live | Meaning |";
+/// What the sample says otherwise than its default: the samples' folders lie beside one another.
+const OWN: [&str; 4] = ["public_url", "data_dir", "plugin_dir", "master_key_file"];
+/// Values of settings that are a text of a form, other than the default.
+const OTHERS: [(&str, &str); 8] = [
+    ("public_url", "\"https://other.example\""),
+    ("listen", "\"127.0.0.1:1\""),
+    ("admin_listen", "\"127.0.0.1:1\""),
+    ("trusted_proxies", "[\"192.0.2.1\"]"),
+    ("admin_hosts", "[\"other.example\"]"),
+    ("log.format", "\"pretty\""),
+    ("log.filter", "\"warn\""),
+    ("payments.query_minutes", "[2]"),
+];
+
+/// The sample with every line that it shows, those too that are comments.
+fn sample() -> Table {
+    let lines = MAIN.lines().map(|line| match line.strip_prefix("# ") {
+        Some(setting)
+            if setting
+                .split_once(" = ")
+                .is_some_and(|(name, _)| is_name(name)) =>
+        {
+            setting
+        }
+        _ => line,
+    });
+    toml::from_str(&lines.collect::<Vec<_>>().join("\n")).unwrap()
+}
+
+fn is_name(text: &str) -> bool {
+    text.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+}
+
+/// The settings below a table, by their whole names.
+fn settings(table: &Table, above: &str, found: &mut BTreeMap<String, Value>) {
+    for (name, value) in table {
+        let name = format!("{above}{name}");
+        match value {
+            Value::Table(inner) => settings(inner, &format!("{name}."), found),
+            value => drop(found.insert(name, value.clone())),
+        }
+    }
+}
+
+fn shown() -> BTreeMap<String, Value> {
+    let mut found = BTreeMap::new();
+    settings(&sample(), "", &mut found);
+    found
+}
+
+/// The fields that the main file takes, or one of its tables: a name that there is none of lists them.
+fn fields(above: &str) -> Vec<String> {
+    let text = match above {
+        "" => "none_of_them = 1".to_owned(),
+        above => format!("{above}.none_of_them = 1"),
+    };
+    let refused = toml::from_str::<MainFile>(&text).unwrap_err().to_string();
+    let (_, names) = refused
+        .split_once("unknown field `none_of_them`, expected ")
+        .unwrap_or_default();
+    let names = names.split('`').skip(1).step_by(2);
+    names.map(str::to_owned).collect()
+}
+
+/// The rows of the table: the settings of each, what it says of their being live, and its text.
+fn rows() -> Vec<(Vec<String>, String, String)> {
+    let known = shown();
+    let (_, table) = PAGE.split_once(TABLE).unwrap();
+    let rows = table.lines().skip(2).take_while(|row| row.starts_with('|'));
+    rows.map(|row| {
+        let cells: Vec<&str> = row
+            .trim_matches('|')
+            .splitn(3, '|')
+            .map(str::trim)
+            .collect();
+        let mut names = Vec::new();
+        for name in cells[0].split('`').skip(1).step_by(2) {
+            let name = match name.strip_prefix('.') {
+                // In the table of the setting before it.
+                Some(name) => {
+                    let before: &String = names.last().unwrap();
+                    format!("{}.{name}", before.rsplit_once('.').unwrap().0)
+                }
+                None => name.to_owned(),
+            };
+            match name.strip_suffix('*') {
+                Some(above) => {
+                    names.extend(known.keys().filter(|key| key.starts_with(above)).cloned())
+                }
+                None => names.push(name),
+            }
+        }
+        (names, cells[1].to_owned(), cells[2].to_owned())
+    })
+    .collect()
+}
+
+#[test]
+fn the_sample_shows_every_setting_with_its_default() {
+    let shown = shown();
+    for name in fields("") {
+        let inner = fields(&name);
+        if inner.is_empty() || shown.contains_key(&name) {
+            assert!(
+                shown.keys().any(|key| key.split('.').next() == Some(&name)),
+                "{name} is not shown"
+            );
+        }
+        for inner in inner {
+            let name = format!("{name}.{inner}");
+            let below = format!("{name}.");
+            let is_shown = shown
+                .keys()
+                .any(|key| *key == name || key.starts_with(&below));
+            assert!(is_shown, "{name} is not shown");
+        }
+    }
+    let mut table: Table = toml::from_str(MAIN).unwrap();
+    for name in OWN {
+        table.remove(name).unwrap();
+    }
+    let read: MainFile = table.try_into().unwrap();
+    assert_eq!(format!("{read:?}"), format!("{:?}", MainFile::default()));
+}
+
+#[test]
+fn the_table_says_of_every_setting_whether_it_is_live() {
+    let shown = shown();
+    let mut unsaid: Vec<&String> = shown.keys().collect();
+    let started: MainFile = sample().try_into().unwrap();
+    for (names, live, _) in rows() {
+        for name in names {
+            let value = shown
+                .get(&name)
+                .unwrap_or_else(|| panic!("there is no setting {name}"));
+            unsaid.retain(|unsaid| **unsaid != name);
+            let other = OTHERS.iter().find(|(of, _)| *of == name);
+            let other = match (other, value) {
+                (Some((_, other)), _) => {
+                    toml::from_str::<Table>(&format!("it = {other}")).unwrap()["it"].clone()
+                }
+                (None, Value::Integer(number)) => Value::Integer(number + 1),
+                (None, Value::Boolean(on)) => Value::Boolean(!on),
+                (None, Value::String(text)) => Value::String(format!("{text}-other")),
+                (None, Value::Array(numbers)) => {
+                    Value::Array(numbers.iter().rev().cloned().collect())
+                }
+                (None, value) => panic!("{name} is {value}"),
+            };
+            let mut table = sample();
+            let mut parts = name.split('.').peekable();
+            let mut inner = &mut table;
+            while let Some(part) = parts.next() {
+                if parts.peek().is_some() {
+                    inner = inner[part].as_table_mut().unwrap();
+                } else {
+                    inner[part] = other.clone();
+                }
+            }
+            let new: MainFile = table.try_into().unwrap();
+            let restart = started.restart_needed(&new, Profile::Serve);
+            let said = if restart.contains(&name.as_str()) {
+                "restart"
+            } else {
+                "yes"
+            };
+            assert_eq!(live, said, "{name}");
+        }
+    }
+    assert!(unsaid.is_empty(), "the table is silent on {unsaid:?}");
+}
+
+#[test]
+fn defaults_in_the_table_are_those_that_hold() {
+    let shown = shown();
+    let said_of = [
+        "limits.",
+        "store.",
+        "plugins.",
+        "retention.",
+        "drain_seconds",
+    ];
+    let mut looked_at = 0;
+    for (names, _, text) in rows() {
+        let words: Vec<&str> = text.split(|c: char| !c.is_ascii_alphanumeric()).collect();
+        for name in names
+            .iter()
+            .filter(|name| said_of.iter().any(|of| name.starts_with(of)))
+        {
+            let default = shown[name].to_string();
+            assert!(
+                words.contains(&default.as_str()),
+                "{name} is {default} where nothing is said: {text}"
+            );
+            looked_at += 1;
+        }
+    }
+    assert_eq!(looked_at, 15);
+}
