@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Request;
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::{JoinSet, LocalSet};
@@ -36,6 +37,8 @@ pub(crate) enum Kind {
     Forged,
     /// A frame of HTTP/2 without end, on 16 connections.
     Frames(Frame),
+    /// Starts by a key, as many at once as there are connections: 64. The vendor must be one that hangs.
+    Hanging,
 }
 
 /// A frame that is sent without end.
@@ -80,7 +83,7 @@ impl Frame {
 }
 
 impl Kind {
-    /// All of them.
+    /// All of them but [`Self::Hanging`].
     pub(crate) fn all() -> Vec<Self> {
         let frames = Frame::ALL.map(Self::Frames);
         let others = [Self::Held, Self::Unread, Self::Unended, Self::Forged];
@@ -158,7 +161,7 @@ const fn connections(kind: Kind) -> usize {
         Kind::Held => 2000,
         Kind::Unread => 200,
         Kind::Unended => 50,
-        Kind::Forged => 64,
+        Kind::Forged | Kind::Hanging => 64,
         Kind::Frames(_) => 16,
     }
 }
@@ -198,6 +201,7 @@ async fn one(kind: Kind, aim: &Aim, number: usize, stream: TcpStream) -> std::io
         Kind::Unended => unended(aim, stream).await,
         Kind::Forged => forged(aim, stream).await,
         Kind::Frames(frame) => flood(frame, stream).await,
+        Kind::Hanging => hanging(aim, stream).await,
     }
 }
 
@@ -320,6 +324,56 @@ async fn forged(aim: &Aim, mut stream: TcpStream) -> std::io::Result<()> {
         Ok(())
     };
     either(sends, drains).await
+}
+
+/// Payments, each created and then started.
+async fn hanging(aim: &Aim, mut stream: TcpStream) -> std::io::Result<()> {
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    let process = std::process::id();
+    loop {
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let name = format!("hanging-{process}-{number}");
+        let create = json!({
+            "order_id": name, "idempotency_key": name, "amount": "49.90", "currency": "EUR",
+            "checkout_mode": "direct", "payment_method": "ideal",
+        });
+        let created = ask(&mut stream, "/api/v1/payments", &aim.key, &create).await?;
+        let start = json!({ "payment_id": created["payment_id"], "payment_method": "ideal" });
+        ask(&mut stream, "/api/v1/payments/start", &aim.key, &start).await?;
+    }
+}
+
+/// The answer to a request whose body is JSON.
+async fn ask(
+    stream: &mut TcpStream,
+    path: &str,
+    key: &str,
+    body: &Value,
+) -> std::io::Result<Value> {
+    let body = body.to_string();
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).await?;
+    let mut read = Vec::new();
+    loop {
+        if stream.read_buf(&mut read).await? == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        let text = String::from_utf8_lossy(&read);
+        let Some((head, body)) = text.split_once("\r\n\r\n") else {
+            continue;
+        };
+        let length = head
+            .lines()
+            .find_map(|line| line.strip_prefix("content-length: "));
+        let length: usize = length.and_then(|length| length.parse().ok()).unwrap_or(0);
+        if body.len() >= length {
+            return Ok(serde_json::from_str(body).unwrap_or_default());
+        }
+    }
 }
 
 async fn flood(kind: Frame, mut stream: TcpStream) -> std::io::Result<()> {

@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
+use serde_json::json;
+
 use super::attacks::{Aim, Attack, Kind};
 use super::client::{self, Measured};
 use super::figure::{Figure, Goal, median};
@@ -24,60 +26,89 @@ const LONG_PART: Duration = Duration::from_secs(15);
 const MEMORY: f64 = 300.0;
 
 pub(crate) fn run(options: &Options) -> Vec<Figure> {
-    let (gateway, floor) = (Gateway::limited(), Floor::serving(DISCARD));
-    let attacker = gateway.merchant();
-    let rounds = if options.quick { 1 } else { 3 };
+    let floor = Floor::serving(DISCARD);
     let each = Kind::all()
         .into_iter()
         .map(|kind| (format!("{kind:?}"), vec![kind]));
     let all = std::iter::once(("all at once".to_owned(), Kind::all()));
     let chosen = |name: &str| options.case.as_ref().is_none_or(|case| name.contains(case));
     let mut figures = Vec::new();
+    let production = Gateway::limited();
     for (name, kinds) in each.chain(all).filter(|(name, _)| chosen(name)) {
-        let pairs: Vec<(Measured, Measured)> = (0..rounds)
-            .map(|_| {
-                let beside = |listener| {
-                    let aim = Aim {
-                        listener,
-                        account: "sandbox-test".to_owned(),
-                        key: attacker.clone(),
-                    };
-                    let _attacks: Vec<_> = kinds
-                        .iter()
-                        .map(|kind| Attack::begin(*kind, &aim))
-                        .collect();
-                    payments(&gateway, if kinds.len() > 1 { LONG_PART } else { PART })
-                };
-                (beside(floor.address), beside(gateway.address))
-            })
-            .collect();
-        for (what, status) in [("creates", 201), ("starts", 200)] {
-            let rate = |measured: &Measured| measured.rate(&[status]);
-            let of = |value: &dyn Fn(&(Measured, Measured)) -> f64| {
-                median(&pairs.iter().map(value).collect::<Vec<_>>())
-            };
-            let ratio = of(&|(floor, gateway)| rate(gateway) / rate(floor));
-            figures.push(
-                Figure::new(
-                    format!("{what} beside {name}"),
-                    of(&|(_, gateway)| rate(gateway)),
-                    "requests/s",
-                )
-                .against("discarded", of(&|(floor, _)| rate(floor)), ratio)
-                .goal(Goal::Ratio(0.9)),
-            );
-        }
-        let p99 = |(_, gateway): &(Measured, Measured)| gateway.percentile_ms(99.0);
-        let p99: Vec<f64> = pairs.iter().map(p99).collect();
-        figures.push(Figure::new("  their p99", median(&p99), "ms"));
-        figures.push(Figure::new(
-            "  memory",
-            gateway.resident() as f64 / 1e6,
-            "MB",
-        ));
+        figures.extend(beside(options, &production, &floor, &name, &kinds));
     }
-    let most = gateway.resident_most() as f64 / 1e6;
+    let most = production.resident_most() as f64 / 1e6;
     figures.push(Figure::new("most memory", most, "MB").goal(Goal::AtMost(MEMORY)));
+    // What a test key does to live ones: `serve` knows no simulated account in live.
+    let hanging = ("live, a vendor that hangs in test", vec![Kind::Hanging]);
+    let mut all = Kind::all();
+    all.push(Kind::Hanging);
+    let both = [hanging, ("live, that and all at once", all)];
+    let both: Vec<_> = both.into_iter().filter(|(name, _)| chosen(name)).collect();
+    if !both.is_empty() {
+        let simulated = Gateway::simulated();
+        simulated.admin(
+            "POST",
+            "/dev/faults",
+            &json!({
+                "provider_id": "sandbox-test", "fault": "timeout-before-effect", "times": 1_000_000,
+            }),
+        );
+        for (name, kinds) in both {
+            figures.extend(beside(options, &simulated, &floor, name, &kinds));
+        }
+    }
+    figures
+}
+
+/// What the others get beside attacks, of what they get beside the same on a listener that discards it.
+fn beside(
+    options: &Options,
+    gateway: &Gateway,
+    floor: &Floor,
+    name: &str,
+    kinds: &[Kind],
+) -> Vec<Figure> {
+    let attacker = gateway.merchant("test");
+    let rounds = if options.quick { 1 } else { 3 };
+    let pairs: Vec<(Measured, Measured)> = (0..rounds)
+        .map(|_| {
+            let beside = |listener| {
+                let aim = Aim {
+                    listener,
+                    account: "sandbox-test".to_owned(),
+                    key: attacker.clone(),
+                };
+                let _attacks: Vec<_> = kinds
+                    .iter()
+                    .map(|kind| Attack::begin(*kind, &aim))
+                    .collect();
+                payments(gateway, if kinds.len() > 1 { LONG_PART } else { PART })
+            };
+            (beside(floor.address), beside(gateway.address))
+        })
+        .collect();
+    let of = |value: &dyn Fn(&(Measured, Measured)) -> f64| {
+        median(&pairs.iter().map(value).collect::<Vec<_>>())
+    };
+    let mut figures = Vec::new();
+    for (what, status) in [("creates", 201), ("starts", 200)] {
+        let rate = |measured: &Measured| measured.rate(&[status]);
+        let ratio = of(&|(floor, gateway)| rate(gateway) / rate(floor));
+        figures.push(
+            Figure::new(
+                format!("{what} beside {name}"),
+                of(&|(_, gateway)| rate(gateway)),
+                "requests/s",
+            )
+            .against("discarded", of(&|(floor, _)| rate(floor)), ratio)
+            .goal(Goal::Ratio(0.9)),
+        );
+    }
+    let p99 = of(&|(_, gateway)| gateway.percentile_ms(99.0));
+    figures.push(Figure::new("  their p99", p99, "ms"));
+    let memory = gateway.resident() as f64 / 1e6;
+    figures.push(Figure::new("  memory", memory, "MB"));
     figures
 }
 

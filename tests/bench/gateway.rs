@@ -48,16 +48,34 @@ impl Gateway {
         prepare(folder.path(), settings);
         let token = operator(folder.path());
         let mut gateway = Self::start(folder, token, String::new());
-        gateway.key = gateway.merchant();
+        gateway.key = gateway.merchant("test");
+        gateway
+    }
+
+    /// `kassette dev` with simulated accounts in both environments, and a key of a merchant in live.
+    pub(crate) fn simulated() -> Self {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let mut dev = Command::new(env!("CARGO_BIN_EXE_kassette"));
+        dev.args(["dev", "--no-watch", "--simulate", "sandbox"])
+            .args(["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"])
+            .arg("--data-dir")
+            .arg(folder.path().join("data"));
+        let mut gateway = Self::run(dev, folder, String::new(), String::new());
+        gateway.token = gateway.ready["operator_token"].as_str().unwrap().to_owned();
+        gateway.key = gateway.merchant("live");
         gateway
     }
 
     fn start(folder: TempDir, token: String, key: String) -> Self {
+        Self::run(kassette(folder.path(), "serve"), folder, token, key)
+    }
+
+    fn run(mut command: Command, folder: TempDir, token: String, key: String) -> Self {
         let ready_file = folder.path().join("ready.json");
         let _ = std::fs::remove_file(&ready_file);
         let log = std::fs::File::create(folder.path().join("log.txt")).unwrap();
         let began = Instant::now();
-        let mut child = kassette(folder.path(), "serve")
+        let mut child = command
             .arg("--ready-file")
             .arg(&ready_file)
             .stdin(Stdio::null())
@@ -125,14 +143,20 @@ impl Gateway {
         answer
     }
 
-    /// A merchant; answers its test key.
-    pub(crate) fn merchant(&self) -> String {
-        let rates = json!({ "EUR": "1.08" });
-        let policy = json!({ "rate_limit": { "per_second": 1_000_000, "burst": 1_000_000 } });
+    /// A merchant; answers its key of an environment.
+    pub(crate) fn merchant(&self, environment: &str) -> String {
         let merchant = self.admin(
             "POST",
             "/merchants",
-            &json!({ "name": "Bench", "fx_rates": rates, "policy": policy }),
+            &json!({
+                "name": "Bench",
+                "live_approved": true,
+                "fx_rates": { "EUR": "1.08" },
+                "policy": {
+                    "rate_limit": { "per_second": 1_000_000, "burst": 1_000_000 },
+                    "methods": { "ideal": { "enabled": true } },
+                },
+            }),
         );
         let path = format!("/merchants/{}", merchant["merchant_id"]);
         self.admin(
@@ -143,7 +167,7 @@ impl Gateway {
         let key = self.admin(
             "POST",
             &format!("{path}/keys"),
-            &json!({ "environment": "test" }),
+            &json!({ "environment": environment }),
         );
         key["key"].as_str().unwrap().to_owned()
     }

@@ -74,7 +74,11 @@ async fn others_are_served_beside_each_attack_and_memory_is_bounded() {
         let held = memory(&server);
         assert!(held < MEMORY, "{held} bytes beside {kind:?}");
     }
-    for kind in Kind::all() {
+    // A vendor that hangs in test, whose calls wait for ever, beside all of it.
+    server
+        .fault("sandbox-test", "timeout-before-effect", 1_000_000)
+        .await;
+    for kind in Kind::all().into_iter().chain([Kind::Hanging]) {
         all.push(Attack::begin(kind, &aim(&server)));
     }
     others_are_served(&server).await;
