@@ -23,6 +23,7 @@ mod policy;
 mod providers;
 mod query;
 mod resellers;
+mod slots;
 mod text;
 mod upkeep;
 mod webhooks;
@@ -160,7 +161,12 @@ pub(crate) fn router(state: AdminState) -> Router {
         .route("/work", get(work::list))
         .route("/work/{id}/done", post(work::done))
         .route("/plugins", get(plugins::list))
-        .route("/plugins/{slot}", post(plugins::upload))
+        .route(
+            "/plugins/{slot}",
+            post(plugins::upload).delete(slots::remove),
+        )
+        .route("/plugins/{slot}/disable", post(slots::disable))
+        .route("/plugins/{slot}/enable", post(slots::enable))
         .route("/plugins/{slot}/rollback", post(plugins::rollback))
         .route("/plugins/{slot}/history", get(plugins::history))
         .route("/providers", get(providers::list))

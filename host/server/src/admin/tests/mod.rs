@@ -9,6 +9,7 @@ mod operators;
 mod payments;
 mod plain;
 mod resellers;
+mod slots;
 mod uploads;
 mod webhooks;
 

@@ -191,6 +191,19 @@ fn commands_become_the_calls_of_the_contract() {
     assert_eq!(call::<PluginAction>("list").path, ["plugins"]);
     let back = call::<PluginAction>("rollback method.ideal");
     assert_eq!(back.path.join("/"), "plugins/method.ideal/rollback");
+    for (line, method, path) in [
+        (
+            "disable method.ideal",
+            "POST",
+            "plugins/method.ideal/disable",
+        ),
+        ("enable method.ideal", "POST", "plugins/method.ideal/enable"),
+        ("remove method.blik", "DELETE", "plugins/method.blik"),
+    ] {
+        let call = call::<PluginAction>(line);
+        let path = (method, path.to_owned());
+        assert_eq!((call.method.as_str(), call.path.join("/")), path);
+    }
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("ideal.wasm");
     std::fs::write(&file, b"a component").unwrap();
