@@ -331,22 +331,26 @@ impl Runtime {
     /// See [`RemoveError`]; then it serves as before.
     pub fn remove_slot(&self, slot: &Slot) -> Result<(), RemoveError> {
         let _lock = self.loading.lock();
-        let file = format!("{slot}.wasm");
-        if self
-            .config()
-            .plugin_dir
-            .join(&file)
-            .symlink_metadata()
-            .is_ok()
-        {
-            return Err(RemoveError::FileStands(file));
-        }
+        self.check_file_gone(slot)?;
         let removed = self.versions.remove(slot);
         removed.map_err(|error| RemoveError::Versions(error.kind()))?;
         self.slots.remove(slot);
         self.clean_cache();
         tracing::info!(plugin.slot = %slot, "{slot} was taken away");
         Ok(())
+    }
+
+    /// Whether a slot's file is gone from the plugin folder, which is looked at again when it is taken away.
+    ///
+    /// # Errors
+    /// [`RemoveError::FileStands`]
+    pub fn check_file_gone(&self, slot: &Slot) -> Result<(), RemoveError> {
+        let file = format!("{slot}.wasm");
+        let path = self.config().plugin_dir.join(&file);
+        match path.symlink_metadata() {
+            Ok(_) => Err(RemoveError::FileStands(file)),
+            Err(_) => Ok(()),
+        }
     }
 
     /// Has `acceptance` judge every module from now on that is to serve for the first time, after the one

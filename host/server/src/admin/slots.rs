@@ -103,6 +103,8 @@ pub(super) async fn remove(
             )));
         }
     }
+    let gone = runtime.check_file_gone(&slot);
+    gone.map_err(|stands| conflict(stands.to_string()))?;
     let line = Audited {
         before: Some(view(status).to_string()),
         ..caller.audited(attribution, "plugin.remove", format!("plugin/{slot}"))
