@@ -126,15 +126,16 @@ async fn a_method_that_the_host_does_not_know_is_offered_paid_and_kept() {
     assert!(nonsense.expect(422).error().starts_with("payment_method:"));
 
     // Switched off: nothing new is made by it, and it is not taken away while a payment is under way.
-    let off = server.admin("POST", &format!("/plugins/{SLOT}/disable"), None);
-    assert_eq!(off.await.expect(200).json()["state"], "disabled");
+    let path = format!("/plugins/{SLOT}");
+    let off = server.admin("POST", &format!("{path}/disable"), None).await;
+    assert_eq!(off.expect(200).json()["state"], "disabled");
     assert!(!listed(&server).await.contains(&json!("blik")));
     server
         .post(&key, "/api/v1/payments", &direct())
         .await
         .expect(422);
-    let refused = server.admin("DELETE", &format!("/plugins/{SLOT}"), None);
-    let said = refused.await.expect(409).error();
+    let refused = server.admin("DELETE", &path, None).await;
+    let said = refused.expect(409).error();
     assert!(said.contains("is under way by blik"), "{said}");
 
     // Its module is gone: what was paid can be read, and nothing new is made.

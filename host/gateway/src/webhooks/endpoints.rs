@@ -93,7 +93,7 @@ impl Gateway {
         new: NewEndpoint,
         audited: Audited,
     ) -> Result<IssuedEndpoint, EndpointError> {
-        self.judge_destination(&new.url)?;
+        self.judge_destination(&new.url, new.environment)?;
         let secret = generate_secret(getrandom::fill)?;
         let now = self.now();
         let endpoint = Endpoint {
@@ -154,7 +154,7 @@ impl Gateway {
         audited: Audited,
     ) -> Result<Endpoint, EndpointError> {
         if before.url != after.url {
-            self.judge_destination(&after.url)?;
+            self.judge_destination(&after.url, after.environment)?;
         }
         let now = self.now();
         let replaced = self
@@ -269,10 +269,13 @@ impl Gateway {
         .await?
     }
 
-    /// Whether events may be sent to an address, by its text.
-    pub(crate) fn judge_destination(&self, address: &str) -> Result<(), NotADestination> {
+    /// Whether an environment's events may be sent to an address, by its text.
+    pub(crate) fn judge_destination(
+        &self,
+        address: &str,
+        environment: Environment,
+    ) -> Result<(), NotADestination> {
         let configured = self.configured();
-        let guard = configured.settings.webhooks.guard();
-        destination::judge(address, guard, &configured).map(drop)
+        destination::judge(address, environment, &configured).map(drop)
     }
 }

@@ -11,6 +11,7 @@ mod csv;
 mod deliveries;
 mod dev;
 mod domains;
+mod download;
 mod export;
 mod keys;
 mod merchants;
@@ -174,6 +175,7 @@ pub(crate) fn router(state: AdminState) -> Router {
         .route("/operators", post(operators::create).get(operators::list))
         .route("/operators/{id}", delete(operators::remove))
         .route("/audit", get(audit::list))
+        .route("/audit/export", get(audit::export))
         .route("/audit/verify", get(upkeep::verify_audit))
         .route("/backup", post(upkeep::backup))
         .route("/dev/clock", post(dev::clock))

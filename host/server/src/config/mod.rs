@@ -23,7 +23,10 @@ use kassette_domain::release::Release;
 use kassette_domain::setting;
 use kassette_gateway::settings::{Account, Settings};
 use kassette_gateway::workers::{SettingsFile, SettingsProblem, SettingsRefused};
+use kassette_http::CertificateDer;
 use serde::de::DeserializeOwned;
+
+use crate::listen::certificates;
 
 pub(crate) use dev::RATE_LIMIT as DEV_RATE_LIMIT;
 pub(crate) use main_file::MainFile;
@@ -140,6 +143,8 @@ pub(crate) struct Config {
     pub(crate) accounts: BTreeMap<AccountId, Account>,
     /// `releases/*.toml`; none where there is no such folder.
     pub(crate) releases: Option<Vec<Release>>,
+    /// What `webhooks.test_ca_file` holds.
+    pub(crate) test_authorities: Vec<CertificateDer<'static>>,
 }
 
 /// Whose rules apply to what the files say.
@@ -215,12 +220,17 @@ impl Config {
         }
         let (releases, wrong) = releases::read(&folder.join("releases"));
         errors.extend(wrong);
+        let test_authorities = test_authorities(folder, &main).unwrap_or_else(|error| {
+            errors.push(error);
+            Vec::new()
+        });
         let config = Self {
             main,
             folder: folder.to_owned(),
             methods,
             accounts,
             releases,
+            test_authorities,
         };
         if profile == Profile::Serve {
             errors.extend(access::problems(&config));
@@ -260,16 +270,32 @@ impl Config {
             health_max_age: payments.health_max_age(),
             health_probe_every: payments.health_probe_every(),
             queries: payments.queries(),
-            webhooks: self
-                .main
-                .webhooks
-                .settings(&self.main.retention, profile == Profile::Dev),
+            webhooks: self.main.webhooks.settings(
+                &self.main.retention,
+                profile == Profile::Dev,
+                self.test_authorities.clone(),
+            ),
             retention: self.main.retention.rules(),
             release: self.release(profile),
             methods: self.methods.clone(),
             accounts: self.accounts.clone(),
         }
     }
+}
+
+/// The authorities that sign for hosts which test events may go to.
+fn test_authorities(
+    folder: &Path,
+    main: &MainFile,
+) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
+    let Some(path) = main.webhooks.test_ca_file.as_deref() else {
+        return Ok(Vec::new());
+    };
+    let read = certificates(&folder.join(path));
+    read.map_err(|why| {
+        let why = format!("webhooks.test_ca_file: {}: {why}", path.display());
+        ConfigError::new(&folder.join("kassette.toml"), why).placed()
+    })
 }
 
 /// Settings of a method; the file's name is the method.

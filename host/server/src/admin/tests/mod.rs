@@ -1,6 +1,7 @@
 //! The operators' API through its router, over a real store.
 
 mod access;
+mod audit;
 mod dev;
 mod export;
 mod keys;
@@ -8,6 +9,7 @@ mod merchants;
 mod operators;
 mod payments;
 mod plain;
+mod providers;
 mod resellers;
 mod slots;
 mod uploads;
@@ -268,5 +270,6 @@ fn configured() -> Config {
             .map(|account| (account.id.clone(), account))
             .collect(),
         releases: None,
+        test_authorities: Vec::new(),
     }
 }

@@ -84,11 +84,11 @@ const PLUGINS: Shape = Shape::List(
     &[
         ("Slot", "/slot"),
         ("State", "/state"),
-        ("Name", "/active/name"),
         ("Version", "/active/version"),
-        ("Digest", "/active/digest"),
-        ("Since", "/active/since"),
         ("Last error", "/last_error"),
+        ("Since", "/active/since"),
+        ("Name", "/active/name"),
+        ("Digest", "/active/digest"),
     ],
 );
 

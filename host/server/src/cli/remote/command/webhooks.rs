@@ -189,11 +189,11 @@ const DELIVERIES: Shape = Shape::List(
     &[
         ("ID", "/id"),
         ("Event", "/event_type"),
-        ("Event ID", "/event_id"),
-        ("Payment", "/payment_id"),
         ("Status", "/status"),
-        ("Queued", "/created_at"),
         ("Next attempt", "/next_attempt_at"),
+        ("Queued", "/created_at"),
+        ("Payment", "/payment_id"),
+        ("Event ID", "/event_id"),
     ],
 );
 
