@@ -114,8 +114,7 @@ pub fn settings_problems(
 /// take. One that it needs and is missing is no reason: its name can be written only once the module is there.
 fn violation(settings: &Settings, module: &OpenedModule) -> Option<SettingsProblem> {
     let accounts = &settings.accounts;
-    let is_account =
-        |id: &str| AccountId::parse(id).is_ok_and(|id| accounts.contains_key(&id));
+    let is_account = |id: &str| AccountId::parse(id).is_ok_and(|id| accounts.contains_key(&id));
     match module {
         OpenedModule::Method(module) => {
             let method = module.description().id;

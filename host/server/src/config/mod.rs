@@ -17,6 +17,7 @@ mod watch;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use clap::ValueEnum;
 use kassette_domain::id::AccountId;
 use kassette_domain::method::MethodId;
 use kassette_domain::release::Release;
@@ -148,7 +149,7 @@ pub(crate) struct Config {
 }
 
 /// Whose rules apply to what the files say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Profile {
     /// Real money: no simulated account in live, no loopback, no plain http, no file that others may
     /// write and no secret that others may read.
@@ -385,6 +386,7 @@ fn in_words(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base64::Engine as _;
     use std::os::unix::fs::PermissionsExt as _;
 
     fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
@@ -438,6 +440,40 @@ limits = { EUR = { min = "0.50", max = "1000.00" } }
         let account = &settings.accounts[&AccountId::parse("sandbox-test").unwrap()];
         assert_eq!(account.methods[&MethodId::Ideal].priority, 5);
         assert!(!settings.live_default);
+    }
+
+    #[test]
+    fn hosts_that_test_events_may_go_to_are_read_with_their_authorities() {
+        let text = "public_url = \"https://pay.example\"\n[webhooks]\n\
+                    test_hosts = [\"staging.internal\", \"Hooks:8443\"]\ntest_ca_file = \"ca.pem\"\n";
+        let key = rcgen::KeyPair::generate().unwrap();
+        let authority = rcgen::CertificateParams::new(Vec::<String>::new()).unwrap();
+        let authority = authority.self_signed(&key).unwrap();
+        let text_of = base64::engine::general_purpose::STANDARD.encode(authority.der());
+        let pem = format!("-----BEGIN CERTIFICATE-----\n{text_of}\n-----END CERTIFICATE-----\n");
+        let folder = folder(&[("kassette.toml", text), ("ca.pem", &pem)]);
+        let config = Config::read(folder.path(), Profile::Serve).unwrap();
+        let webhooks = config
+            .settings("https://pay.example", Profile::Serve)
+            .webhooks;
+        let hosts: Vec<String> = webhooks
+            .test_hosts
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(hosts, ["staging.internal", "hooks:8443"]);
+        assert_eq!(webhooks.test_authorities, [authority.der().clone()]);
+        // Who can write there decides which receivers are believed.
+        set_mode(&folder.path().join("ca.pem"), 0o666);
+        let error = Config::read(folder.path(), Profile::Serve).unwrap_err();
+        assert!(error.path.ends_with("ca.pem"), "{error}");
+        std::fs::write(folder.path().join("ca.pem"), "no certificate").unwrap();
+        let error = Config::read(folder.path(), Profile::Dev).unwrap_err();
+        assert!(
+            error.to_string().contains("holds no certificate"),
+            "{error}"
+        );
+        assert_eq!(error.line, Some(4));
     }
 
     #[test]
