@@ -131,16 +131,22 @@ impl Gateway {
         AccountHealth { unwell, ..health }
     }
 
+    /// Whether the slot of an account's module is switched off.
+    pub(crate) fn is_slot_disabled(&self, account: &Account) -> bool {
+        let slot = Slot::of_provider(&account.module);
+        slot.is_some_and(|slot| self.modules().is_disabled(&slot))
+    }
+
     /// Why an account gets no new attempts, or fares badly: a sentence each, none where it is well. Whether it
     /// is switched on is no part of it.
     pub fn account_troubles(&self, account: &Account, health: &AccountHealth) -> Vec<String> {
         let mut troubles = Vec::new();
-        let slot = format!("provider.{}", account.module);
-        let slot = Slot::parse(&slot).filter(|_| unusable(account).is_none());
+        let unusable = unusable(account);
+        let slot = Slot::of_provider(&account.module).filter(|_| unusable.is_none());
         let Some(slot) = slot else {
-            return unusable(account).into_iter().collect();
+            return unusable.into_iter().collect();
         };
-        if self.modules().is_disabled(&slot) {
+        if self.is_slot_disabled(account) {
             troubles.push(format!("the slot {slot} is disabled"));
         }
         match self.modules().provider(slot.name()) {
