@@ -129,6 +129,7 @@ pub(crate) fn router(state: AdminState) -> Router {
         .route("/webhook-endpoints/{id}/test", post(webhooks::test))
         .route("/webhook-endpoints/{id}/rotate", post(webhooks::rotate))
         .route("/webhook-endpoints/{id}/recover", post(webhooks::recover))
+        .route("/webhook-endpoints/{id}/deliver", post(webhooks::deliver))
         .route(
             "/merchants/{id}/consent-codes",
             post(resellers::issue_consent_code),

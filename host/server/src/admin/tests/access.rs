@@ -53,6 +53,11 @@ const CHANGES: &[(&str, &str, Role)] = &[
     ),
     (
         "POST",
+        "/webhook-endpoints/00000000000000000000000000000000/deliver",
+        Role::Operator,
+    ),
+    (
+        "POST",
         "/deliveries/00000000000000000000000000000000/redeliver",
         Role::Operator,
     ),

@@ -137,6 +137,7 @@ fn commands_become_the_calls_of_the_contract() {
         ("delete abc", "DELETE", "webhook-endpoints/abc"),
         ("test abc", "POST", "webhook-endpoints/abc/test"),
         ("rotate abc", "POST", "webhook-endpoints/abc/rotate"),
+        ("deliver abc", "POST", "webhook-endpoints/abc/deliver"),
         (
             "recover abc --since 2030-01-01T00:00:00Z",
             "POST",
