@@ -95,7 +95,7 @@ async fn payments_are_found_by_reference_attempt_account_and_time() {
 }
 
 /// What `kassette …` wrote, and whether it was refused.
-fn kassette(server: &Server, words: &[&str]) -> (Option<i32>, String) {
+pub(crate) fn kassette(server: &Server, words: &[&str]) -> (Option<i32>, String) {
     let ran = Command::new(env!("CARGO_BIN_EXE_kassette"))
         .args(words)
         .args(["--admin-url", server.admin_base()])
@@ -191,6 +191,11 @@ async fn an_export_sums_up_to_what_the_payments_show() {
     assert_eq!(table(&none).len(), 0, "{none}");
     let (code, nothing) = kassette(server, &["payment", "export", "--since", "today"]);
     assert_eq!((code, nothing.as_str()), (Some(1), ""));
-    let (code, nothing) = kassette(server, &["payment", "export", "--json"]);
-    assert_eq!((code, nothing.as_str()), (Some(1), ""));
+    let (code, objects) = kassette(server, &[&of_merchant[..], &["--json"]].concat());
+    let objects = objects
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let objects: Vec<Value> = objects.collect();
+    assert_eq!((code, objects.len()), (Some(0), 2));
+    assert_eq!(objects[0]["payment_id"], id(&second["payment"]));
 }

@@ -241,7 +241,7 @@ const METHODS: [(&str, &str, &str); 12] = [
 
 /// Mistakes in `kassette.toml`: what is written in place of what, what is said. A line of their own is added
 /// where nothing is replaced.
-const MAIN: [(&str, &str, &str); 26] = [
+const MAIN: [(&str, &str, &str); 31] = [
     ("listen =", "lisen =", "lisen is unknown: is listen meant?"),
     (
         "\"https://pay.example\"",
@@ -297,6 +297,11 @@ const MAIN: [(&str, &str, &str); 26] = [
     ("", "[rate_limit]\nper_second = 5", "missing field `burst`"),
     (
         "",
+        "[rate_limit]\nper_second = 5\nburst = 9\nbrust = 9",
+        "brust is unknown: is burst meant?",
+    ),
+    (
+        "",
         "[payments]\nlife_seconds = 1",
         "payments.life_seconds = 1 must be between",
     ),
@@ -309,6 +314,26 @@ const MAIN: [(&str, &str, &str); 26] = [
         "",
         "[webhooks]\ntimeout_ms = 20000",
         "webhooks.timeout_ms = 20000 must be between",
+    ),
+    (
+        "",
+        "[webhooks]\ntest_hosts = [\"10.0.0.5\"]",
+        "\"10.0.0.5\" must be one host's name",
+    ),
+    (
+        "",
+        "[webhooks]\ntest_hosts = [\"*.internal\"]",
+        "\"*.internal\" must be one host's name",
+    ),
+    (
+        "",
+        "[webhooks]\ntest_hosts = [\"localhost:8443\"]",
+        "\"localhost:8443\" must be one host's name",
+    ),
+    (
+        "",
+        "[webhooks]\ntest_ca_file = \"ca.pem\"",
+        "webhooks.test_ca_file: ca.pem",
     ),
     (
         "",

@@ -125,6 +125,19 @@ async fn a_method_that_the_host_does_not_know_is_offered_paid_and_kept() {
     let nonsense = server.start(&key, &created, "barter").await;
     assert!(nonsense.expect(422).error().starts_with("payment_method:"));
 
+    // Switched off: nothing new is made by it, and it is not taken away while a payment is under way.
+    let path = format!("/plugins/{SLOT}");
+    let off = server.admin("POST", &format!("{path}/disable"), None).await;
+    assert_eq!(off.expect(200).json()["state"], "disabled");
+    assert!(!listed(&server).await.contains(&json!("blik")));
+    server
+        .post(&key, "/api/v1/payments", &direct())
+        .await
+        .expect(422);
+    let refused = server.admin("DELETE", &path, None).await;
+    let said = refused.expect(409).error();
+    assert!(said.contains("is under way by blik"), "{said}");
+
     // Its module is gone: what was paid can be read, and nothing new is made.
     let before = server.base().to_owned();
     let folder = server.stop().await;
@@ -142,4 +155,50 @@ async fn a_method_that_the_host_does_not_know_is_offered_paid_and_kept() {
     let page = server.open(&format!("{}{path}", server.base())).await;
     let page = page.expect(200);
     assert!(page.text.contains("blik"), "{}", page.text);
+}
+
+/// The state of the slot; none where there is no such slot.
+async fn state(server: &Server) -> Option<Value> {
+    let plugins = server.admin("GET", "/plugins?limit=100", None).await;
+    let plugins = plugins.expect(200).json()["plugins"].clone();
+    let mut plugins = plugins.as_array().unwrap().iter();
+    let found = plugins.find(|plugin| plugin["slot"] == SLOT);
+    found.map(|plugin| plugin["state"].clone())
+}
+
+#[tokio::test]
+async fn a_slot_that_is_switched_off_stays_so_until_it_is_switched_on_or_taken_away() {
+    let server = Server::fresh().await;
+    let module = std::fs::read(guest("kassette-method-blik").await).unwrap();
+    upload(&server, SLOT, "", module.clone()).await.expect(200);
+    let path = format!("/plugins/{SLOT}");
+    let off = server.admin("POST", &format!("{path}/disable"), None).await;
+    assert_eq!(off.expect(200).json()["state"], "disabled");
+    let server = Server::in_folder(server.stop().await).await;
+    assert_eq!(state(&server).await, Some(json!("disabled")));
+    // Another version of it changes nothing about that.
+    let other = [&module[..], &[0, 3, 1, b'm', 1]].concat();
+    let put = upload(&server, SLOT, "", other).await.expect(200).json();
+    assert_eq!(put["state"], "disabled", "{put}");
+    let on = server.admin("POST", &format!("{path}/enable"), None).await;
+    assert_eq!(on.expect(200).json()["state"], "serving");
+
+    let refused = server.admin("DELETE", &path, None).await.expect(409);
+    let said = refused.error();
+    assert!(
+        said.contains("method.blik.wasm stands in the plugin folder"),
+        "{said}"
+    );
+    assert_eq!(state(&server).await, Some(json!("serving")));
+    let data = server.folder().join("data");
+    std::fs::remove_file(data.join(format!("plugins/{SLOT}.wasm"))).unwrap();
+    server.admin("DELETE", &path, None).await.expect(204);
+    assert_eq!(state(&server).await, None);
+    assert!(!data.join(format!("modules/{SLOT}")).exists());
+    let server = Server::in_folder(server.stop().await).await;
+    assert_eq!(state(&server).await, None);
+    // One of the release's own stays.
+    let refused = server.admin("DELETE", "/plugins/method.ideal", None).await;
+    let said = refused.expect(409).error();
+    assert!(said.contains("disable it instead"), "{said}");
 }

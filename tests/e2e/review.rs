@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::books::kassette;
 use crate::harness::{Server, shared};
 
 /// A payment that the vendor holds for review after having taken the money.
@@ -470,4 +471,27 @@ async fn an_operator_asks_the_provider_and_sends_what_hangs_to_review() {
         (&sent["payment"]["status"], &sent["payment"]["review_cause"]),
         (&json!("review"), &json!("operator"))
     );
+}
+
+#[tokio::test]
+async fn the_work_list_shows_payments_in_review_beside_its_lines() {
+    let server = shared().await;
+    let (payment, _) = held(server).await;
+    let id = payment["payment_id"].as_str().unwrap();
+    let found = server.wait_for("the payment on the list", async || {
+        let listed = server.admin("GET", "/work?limit=100", None).await;
+        let listed = listed.expect(200).json();
+        assert!(listed["work"].is_array() && listed.get("next_cursor").is_some());
+        let payments = listed["in_review"]["payments"].as_array()?.clone();
+        payments.into_iter().find(|each| each["payment_id"] == id)
+    });
+    assert_eq!(found.await["status"], "review");
+    let (code, table) = kassette(server, &["work", "list", "--limit", "100"]);
+    assert_eq!(code, Some(0));
+    assert!(
+        table.contains("The payments in review:") && table.contains(id),
+        "{table}"
+    );
+    let widest = table.lines().map(|line| line.chars().count()).max();
+    assert!(widest <= Some(120), "{table}");
 }

@@ -266,6 +266,8 @@ async fn everything_about_endpoints_can_be_done_by_command() {
     let since = ["--since", "2026-01-01T00:00:00Z"];
     let recovered = done(&[&["endpoint", "recover", &id], &since[..]].concat());
     assert_eq!(recovered, json!({ "deliveries": 0 }));
+    let waiting = done(&["endpoint", "deliver", &id]);
+    assert_eq!(waiting, json!({ "deliveries": 0 }));
 
     let rotated = done(&["endpoint", "rotate", &id, "--overlap-hours", "1"]);
     assert!(rotated["active_from"].is_string());

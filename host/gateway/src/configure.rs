@@ -67,17 +67,22 @@ impl fmt::Display for SettingsFile {
 
 /// Everything that [`Gateway::configure`] would refuse of these files, without a gateway. What a module that
 /// is not there would say is not known; without modules, of no file. Takes calls of the modules:
-/// milliseconds each where one is interpreted.
+/// milliseconds each where one is interpreted. Settings may name the accounts `beside` these too.
 pub fn settings_problems(
     settings: &Settings,
+    beside: &[AccountId],
     modules: Option<&dyn Modules>,
 ) -> Vec<SettingsProblem> {
+    let is_account = |id: &str| {
+        let known = |id: &AccountId| settings.accounts.contains_key(id) || beside.contains(id);
+        AccountId::parse(id).is_ok_and(|id| known(&id))
+    };
     let methods = settings.methods.iter().flat_map(|(method, own)| {
         let module = modules.and_then(|modules| modules.method(*method));
         let problems = module.map(|module| {
             let specs = &module.description().settings;
             let judge = || module.check_settings(own);
-            let problems = violations(specs, own, settings, false, judge);
+            let problems = violations(specs, own, &is_account, false, judge);
             problems.into_iter().chain(told(missing(specs, own)))
         });
         problems.into_iter().flatten().map(|why| SettingsProblem {
@@ -89,7 +94,8 @@ pub fn settings_problems(
         let module = modules.and_then(|modules| modules.provider(&account.module));
         let problems = module.map(|module| {
             let judge = || module.check_settings(account.environment, &account.settings);
-            let mut problems = account_violations(account, settings, module.description(), judge);
+            let mut problems =
+                account_violations(account, &is_account, module.description(), judge);
             problems.extend(lacks(account, module.description()));
             problems
         });
@@ -107,12 +113,15 @@ pub fn settings_problems(
 /// Why a module must not replace the one that serves: the running configuration has settings that it does not
 /// take. One that it needs and is missing is no reason: its name can be written only once the module is there.
 fn violation(settings: &Settings, module: &OpenedModule) -> Option<SettingsProblem> {
+    let accounts = &settings.accounts;
+    let is_account = |id: &str| AccountId::parse(id).is_ok_and(|id| accounts.contains_key(&id));
     match module {
         OpenedModule::Method(module) => {
             let method = module.description().id;
             let own = settings.methods.get(&method)?;
             let judge = || module.check_settings(own);
-            let problems = violations(&module.description().settings, own, settings, false, judge);
+            let specs = &module.description().settings;
+            let problems = violations(specs, own, &is_account, false, judge);
             problems.into_iter().next().map(|why| SettingsProblem {
                 of: SettingsFile::Method(method),
                 why,
@@ -120,11 +129,11 @@ fn violation(settings: &Settings, module: &OpenedModule) -> Option<SettingsProbl
         }
         OpenedModule::Provider(module) => {
             let id = &module.description().id;
-            let accounts = settings.accounts.values();
-            let mut accounts = accounts.filter(|account| account.module == *id);
+            let mut accounts = accounts.values().filter(|account| account.module == *id);
             accounts.find_map(|account| {
                 let judge = || module.check_settings(account.environment, &account.settings);
-                let problems = account_violations(account, settings, module.description(), judge);
+                let problems =
+                    account_violations(account, &is_account, module.description(), judge);
                 problems.into_iter().next().map(|why| SettingsProblem {
                     of: SettingsFile::Account(account.id.clone()),
                     why,
@@ -137,12 +146,12 @@ fn violation(settings: &Settings, module: &OpenedModule) -> Option<SettingsProbl
 /// What of an account its module would not take.
 fn account_violations(
     account: &Account,
-    settings: &Settings,
+    is_account: &dyn Fn(&str) -> bool,
     module: &ProviderDescription,
     judge: impl FnOnce() -> Result<Result<(), String>, CallError>,
 ) -> Vec<String> {
     let (specs, own) = (&module.settings, &account.settings);
-    let mut problems = violations(specs, own, settings, account.simulated, judge);
+    let mut problems = violations(specs, own, is_account, account.simulated, judge);
     for secret in &account.secrets {
         let name = &secret.name;
         let is_key = |spec: &SecretSpec| {
@@ -180,13 +189,12 @@ fn told(problems: Vec<SettingProblem>) -> impl Iterator<Item = String> {
 fn violations(
     specs: &[SettingSpec],
     own: &[(String, String)],
-    settings: &Settings,
+    is_account: &dyn Fn(&str) -> bool,
     plain_http: bool,
     judge: impl FnOnce() -> Result<Result<(), String>, CallError>,
 ) -> Vec<String> {
-    let accounts = &settings.accounts;
     let surroundings = Surroundings {
-        is_account: &|id| AccountId::parse(id).is_ok_and(|id| accounts.contains_key(&id)),
+        is_account,
         plain_http,
     };
     let violations = setting::violations(specs, own, &surroundings);
@@ -227,7 +235,7 @@ impl Gateway {
         let _one = self.inner.configuring.lock().await;
         let modules = Arc::clone(&self.inner.modules);
         let judged = tokio::task::spawn_blocking(move || {
-            let problems = settings_problems(&settings, Some(&*modules));
+            let problems = settings_problems(&settings, &[], Some(&*modules));
             (settings, problems)
         });
         let (settings, problems) = judged.await.map_err(|_| Fault::Stopping)?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream;
-use kassette_domain::id::AccountId;
+use kassette_domain::id::{AccountId, Slot};
 use kassette_domain::provider::Condition;
 use kassette_domain::routing::{Availability, Health};
 use kassette_domain::time::Time;
@@ -18,9 +18,11 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::Gateway;
+use crate::access::{lacks, unusable};
 pub(crate) use crate::health::record::Call;
 pub use crate::health::record::Unwell;
 use crate::health::record::{Record, Standing};
+use crate::settings::Account;
 
 /// How often an account that is not well is probed: soon enough that a payer who tries again finds
 /// it back.
@@ -29,7 +31,7 @@ const UNWELL_PROBE_EVERY: Duration = Duration::from_secs(5);
 const PROBES_AT_ONCE: usize = 32;
 
 /// An account's health for operators.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccountHealth {
     /// The figures that routing sees.
     pub health: Health,
@@ -37,6 +39,8 @@ pub struct AccountHealth {
     pub checked_at: Option<Time>,
     /// Why it is not well; none where it is.
     pub unwell: Option<Unwell>,
+    /// What the last probe was told, where that is why; else empty.
+    pub detail: String,
 }
 
 /// The records of all accounts.
@@ -59,11 +63,13 @@ impl Measured {
         &self,
         account: &AccountId,
         found: Option<(Availability, Unwell)>,
+        detail: &str,
         now: Time,
     ) -> Option<Standing> {
         let mut records = self.records.lock();
         let record = records.entry(account.clone()).or_default();
         record.probed(found, now);
+        detail.clone_into(&mut record.detail);
         record.news()
     }
 
@@ -83,6 +89,7 @@ impl Measured {
             health: record.health(max_age, now),
             checked_at: record.checked_at(),
             unwell: record.unwell(max_age, now),
+            detail: record.detail.clone(),
         }
     }
 
@@ -122,6 +129,58 @@ impl Gateway {
             unwell => unwell,
         };
         AccountHealth { unwell, ..health }
+    }
+
+    /// Whether the slot of an account's module is switched off.
+    pub(crate) fn is_slot_disabled(&self, account: &Account) -> bool {
+        let slot = Slot::of_provider(&account.module);
+        slot.is_some_and(|slot| self.modules().is_disabled(&slot))
+    }
+
+    /// Why an account gets no new attempts, or fares badly: a sentence each, none where it is well. Whether it
+    /// is switched on is no part of it.
+    pub fn account_troubles(&self, account: &Account, health: &AccountHealth) -> Vec<String> {
+        let mut troubles = Vec::new();
+        let unusable = unusable(account);
+        let slot = Slot::of_provider(&account.module).filter(|_| unusable.is_none());
+        let Some(slot) = slot else {
+            return unusable.into_iter().collect();
+        };
+        if self.is_slot_disabled(account) {
+            troubles.push(format!("the slot {slot} is disabled"));
+        }
+        match self.modules().provider(slot.name()) {
+            Some(module) => troubles.extend(lacks(account, module.description())),
+            None => troubles.push(self.why_no_module(&slot)),
+        }
+        if !troubles.is_empty() {
+            return troubles;
+        }
+        let said = match health.unwell {
+            None => return troubles,
+            Some(Unwell::Unchecked) => "nothing recent is known of it",
+            Some(Unwell::Vendor) => "its vendor says so",
+            Some(Unwell::NoAnswer) => "its vendor did not answer in time",
+            Some(Unwell::Module) => "its module failed when it was asked",
+            Some(Unwell::Calls) => "calls that payments needed failed",
+        };
+        troubles.push(match (health.unwell, health.detail.as_str()) {
+            (Some(Unwell::Vendor | Unwell::Module), detail) if !detail.is_empty() => {
+                format!("{said}: {detail}")
+            }
+            _ => said.to_owned(),
+        });
+        troubles
+    }
+
+    fn why_no_module(&self, slot: &Slot) -> String {
+        let statuses = self.runtime().map(|runtime| runtime.slots());
+        let mut statuses = statuses.into_iter().flatten();
+        let status = statuses.find(|status| status.slot == *slot);
+        match status.and_then(|status| status.last_error) {
+            Some(why) => format!("no module serves in {slot}: {why}"),
+            None => format!("no module serves in {slot}: put {slot}.wasm into the plugin folder"),
+        }
     }
 
     /// The figures that routing sees, for callers who know age and time already.
@@ -210,7 +269,10 @@ impl Gateway {
             provider.id = %account, probe.duration_ms = since.elapsed().as_millis(),
             probe.well = found.is_none(), probe.detail = %detail, "a provider was probed"
         );
-        let news = self.inner.measured.probed(account, found, self.now());
+        let news = self
+            .inner
+            .measured
+            .probed(account, found, &detail, self.now());
         tell(account, news, &detail);
     }
 

@@ -5,15 +5,20 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use futures_util::future::{join_all, maybe_done};
-use kassette_domain::id::AccountId;
+use kassette_domain::id::{AccountId, PaymentId};
 use kassette_domain::method::MethodId;
+use kassette_domain::payment::Status;
 use kassette_domain::routing::MethodDescription;
+use kassette_store::{Fault, Listed, Paging, PaymentFilter};
 use tokio::time::{Instant, timeout_at};
 
 use crate::Gateway;
 pub use crate::routing::Question;
 use crate::routing::Ranking;
 use crate::settings::Settings;
+
+/// Payments of one page of those that are looked through.
+const PAGE: usize = 100;
 
 /// A method with at least one eligible account.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +54,38 @@ impl Gateway {
     pub fn method(&self, method: MethodId) -> Option<Arc<MethodDescription>> {
         let module = self.modules().method(method)?;
         Some(Arc::clone(module.description()))
+    }
+
+    /// A payment that waits for its payer by a method; none where there is none.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn payment_under_way(&self, method: MethodId) -> Result<Option<PaymentId>, Fault> {
+        let filter = PaymentFilter {
+            status: Some(Status::Pending),
+            // Those from before are over.
+            since: Some(self.now().before(self.settings().payment_life)),
+            ..PaymentFilter::default()
+        };
+        let mut cursor = None;
+        loop {
+            let limit = PAGE;
+            let paging = Paging { limit, cursor };
+            let listed = self.store().payments(filter.clone(), paging).await?;
+            let Listed::Page(page) = listed else {
+                return Ok(None);
+            };
+            let mut payments = page.items.iter();
+            if let Some(payment) = payments.find(|payment| payment.method == Some(method)) {
+                return Ok(Some(payment.id));
+            }
+            if page.next.is_none() {
+                return Ok(None);
+            }
+            cursor = page.next;
+            // Reading the store waits for nothing: others have their turn between two pages.
+            tokio::task::yield_now().await;
+        }
     }
 
     /// The eligible methods, each with its eligible accounts, in the order of the specification, then

@@ -34,6 +34,9 @@ pub trait Modules: Send + Sync + 'static {
     fn provider_version(&self, slot: &Slot, digest: &Digest) -> Option<Arc<dyn Provider>>;
     /// The version that served well before the active one, as long as it is kept.
     fn previous_provider(&self, module: &str) -> Option<Arc<dyn Provider>>;
+    /// Whether an operator has switched a slot off: its modules go on for what is under way, and nothing new
+    /// is routed to it.
+    fn is_disabled(&self, slot: &Slot) -> bool;
     /// An account's credentials changed: forget what was obtained with them.
     fn forget_tokens(&self, account: &AccountId);
 }

@@ -2,10 +2,12 @@
 //! for once after a start and kept in memory from then on.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use kassette_domain::id::PaymentId;
 use kassette_domain::key::Environment;
 use kassette_domain::payment::{Payment, Status};
+use kassette_domain::time::Time;
 use kassette_store::{Fault, Listed, Paging, PaymentFilter};
 use tokio::time::Instant;
 
@@ -23,7 +25,8 @@ pub(crate) struct Reviews(tokio::sync::Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
-    waiting: HashMap<PaymentId, Environment>,
+    /// Each with where it is and when it was made.
+    waiting: HashMap<PaymentId, (Environment, Time)>,
     /// All payments of before the start were looked at.
     whole: bool,
 }
@@ -31,7 +34,10 @@ struct Known {
 impl Known {
     fn note(&mut self, payment: &Payment) {
         match payment.status {
-            Status::Review => self.waiting.insert(payment.id, payment.environment),
+            Status::Review => {
+                let known = (payment.environment, payment.created_at);
+                self.waiting.insert(payment.id, known)
+            }
             _ => self.waiting.remove(&payment.id),
         };
     }
@@ -97,11 +103,39 @@ impl Gateway {
     pub(crate) async fn reviews(&self) -> Option<[(Environment, usize); 2]> {
         let known = self.inner.reviews.0.lock().await;
         let count = |environment| {
-            let of = known.waiting.values().filter(|of| **of == environment);
+            let of = known.waiting.values().filter(|(of, _)| *of == environment);
             (environment, of.count())
         };
         known
             .whole
             .then(|| [Environment::Live, Environment::Test].map(count))
+    }
+
+    /// The newest payments that wait for a person, and how many do in all; none while those of before the
+    /// start are looked for.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn in_review(
+        &self,
+        at_most: usize,
+    ) -> Result<Option<(Vec<Arc<Payment>>, usize)>, Fault> {
+        let (mut newest, count) = {
+            let known = self.inner.reviews.0.lock().await;
+            if !known.whole {
+                return Ok(None);
+            }
+            let each = known.waiting.iter();
+            let all: Vec<_> = each.map(|(id, (_, made))| (*made, *id)).collect();
+            let count = all.len();
+            (all, count)
+        };
+        newest.sort_unstable_by_key(|(made, id)| std::cmp::Reverse((*made, id.to_string())));
+        let mut payments = Vec::new();
+        for (_, id) in newest.into_iter().take(at_most) {
+            let payment = self.store().payment(id).await?;
+            payments.extend(payment.filter(|payment| payment.status == Status::Review));
+        }
+        Ok(Some((payments, count)))
     }
 }

@@ -52,7 +52,7 @@ pub(crate) enum Barred {
     Policy,
     /// No account takes it for this merchant, environment and currency.
     NoAccount,
-    /// Its module is missing or failed.
+    /// Its module is missing, switched off or failed.
     NoModule,
     /// Its module said no, or said no to every account.
     Refused(Ground),
@@ -201,8 +201,8 @@ impl Gateway {
         }
     }
 
-    /// The accounts that serve the payment's merchant and environment, are switched on, and have a
-    /// module and what it needs. `only` leaves every other account out.
+    /// The accounts that serve the payment's merchant and environment, are switched on, and have what it
+    /// needs and a module that is not switched off. `only` leaves every other account out.
     pub(crate) fn field<'a>(
         &self,
         configured: &'a Configured,
@@ -218,6 +218,9 @@ impl Gateway {
             .filter(|account| self.is_switched_on(account))
             .filter_map(|account| {
                 let slot = configured.slot(&account.id)?;
+                if self.modules().is_disabled(slot) {
+                    return None;
+                }
                 let module = self.modules().provider(slot.name())?;
                 if !lacks(account, module.description()).is_empty() {
                     return None;
@@ -256,6 +259,9 @@ impl Gateway {
             return Err(Barred::Refused(Ground::Currency));
         }
         let module = self.modules().method(method).ok_or(Barred::NoModule)?;
+        if self.modules().is_disabled(module.slot()) {
+            return Err(Barred::NoModule);
+        }
         let currencies = &module.description().currencies;
         if !currencies.is_empty() && !currencies.contains(&question.currency) {
             return Err(Barred::Refused(Ground::Currency));

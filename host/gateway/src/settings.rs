@@ -12,7 +12,7 @@ use kassette_domain::policy::RateLimit;
 use kassette_domain::release::Release;
 use kassette_domain::secret::Secret;
 use kassette_domain::webhook::Schedule;
-use kassette_http::Guard;
+use kassette_http::{CertificateDer, Guard, HostPattern};
 use kassette_store::Retention;
 
 /// The gateway's settings; replaced as a whole when a file changes.
@@ -69,6 +69,10 @@ pub struct Webhooks {
     pub keep: Option<Duration>,
     /// Whether loopback is a destination, over plain http too (dev).
     pub allow_loopback: bool,
+    /// Hosts that test events may go to though their names are inner ones or lead to private networks.
+    pub test_hosts: Vec<HostPattern>,
+    /// Authorities whose certificates are believed there, beside the public ones.
+    pub test_authorities: Vec<CertificateDer<'static>>,
     /// Whether a quarter of the attempts alone are under way at once, because the process may open few
     /// files.
     pub few_files: bool,
@@ -93,6 +97,8 @@ impl Default for Webhooks {
             circuit_hold: Duration::from_secs(60),
             keep: None,
             allow_loopback: false,
+            test_hosts: Vec::new(),
+            test_authorities: Vec::new(),
             few_files: false,
             own_origins: Vec::new(),
         }

@@ -76,6 +76,10 @@ impl Modules for WasmModules {
         Some(self.wrap(module))
     }
 
+    fn is_disabled(&self, slot: &Slot) -> bool {
+        self.runtime.is_disabled(slot)
+    }
+
     fn forget_tokens(&self, account: &AccountId) {
         if let Some(tokens) = self.tokens.lock().get(account) {
             tokens.clear();

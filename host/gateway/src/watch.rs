@@ -99,7 +99,7 @@ impl Gateway {
         for account in settings.accounts.values() {
             let environment = account.environment.as_str();
             let observed = self.account_health(&account.id);
-            let is_on = self.is_switched_on(account);
+            let is_on = self.is_switched_on(account) && !self.is_slot_disabled(account);
             let now = (observed.health.status, observed.unwell, is_on);
             show_account(&account.id, environment, Some(now));
             shown.insert(account.id.clone(), environment);

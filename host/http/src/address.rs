@@ -60,6 +60,24 @@ pub fn is_public(address: IpAddr) -> bool {
     }
 }
 
+/// Where the clouds answer to machines of their own, within the private networks of IPv6.
+const METADATA_V6: (Ipv6Addr, u32) = (Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0), 32);
+
+/// Whether an address belongs to a private network (RFC 1918, RFC 4193).
+///
+/// Neither loopback does nor link-local, nor where clouds hand out credentials: what stands there trusts
+/// every caller.
+pub(crate) fn is_private(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_private(),
+        IpAddr::V6(address) => {
+            let (net, length) = METADATA_V6;
+            let is_metadata = within(net.to_bits(), address.to_bits(), 128 - length);
+            address.is_unique_local() && !is_metadata
+        }
+    }
+}
+
 /// The address by which limits count a client: an IPv6 address counts with its /64, which is what one
 /// subscriber has.
 pub fn subscriber(address: IpAddr) -> IpAddr {

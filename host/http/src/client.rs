@@ -8,12 +8,14 @@ use http::header::{
     CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderName, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::CertificateDer;
 use url::Url;
 
 use crate::connect::{Connection, Sender, connect};
 use crate::destination::{Guard, Refused};
 use crate::exchange::{Answer, NoAnswer, NotSent, Request, Response, SendError};
 use crate::heard::Heard;
+use crate::hosts::HostPattern;
 use crate::message::message;
 use crate::network::{Network, System};
 use crate::pool::{Origin, Pool};
@@ -40,7 +42,10 @@ pub struct Client {
 
 struct Inner {
     guard: Guard,
+    /// Hosts that may have inner names and private addresses.
+    inner_hosts: Vec<HostPattern>,
     network: Arc<dyn Network>,
+    trust: Trust,
     tls: Option<TlsConnector>,
     pool: Arc<Pool>,
 }
@@ -64,8 +69,30 @@ impl Client {
         Self {
             inner: Arc::new(Inner {
                 guard,
+                inner_hosts: Vec::new(),
                 network,
-                tls: crate::tls::connector(trust),
+                tls: crate::tls::connector(&trust, &[]),
+                trust,
+                pool: Arc::default(),
+            }),
+        }
+    }
+
+    /// A client on the same network that reaches these hosts too, under inner names and on private
+    /// networks, and believes these authorities beside its own. It shares no connections.
+    pub fn reaching(
+        &self,
+        inner_hosts: Vec<HostPattern>,
+        authorities: &[CertificateDer<'static>],
+    ) -> Self {
+        let trust = self.inner.trust.clone();
+        Self {
+            inner: Arc::new(Inner {
+                guard: self.inner.guard,
+                inner_hosts,
+                network: Arc::clone(&self.inner.network),
+                tls: crate::tls::connector(&trust, authorities),
+                trust,
                 pool: Arc::default(),
             }),
         }
@@ -81,7 +108,8 @@ impl Client {
     /// # Errors
     /// The first rule it breaks.
     pub fn judge_url(&self, url: &Url) -> Result<(), Refused> {
-        self.inner.guard.judge_url(url)
+        let inner = &self.inner;
+        inner.guard.judge_url_beside(url, &inner.inner_hosts)
     }
 
     /// Sends one request and reads the whole answer. Needs a Tokio runtime with time and I/O.
@@ -121,7 +149,7 @@ impl Client {
     }
 
     fn judge(&self, request: &Request<'_>) -> Result<(), NotSent> {
-        self.inner.guard.judge_url(&request.url)?;
+        self.judge_url(&request.url)?;
         if request
             .hosts
             .is_some_and(|hosts| !hosts.iter().any(|host| host.matches(&request.url)))
@@ -148,7 +176,12 @@ impl Client {
         }
         let inner = &self.inner;
         // In a box: it is large, seldom needed, and would be moved about with every request.
-        let made = Box::pin(connect(&request.url, &*inner.network, inner.tls.as_ref()))
+        let is_inner = inner
+            .inner_hosts
+            .iter()
+            .any(|host| host.matches(&request.url));
+        let network = &*inner.network;
+        let made = Box::pin(connect(&request.url, network, inner.tls.as_ref(), is_inner))
             .await
             .map_err(SendError::NotSent)?;
         self.once(made, &origin, request, heard).await

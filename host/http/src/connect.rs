@@ -11,7 +11,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 use url::{Host, Url};
 
-use crate::address::is_public;
+use crate::address::{is_private, is_public};
 use crate::destination::is_loopback;
 use crate::dial::dial;
 use crate::exchange::{NoTls, NotSent};
@@ -51,14 +51,15 @@ pub(crate) enum Sender {
 pub(crate) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
-/// Connects to the host of a judged URL.
+/// Connects to the host of a judged URL; that of an inner one may stand on a private network.
 pub(crate) async fn connect(
     url: &Url,
     network: &dyn Network,
     tls: Option<&TlsConnector>,
+    is_inner: bool,
 ) -> Result<Connection, NotSent> {
     let made = Instant::now();
-    let sender = sender(url, network, tls).await?;
+    let sender = sender(url, network, tls, is_inner).await?;
     Ok(Connection { sender, made })
 }
 
@@ -66,10 +67,12 @@ async fn sender(
     url: &Url,
     network: &dyn Network,
     tls: Option<&TlsConnector>,
+    is_inner: bool,
 ) -> Result<Sender, NotSent> {
     let host = url.host().ok_or(NotSent::NoSuchName)?;
     let port = url.port_or_known_default().ok_or(NotSent::NoSuchName)?;
-    let stream = dial(network, &addresses(network, &host, port).await?).await?;
+    let addresses = addresses(network, &host, port, is_inner).await?;
+    let stream = dial(network, &addresses).await?;
     // Requests are written whole; waiting for more only adds latency.
     stream
         .set_nodelay(true)
@@ -100,9 +103,12 @@ async fn addresses(
     network: &dyn Network,
     host: &Host<&str>,
     port: u16,
+    is_inner: bool,
 ) -> Result<Vec<SocketAddr>, NotSent> {
     let allowed: fn(IpAddr) -> bool = if is_loopback(host) {
         |address| address.is_loopback()
+    } else if is_inner {
+        |address| is_public(address) || is_private(address)
     } else {
         is_public
     };

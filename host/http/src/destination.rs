@@ -2,6 +2,8 @@
 
 use url::{Host, Url};
 
+use crate::hosts::HostList;
+
 /// What an outgoing client may reach beyond the public internet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Guard {
@@ -72,6 +74,14 @@ impl Guard {
     /// # Errors
     /// The first rule it breaks.
     pub fn judge(self, text: &str) -> Result<Url, Refused> {
+        self.judge_beside(text, &[])
+    }
+
+    /// The same where some hosts may have inner names.
+    ///
+    /// # Errors
+    /// The first rule it breaks.
+    pub fn judge_beside(self, text: &str, inner: &HostList) -> Result<Url, Refused> {
         let misleading =
             |c: char| c == '\\' || c.is_whitespace() || c.is_control() || is_invisible(c);
         if text.len() > MAX_URL {
@@ -85,7 +95,7 @@ impl Guard {
         if authority.is_some_and(|authority| authority.contains('@')) {
             return Err(Refused::Userinfo);
         }
-        self.judge_url(&url)?;
+        self.judge_url_beside(&url, inner)?;
         if authority.is_none_or(str::is_empty) {
             return Err(Refused::NotAUrl);
         }
@@ -99,6 +109,11 @@ impl Guard {
     /// # Errors
     /// The first rule it breaks.
     pub fn judge_url(self, url: &Url) -> Result<(), Refused> {
+        self.judge_url_beside(url, &[])
+    }
+
+    /// The same where some hosts may have inner names.
+    pub(crate) fn judge_url_beside(self, url: &Url, inner: &HostList) -> Result<(), Refused> {
         if url.as_str().len() > MAX_URL {
             return Err(Refused::TooLong);
         }
@@ -124,6 +139,7 @@ impl Guard {
         }
         match host {
             Host::Ipv4(_) | Host::Ipv6(_) => Err(Refused::IpAddress),
+            Host::Domain(name) if inner.iter().any(|host| host.matches(url)) => judge_form(name),
             Host::Domain(name) => judge_name(name),
         }
     }
@@ -156,15 +172,19 @@ pub(crate) fn is_loopback(host: &Host<&str>) -> bool {
 /// A public name has two labels at least, no empty one, and none of the inner endings.
 fn judge_name(name: &str) -> Result<(), Refused> {
     let (_, last) = name.rsplit_once('.').ok_or(Refused::InnerName)?;
-    if name.len() > 253
-        || name
-            .split('.')
-            .any(|label| label.is_empty() || label.len() > 63)
-    {
-        return Err(Refused::NoHost);
-    }
+    judge_form(name)?;
     if INNER_NAMES.contains(&last) {
         Err(Refused::InnerName)
+    } else {
+        Ok(())
+    }
+}
+
+/// What a resolver can be asked for.
+fn judge_form(name: &str) -> Result<(), Refused> {
+    let mut labels = name.split('.');
+    if name.len() > 253 || labels.any(|label| label.is_empty() || label.len() > 63) {
+        Err(Refused::NoHost)
     } else {
         Ok(())
     }
@@ -261,6 +281,32 @@ mod tests {
         assert_eq!(judge("http://user@localhost/"), Err(Refused::Userinfo));
         assert_eq!(judge("http://x.localhost/"), Err(Refused::Scheme));
         assert_eq!(judge("file://localhost/etc/passwd"), Err(Refused::NoHost));
+    }
+
+    #[test]
+    fn an_inner_name_passes_where_it_is_named_and_no_other_rule_is_lifted() {
+        let inner = ["staging.internal", "hooks:8443"].map(|host| host.parse().unwrap());
+        let judge = |text: &str| Guard::default().judge_beside(text, &inner).map(drop);
+        for text in [
+            "https://staging.internal/x",
+            "https://hooks:8443/",
+            "https://shop.example/",
+        ] {
+            assert_eq!(judge(text), Ok(()), "{text}");
+        }
+        for (text, why) in [
+            ("https://other.internal/", Refused::InnerName),
+            ("https://x.staging.internal/", Refused::InnerName),
+            ("https://staging.internal:8443/", Refused::InnerName),
+            ("https://hooks/", Refused::InnerName),
+            ("http://staging.internal/", Refused::Scheme),
+            ("https://user@staging.internal/", Refused::Userinfo),
+            ("https://10.0.0.1/", Refused::IpAddress),
+        ] {
+            assert_eq!(judge(text), Err(why), "{text}");
+        }
+        let alone = Guard::default().judge("https://staging.internal/x");
+        assert_eq!(alone, Err(Refused::InnerName));
     }
 
     #[test]

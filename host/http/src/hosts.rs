@@ -1,6 +1,7 @@
 //! Which hosts an account may talk to.
 
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::str::FromStr;
 
 use url::Url;
@@ -35,6 +36,17 @@ impl HostPattern {
             below: false,
             port: url.port(),
         })
+    }
+
+    /// Whether it is one name, and neither an address nor all below a name.
+    pub fn is_name(&self) -> bool {
+        let is_address = self.host.starts_with('[') || self.host.parse::<Ipv4Addr>().is_ok();
+        !self.below && !is_address
+    }
+
+    /// Whether it is this machine's own name, or one below that.
+    pub fn is_loopback(&self) -> bool {
+        self.host == "localhost" || self.host.ends_with(".localhost")
     }
 
     /// Whether a URL leads there. The scheme is judged elsewhere.
@@ -129,6 +141,13 @@ mod tests {
         assert!(matches("*.vendor.example", "https://a.b.vendor.example/"));
         assert!(!matches("*.vendor.example", "https://vendor.example/"));
         assert!(!matches("*.vendor.example", "https://evilvendor.example/"));
+    }
+
+    #[test]
+    fn a_name_is_neither_an_address_nor_all_below_one() {
+        let is_name = |text: &str| text.parse::<HostPattern>().unwrap().is_name();
+        assert!(is_name("staging.internal") && is_name("hooks:8443"));
+        assert!(!is_name("*.internal") && !is_name("10.0.0.1:8443") && !is_name("[fd00::1]"));
     }
 
     #[test]

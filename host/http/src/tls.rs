@@ -25,17 +25,20 @@ pub enum Trust {
 
 /// A connector that offers HTTP/2 and HTTP/1.1.
 ///
-/// None where an authority cannot be read or the crypto library refuses its own defaults; then
+/// Beside those of the trust, others are believed. None where an authority cannot be read or the crypto library refuses its own defaults; then
 /// nothing can be sent over https.
-pub(crate) fn connector(trust: Trust) -> Option<TlsConnector> {
+pub(crate) fn connector(trust: &Trust, beside: &[CertificateDer<'static>]) -> Option<TlsConnector> {
     let mut roots = RootCertStore::empty();
     match trust {
         Trust::Public => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
         Trust::Only(authorities) => {
             for authority in authorities {
-                roots.add(authority).ok()?;
+                roots.add(authority.clone()).ok()?;
             }
         }
+    }
+    for authority in beside {
+        roots.add(authority.clone()).ok()?;
     }
     let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()

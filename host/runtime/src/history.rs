@@ -5,8 +5,7 @@
 //! file, or none. This folder is the gateway's own. It holds what passed every check, so that the
 //! last good version serves, attempts under way find the version that started them, and the operator
 //! can go back, after a restart too. What is read from it is checked by its digest and loaded like any
-//! other module. To take a slot out of service for good, remove its folder here and its file in the
-//! plugin folder while the gateway is stopped.
+//! other module.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read as _};
@@ -77,6 +76,9 @@ pub(crate) struct History {
     pub(crate) versions: Vec<SavedVersion>,
     /// The latest first.
     pub(crate) events: Vec<Event>,
+    /// An operator has switched the slot off for new payments.
+    #[serde(default)]
+    pub(crate) disabled: bool,
 }
 
 /// One version that is kept.
@@ -190,6 +192,26 @@ impl VersionStore {
         }
         Ok(())
     }
+
+    /// Forgets a slot with all its versions.
+    pub(crate) fn remove(&self, slot: &Slot) -> io::Result<()> {
+        let Some(all) = &self.0 else {
+            return Ok(());
+        };
+        let folder = all.join(slot.as_str());
+        // Its history first: versions without one serve nothing, should this not come to its end.
+        for removed in [
+            fs::remove_file(folder.join(HISTORY_FILE)),
+            fs::remove_dir_all(&folder),
+        ] {
+            if let Err(error) = removed
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                return Err(error);
+            }
+        }
+        File::open(all)?.sync_all()
+    }
 }
 
 fn file_name(digest: &Digest) -> String {
@@ -235,6 +257,7 @@ mod tests {
         History {
             versions: versions.iter().map(saved).collect(),
             events: versions.iter().map(event).collect(),
+            disabled: false,
         }
     }
 
@@ -256,6 +279,31 @@ mod tests {
         again.save(&slot(), &history(&[b"two"])).unwrap();
         assert!(again.get(&slot(), &Digest::of(b"one")).is_err());
         assert!(again.get(&slot(), &Digest::of(b"two")).is_ok());
+    }
+
+    #[test]
+    fn what_is_switched_off_stays_so_and_what_is_removed_leaves_nothing() {
+        let parent = tempfile::tempdir().unwrap();
+        let store = VersionStore::open(Some(parent.path())).unwrap();
+        let digest = Digest::of(b"one");
+        store.put(&slot(), &digest, b"one").unwrap();
+        let disabled = History {
+            disabled: true,
+            ..history(&[b"one"])
+        };
+        store.save(&slot(), &disabled).unwrap();
+        assert_eq!(store.histories().unwrap(), [(slot(), disabled)]);
+        store.remove(&slot()).unwrap();
+        assert!(!parent.path().join("method.ideal").exists());
+        assert_eq!(store.histories().unwrap(), []);
+        store.remove(&slot()).unwrap();
+    }
+
+    /// As releases wrote it that could not switch a slot off.
+    #[test]
+    fn a_history_without_the_switch_is_of_a_slot_that_is_on() {
+        let read: History = serde_json::from_str(r#"{"versions":[],"events":[]}"#).unwrap();
+        assert!(!read.disabled);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use crate::config::RuntimeConfig;
 use crate::error::{LoadError, RuntimeError, short};
-use crate::history::{Cause, Event, VersionStore};
+use crate::history::{Cause, Event, History, VersionStore};
 use crate::host::Host;
 use crate::load::{self, Module};
 use crate::method::MethodModule;
@@ -110,6 +110,17 @@ pub enum RollbackError {
     /// It was accepted once and is not any more.
     #[error("the version before is refused now: {0}")]
     Refused(#[from] LoadError),
+}
+
+/// Why a slot is not taken away.
+#[derive(Debug, thiserror::Error)]
+pub enum RemoveError {
+    /// Its file would fill it again.
+    #[error("{0} stands in the plugin folder: delete it first")]
+    FileStands(String),
+    /// The versions that are kept of it cannot be removed.
+    #[error("its versions cannot be removed ({0})")]
+    Versions(io::ErrorKind),
 }
 
 impl Runtime {
@@ -287,6 +298,59 @@ impl Runtime {
             });
         }
         Ok(self.make_active(&slot, module, &bytes, cause, now))
+    }
+
+    /// Whether nothing new is to be routed to a slot. Its modules go on for what is under way.
+    pub fn is_disabled(&self, slot: &Slot) -> bool {
+        self.slots.is_disabled(slot)
+    }
+
+    /// Switches a slot off or on for what is new, over restarts too and whatever module is put into it.
+    ///
+    /// # Errors
+    /// Where that cannot be written down; then nothing changes.
+    pub fn set_disabled(&self, slot: &Slot, disabled: bool) -> io::Result<()> {
+        let _lock = self.loading.lock();
+        let history = self.slots.history(slot);
+        self.versions.save(
+            slot,
+            &History {
+                disabled,
+                ..history
+            },
+        )?;
+        self.slots.set_disabled(slot, disabled);
+        let state = if disabled { "off" } else { "on" };
+        tracing::info!(plugin.slot = %slot, "{slot} is switched {state} for new payments");
+        Ok(())
+    }
+
+    /// Takes a slot away with all its versions, where no file of it stands in the plugin folder.
+    ///
+    /// # Errors
+    /// See [`RemoveError`]; then it serves as before.
+    pub fn remove_slot(&self, slot: &Slot) -> Result<(), RemoveError> {
+        let _lock = self.loading.lock();
+        self.check_file_gone(slot)?;
+        let removed = self.versions.remove(slot);
+        removed.map_err(|error| RemoveError::Versions(error.kind()))?;
+        self.slots.remove(slot);
+        self.clean_cache();
+        tracing::info!(plugin.slot = %slot, "{slot} was taken away");
+        Ok(())
+    }
+
+    /// Whether a slot's file is gone from the plugin folder, which is looked at again when it is taken away.
+    ///
+    /// # Errors
+    /// [`RemoveError::FileStands`]
+    pub fn check_file_gone(&self, slot: &Slot) -> Result<(), RemoveError> {
+        let file = format!("{slot}.wasm");
+        let path = self.config().plugin_dir.join(&file);
+        match path.symlink_metadata() {
+            Ok(_) => Err(RemoveError::FileStands(file)),
+            Err(_) => Ok(()),
+        }
     }
 
     /// Has `acceptance` judge every module from now on that is to serve for the first time, after the one

@@ -21,6 +21,8 @@ pub(crate) struct SlotRecord {
     /// The latest first.
     pub(crate) events: VecDeque<Event>,
     pub(crate) last_error: Option<String>,
+    /// Nothing new is routed to it.
+    pub(crate) disabled: bool,
 }
 
 pub(crate) struct KeptVersion {
@@ -45,6 +47,7 @@ impl SlotRecord {
             versions: versions.collect(),
             events: history.events.into_iter().take(MAX_EVENTS).collect(),
             last_error: None,
+            disabled: history.disabled,
         }
     }
 
@@ -56,6 +59,7 @@ impl SlotRecord {
         History {
             versions: self.versions.iter().map(saved).collect(),
             events: self.events.iter().cloned().collect(),
+            disabled: self.disabled,
         }
     }
 
@@ -77,6 +81,7 @@ impl SlotRecord {
             slot: slot.clone(),
             kind: slot.kind(),
             state: match (active, quarantined_until) {
+                _ if self.disabled => SlotState::Disabled,
                 (None, _) => SlotState::Failed,
                 (Some(_), Some(_)) => SlotState::Quarantined,
                 (Some(_), None) => SlotState::Serving,

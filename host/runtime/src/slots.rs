@@ -1,6 +1,6 @@
 //! Slots and their versions: a snapshot that requests read, made of the records behind it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -23,6 +23,8 @@ use crate::status::SlotStatus;
 struct Snapshot {
     methods: BTreeMap<MethodId, Vec<Arc<MethodModule>>>,
     providers: BTreeMap<String, Vec<Arc<ProviderModule>>>,
+    /// Slots that nothing new is routed to.
+    disabled: BTreeSet<Slot>,
 }
 
 /// What became of an activation.
@@ -47,9 +49,10 @@ impl Slots {
         let records = histories
             .into_iter()
             .map(|(slot, history)| (slot, SlotRecord::of(history)));
+        let records = records.collect();
         Self {
-            snapshot: ArcSwap::default(),
-            records: Mutex::new(records.collect()),
+            snapshot: ArcSwap::from_pointee(Snapshot::of(&records)),
+            records: Mutex::new(records),
             generation: watch::Sender::new(0),
         }
     }
@@ -100,6 +103,29 @@ impl Slots {
         versions
             .find(|module| module.slot() == slot && module.digest() == *digest)
             .cloned()
+    }
+
+    /// Whether nothing new is routed to a slot.
+    pub(crate) fn is_disabled(&self, slot: &Slot) -> bool {
+        self.snapshot.load().disabled.contains(slot)
+    }
+
+    /// Switches a slot off or on for what is new.
+    pub(crate) fn set_disabled(&self, slot: &Slot, disabled: bool) {
+        let mut records = self.records.lock();
+        records.entry(slot.clone()).or_default().disabled = disabled;
+        self.snapshot.store(Arc::new(Snapshot::of(&records)));
+        drop(records);
+        self.notify();
+    }
+
+    /// Forgets a slot; calls under way finish.
+    pub(crate) fn remove(&self, slot: &Slot) {
+        let mut records = self.records.lock();
+        records.remove(slot);
+        self.snapshot.store(Arc::new(Snapshot::of(&records)));
+        drop(records);
+        self.notify();
     }
 
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
@@ -272,6 +298,9 @@ impl Snapshot {
     fn of(records: &BTreeMap<Slot, SlotRecord>) -> Self {
         let mut snapshot = Self::default();
         for (slot, record) in records {
+            if record.disabled {
+                snapshot.disabled.insert(slot.clone());
+            }
             // Nothing serves in a slot whose active version is not loaded, not even an older one.
             if record.active().is_none() {
                 continue;
@@ -305,6 +334,7 @@ mod tests {
 
     use super::*;
     use crate::history::SavedVersion;
+    use crate::status::SlotState;
     use crate::support::{Method, NOW, slot};
     use crate::{OpenedModule, RuntimeConfig, Workbench};
 
@@ -331,6 +361,7 @@ mod tests {
         let history = History {
             versions: vec![saved(&active), saved(&older)],
             events: vec![],
+            disabled: false,
         };
         let ideal = slot("method.ideal");
         let slots = Slots::new(vec![(ideal.clone(), history)]);
@@ -340,5 +371,26 @@ mod tests {
         assert_eq!(serving(), None);
         slots.set_loaded(&ideal, &first, active);
         assert_eq!(serving(), Some(first));
+    }
+
+    #[test]
+    fn a_slot_that_is_switched_off_stays_so_whatever_module_comes() {
+        let ideal = slot("method.ideal");
+        let history = History {
+            disabled: true,
+            ..History::default()
+        };
+        let slots = Slots::new(vec![(ideal.clone(), history)]);
+        let state = || slots.statuses()[0].state;
+        assert!(slots.is_disabled(&ideal) && state() == SlotState::Disabled);
+        slots.activate(&ideal, module("new"), Cause::Folder, NOW);
+        assert!(slots.is_disabled(&ideal) && state() == SlotState::Disabled);
+        assert!(slots.history(&ideal).disabled);
+        // What is under way is served all the same.
+        assert!(slots.method(MethodId::Ideal).is_some());
+        slots.set_disabled(&ideal, false);
+        assert!(!slots.is_disabled(&ideal) && state() == SlotState::Serving);
+        slots.remove(&ideal);
+        assert!(slots.statuses().is_empty() && slots.method(MethodId::Ideal).is_none());
     }
 }

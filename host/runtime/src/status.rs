@@ -35,6 +35,8 @@ pub enum SlotState {
     Quarantined,
     /// There is no version that works.
     Failed,
+    /// An operator has switched it off for new payments; what is under way goes on.
+    Disabled,
 }
 
 impl SlotState {
@@ -44,6 +46,7 @@ impl SlotState {
             Self::Serving => "serving",
             Self::Quarantined => "benched",
             Self::Failed => "failed",
+            Self::Disabled => "disabled",
         }
     }
 }

@@ -74,6 +74,20 @@ pub enum Recovered {
     Unknown,
 }
 
+/// What became of one page of what is to be tried sooner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hastened {
+    /// So many are due now.
+    Page {
+        /// Deliveries that were not.
+        hastened: u64,
+        /// Where the next page begins; none at the end.
+        next: Option<(Time, DeliveryId)>,
+    },
+    /// There is no such endpoint.
+    Unknown,
+}
+
 /// A delivery that is to be tried now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueDelivery {
@@ -264,6 +278,15 @@ pub trait Deliveries: Send + Sync {
         audited: Option<Audited>,
         now: Time,
     ) -> Answer<'_, Recovered>;
+    /// Makes due what is pending of an endpoint and due later: one page, which begins after where the page
+    /// before ended. The `audited` line goes with the first. What is damaged is left out.
+    fn hasten(
+        &self,
+        endpoint: EndpointId,
+        after: Option<(Time, DeliveryId)>,
+        audited: Option<Audited>,
+        now: Time,
+    ) -> Answer<'_, Hastened>;
     /// Lists deliveries, newest first. One call looks at so many rows and no more: where a filter
     /// leaves out very many, a page can be short, or even empty, and say all the same where the next
     /// one begins. What is pending at one endpoint is found at once, however much has arrived since,

@@ -19,8 +19,8 @@ pub mod suite;
 pub use crate::connects::{CodeIssued, CodeUsed, Connects, Exchange, Exchanged};
 pub use crate::deliveries::{
     Backlog, ClaimedDeliveries, Deliveries, DeliveryFilter, DueDelivery, EndpointCreated,
-    EndpointDeleted, EndpointRotated, Oldest, Pruned, Recovered, Redelivered, Swept, SwitchOff,
-    TRIED_MOST, TriedOutcome,
+    EndpointDeleted, EndpointRotated, Hastened, Oldest, Pruned, Recovered, Redelivered, Swept,
+    SwitchOff, TRIED_MOST, TriedOutcome,
 };
 pub use crate::nonces::{Nonces, Reservation, Reserved};
 pub use crate::resellers::{Answered, InvitationStanding, Invited, Resellers};

@@ -78,6 +78,8 @@ pub(crate) struct Record {
     calls: VecDeque<(Time, Call)>,
     /// What the last probe found that was not well, until calls tell something newer.
     probe: Option<(Availability, Unwell)>,
+    /// What that probe was told.
+    pub(crate) detail: String,
     checked_at: Option<Time>,
     /// What the log was told last; none before the first.
     told: Option<Standing>,

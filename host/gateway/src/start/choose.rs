@@ -146,13 +146,19 @@ impl Run<'_> {
         plan: &mut Plan,
         failed: Option<&AccountId>,
     ) -> Result<Next, StartError> {
+        let configured = self.gateway.configured();
+        // Its module was switched off since the accounts were ranked.
+        let is_disabled = |account: &AccountId| {
+            let slot = configured.slot(account);
+            slot.is_some_and(|slot| self.gateway.modules().is_disabled(slot))
+        };
+        plan.rest.retain(|account| !is_disabled(account));
         let Some(account) = plan.rest.front() else {
             return Ok(Next::None);
         };
         if self.must_ask(account) {
             return Ok(Next::Ask(account.clone()));
         }
-        let configured = self.gateway.configured();
         let Some(slot) = configured.slot(account).cloned() else {
             return Ok(Next::None);
         };

@@ -172,7 +172,9 @@ impl Gateway {
             max_response: MAX_RESPONSE,
             hosts: None,
         };
-        match self.inner.deliverer.client.send_for_head(request).await {
+        let environment = recipient.endpoint.environment;
+        let client = self.inner.deliverer.client(environment, webhooks);
+        match client.send_for_head(request).await {
             Ok(answer) => Sent::answered(&answer, self.now()),
             Err(error) => Sent::failed(&error),
         }

@@ -11,7 +11,8 @@ use kassette_domain::webhook::{
     Delivery, DeliveryStatus, Endpoint, EndpointSecrets, EventFilter, generate_secret,
 };
 use kassette_store::{
-    EndpointCreated, EndpointDeleted, EndpointRotated, Fault, Listed, Paging, Recovered, Replaced,
+    EndpointCreated, EndpointDeleted, EndpointRotated, Fault, Hastened, Listed, Paging, Recovered,
+    Replaced,
 };
 
 use super::attempt::count_ended;
@@ -72,6 +73,9 @@ pub enum EndpointError {
         Endpoint::MAX_PER_MERCHANT
     )]
     TooMany,
+    /// 409.
+    #[error("the webhook endpoint is disabled, so nothing is delivered to it; enable it first")]
+    Disabled,
     /// 409: another caller changed it meanwhile.
     #[error("the webhook endpoint was changed meanwhile; read it again")]
     Stale,
@@ -93,7 +97,7 @@ impl Gateway {
         new: NewEndpoint,
         audited: Audited,
     ) -> Result<IssuedEndpoint, EndpointError> {
-        self.judge_destination(&new.url)?;
+        self.judge_destination(&new.url, new.environment)?;
         let secret = generate_secret(getrandom::fill)?;
         let now = self.now();
         let endpoint = Endpoint {
@@ -154,7 +158,7 @@ impl Gateway {
         audited: Audited,
     ) -> Result<Endpoint, EndpointError> {
         if before.url != after.url {
-            self.judge_destination(&after.url)?;
+            self.judge_destination(&after.url, after.environment)?;
         }
         let now = self.now();
         let replaced = self
@@ -269,10 +273,50 @@ impl Gateway {
         .await?
     }
 
-    /// Whether events may be sent to an address, by its text.
-    pub(crate) fn judge_destination(&self, address: &str) -> Result<(), NotADestination> {
+    /// Makes due at once what waits for an endpoint's next attempts, which each uses one for; how many.
+    ///
+    /// # Errors
+    /// See [`EndpointError`].
+    pub async fn deliver_now(
+        &self,
+        id: EndpointId,
+        audited: Audited,
+    ) -> Result<u64, EndpointError> {
+        if !self.endpoint(id).await?.enabled {
+            return Err(EndpointError::Disabled);
+        }
+        let gateway = self.clone();
+        // What is queued while this runs is due already.
+        let now = self.now();
+        // Many pages: carried to the end where the caller hangs up.
+        self.carry(async move {
+            let (mut count, mut after, mut audited) = (0, None, Some(audited));
+            loop {
+                let store = gateway.store();
+                match store.hasten(id, after, audited.take(), now).await? {
+                    Hastened::Unknown if count == 0 => return Err(EndpointError::NotFound),
+                    // Deleted meanwhile.
+                    Hastened::Unknown => return Ok(count),
+                    Hastened::Page { hastened, next } => {
+                        count += hastened;
+                        if next.is_none() {
+                            return Ok(count);
+                        }
+                        after = next;
+                    }
+                }
+            }
+        })
+        .await?
+    }
+
+    /// Whether an environment's events may be sent to an address, by its text.
+    pub(crate) fn judge_destination(
+        &self,
+        address: &str,
+        environment: Environment,
+    ) -> Result<(), NotADestination> {
         let configured = self.configured();
-        let guard = configured.settings.webhooks.guard();
-        destination::judge(address, guard, &configured).map(drop)
+        destination::judge(address, environment, &configured).map(drop)
     }
 }

@@ -45,8 +45,8 @@ impl Recipient {
         {
             return judged.said.clone();
         }
-        let guard = configured.settings.webhooks.guard();
-        let said = destination::judge(&self.endpoint.url, guard, configured);
+        let environment = self.endpoint.environment;
+        let said = destination::judge(&self.endpoint.url, environment, configured);
         *judged = Some(Judged {
             under: Arc::downgrade(configured),
             said: said.clone(),

@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use kassette_domain::id::{DeliveryId, EndpointId};
+use kassette_domain::key::Environment;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::DeliveryStatus;
-use kassette_http::Client;
+use kassette_http::{CertificateDer, Client, HostPattern};
 use kassette_store::{ClaimedDeliveries, DueDelivery, Fault, Swept, TRIED_MOST};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -21,6 +23,7 @@ use super::attempt::{Attempted, FAULT_PAUSE, LEASE, Unrecorded, count_ended};
 use super::scheduler::{Action, AttemptOutcome, Scheduler};
 use super::status::{CircuitChange, WorkerStatus};
 use crate::Gateway;
+use crate::settings::Webhooks;
 use crate::watch::NO_ENVIRONMENT;
 
 /// From then on an attempt counts as slow. It is the longest that a stranger waits for a quick slot
@@ -40,7 +43,10 @@ const LEAVE: Duration = Duration::from_secs(2);
 /// What the gateway keeps for deliveries.
 pub(crate) struct Deliverer {
     /// The guarded client.
-    pub(super) client: Client,
+    client: Client,
+    /// What test events go through while the settings name hosts for them: it shares no connection with
+    /// the other, so that nothing live reaches what it reaches.
+    test_client: Mutex<Option<TestClient>>,
     activity: watch::Sender<Activity>,
     /// Asks the worker to look at everything that waits.
     look: Notify,
@@ -48,6 +54,13 @@ pub(crate) struct Deliverer {
     asked: AtomicU64,
     /// What the worker knows, for those who ask.
     pub(super) status: WorkerStatus,
+}
+
+/// A client that reaches inner hosts, with what it was made for.
+struct TestClient {
+    hosts: Vec<HostPattern>,
+    authorities: Vec<CertificateDer<'static>>,
+    client: Client,
 }
 
 /// What the worker does.
@@ -67,10 +80,38 @@ impl Deliverer {
     pub(crate) fn new(client: Client) -> Self {
         Self {
             client,
+            test_client: Mutex::default(),
             activity: watch::Sender::new(Activity::Off),
             look: Notify::new(),
             asked: AtomicU64::new(0),
             status: WorkerStatus::default(),
+        }
+    }
+
+    /// What an environment's events go through under these settings.
+    pub(super) fn client(&self, environment: Environment, webhooks: &Webhooks) -> Client {
+        let Webhooks {
+            test_hosts,
+            test_authorities,
+            ..
+        } = webhooks;
+        if environment == Environment::Live || test_hosts.is_empty() {
+            return self.client.clone();
+        }
+        let mut known = self.test_client.lock();
+        match &*known {
+            Some(known) if known.hosts == *test_hosts && known.authorities == *test_authorities => {
+                known.client.clone()
+            }
+            _ => {
+                let client = self.client.reaching(test_hosts.clone(), test_authorities);
+                *known = Some(TestClient {
+                    hosts: test_hosts.clone(),
+                    authorities: test_authorities.clone(),
+                    client: client.clone(),
+                });
+                client
+            }
         }
     }
 

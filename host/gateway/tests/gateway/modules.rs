@@ -63,6 +63,8 @@ struct Books {
     stuck_calls: usize,
     silent: bool,
     down: bool,
+    /// Slots that are switched off.
+    disabled: HashSet<&'static str>,
 }
 
 /// The vendor of every account.
@@ -141,6 +143,16 @@ impl Vendor {
 
     pub(crate) fn be_silent(&self, silent: bool) {
         self.books.lock().silent = silent;
+    }
+
+    /// Switches a slot off or on.
+    pub(crate) fn switch(&self, slot: &'static str, on: bool) {
+        let disabled = &mut self.books.lock().disabled;
+        if on {
+            disabled.remove(slot);
+        } else {
+            disabled.insert(slot);
+        }
     }
 
     pub(crate) fn be_down(&self, down: bool) {
@@ -246,6 +258,10 @@ impl Modules for Scripted {
 
     fn previous_provider(&self, _: &str) -> Option<Arc<dyn Provider>> {
         None
+    }
+
+    fn is_disabled(&self, slot: &Slot) -> bool {
+        self.0.books.lock().disabled.contains(slot.as_str())
     }
 
     fn forget_tokens(&self, _: &AccountId) {}

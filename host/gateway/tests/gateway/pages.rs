@@ -77,6 +77,19 @@ async fn an_account_that_a_probe_finds_down_is_not_used_until_one_finds_it_well(
         matches!(refused, Err(StartError::NotAvailable(_))),
         "{refused:?}"
     );
+    let alpha = account_id("alpha");
+    let health = world.gateway.account_health(&alpha);
+    let settings = world.gateway.settings();
+    let troubles = world
+        .gateway
+        .account_troubles(&settings.accounts[&alpha], &health);
+    assert_eq!(troubles, ["its vendor says so: down"]);
+    world.vendor.switch("provider.sandbox", false);
+    let troubles = world
+        .gateway
+        .account_troubles(&settings.accounts[&alpha], &health);
+    assert_eq!(troubles, ["the slot provider.sandbox is disabled"]);
+    world.vendor.switch("provider.sandbox", true);
     world.vendor.be_down(false);
     world.later(5);
     world.gateway.do_what_is_due().await.unwrap();

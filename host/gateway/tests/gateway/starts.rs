@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kassette_domain::attempt::AttemptState;
+use kassette_domain::method::MethodId;
 use kassette_domain::payment::{CheckoutMode, Status};
 use kassette_domain::policy::Policy;
 use kassette_domain::provider::{Subject, VendorStatus};
@@ -13,7 +14,7 @@ use kassette_store::NewMerchant;
 use tokio::sync::Notify;
 
 use crate::modules::Script;
-use crate::world::{World, account_id, at, audited, by_api, settings};
+use crate::world::{World, account_id, at, audited, by_api, by_page, settings};
 
 #[tokio::test]
 async fn a_start_opens_an_attempt_and_starting_again_returns_the_same_address() {
@@ -54,6 +55,55 @@ async fn an_unavailable_provider_falls_back_to_the_next_and_the_payment_stays_pe
         .collect();
     assert_eq!(states, [AttemptState::Unavailable, AttemptState::Open]);
     assert_eq!(world.events(payment.id).await, ["payment.pending"]);
+}
+
+#[tokio::test]
+async fn nothing_new_is_routed_to_a_slot_that_is_switched_off_and_what_is_under_way_goes_on() {
+    for slot in ["provider.sandbox", "method.ideal"] {
+        let world = World::new().await;
+        let (payment, attempt) = world.waiting().await;
+        let later = world.request("later", CheckoutMode::Hosted);
+        let later = world.made(later).await;
+        world.vendor.switch(slot, false);
+        let refused = world.gateway.start(by_page(&later, MethodId::Ideal)).await;
+        assert!(
+            matches!(refused, Err(StartError::NotAvailable(_))),
+            "{slot}: {refused:?}"
+        );
+        let refused = world
+            .gateway
+            .create(world.request("new", CheckoutMode::Direct), None)
+            .await;
+        assert!(
+            matches!(refused, Err(CreateError::NotEligible(_))),
+            "{slot}: {refused:?}"
+        );
+        let report = world.vendor.payer(attempt, VendorStatus::Completed);
+        let told = world
+            .callback(Subject::Attempt(attempt), Some(report))
+            .await;
+        assert_eq!(told.status, 200, "{slot}");
+        world.becomes(payment, Status::Completed).await;
+        world.vendor.switch(slot, true);
+        let started = world.gateway.start(by_page(&later, MethodId::Ideal)).await;
+        assert!(started.is_ok(), "{slot}: {started:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_payment_is_under_way_by_a_method_until_it_is_paid() {
+    let world = World::new().await;
+    let by = |method| world.gateway.payment_under_way(method);
+    assert_eq!(by(MethodId::Ideal).await.unwrap(), None);
+    let (payment, attempt) = world.waiting().await;
+    assert_eq!(by(MethodId::Ideal).await.unwrap(), Some(payment));
+    assert_eq!(by(MethodId::Paypal).await.unwrap(), None);
+    let report = world.vendor.payer(attempt, VendorStatus::Completed);
+    world
+        .callback(Subject::Attempt(attempt), Some(report))
+        .await;
+    world.becomes(payment, Status::Completed).await;
+    assert_eq!(by(MethodId::Ideal).await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -302,7 +352,7 @@ async fn a_hosted_a_finished_and_another_method_s_payment_are_conflicts() {
     let world = World::new().await;
     let direct = world.direct().await;
     let other = Start {
-        method: kassette_domain::method::MethodId::Paypal,
+        method: MethodId::Paypal,
         ..by_api(&direct)
     };
     let refused = world.gateway.start(other).await;

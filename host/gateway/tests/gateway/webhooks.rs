@@ -324,6 +324,40 @@ async fn what_is_held_back_for_72_hours_is_exhausted_and_what_is_deleted_cancell
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_waits_after_an_outage_is_delivered_at_once_and_each_uses_an_attempt() {
+    let mut settings = at_home();
+    settings.webhooks.schedule = Schedule::new([Duration::from_secs(3600); 7]);
+    let run = Running::with(settings).await;
+    let receiver = Receiver::start([FAILURE]).await;
+    let (endpoint, _) = run.endpoint(&receiver).await;
+    let ids = [run.test(endpoint.id).await, run.test(endpoint.id).await];
+    for id in ids {
+        run.attempts(id, 1).await;
+    }
+    receiver.reply(OK);
+    let gateway = &run.world.gateway;
+    let deliver = || gateway.deliver_now(endpoint.id, audited());
+    assert_eq!(deliver().await.unwrap(), 2);
+    for id in ids {
+        let delivery = run.attempts(id, 2).await;
+        assert_eq!(delivery.status, DeliveryStatus::Delivered);
+        assert_eq!(delivery.attempts.len(), 2);
+    }
+    assert_eq!(deliver().await.unwrap(), 0);
+    let off = Endpoint {
+        enabled: false,
+        ..endpoint.clone()
+    };
+    let changed = gateway.change_endpoint(endpoint.clone(), off, audited());
+    changed.await.unwrap();
+    let refused = deliver().await;
+    assert!(
+        matches!(refused, Err(EndpointError::Disabled)),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_waits_for_its_slot_is_not_sent_once_the_endpoint_is_disabled() {
     let mut settings = at_home();
     settings.webhooks.timeout = Duration::from_secs(1);

@@ -4,7 +4,7 @@
 //! a listener on this machine, which has a certificate of the test's own authority.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -16,8 +16,10 @@ use hyper::{HeaderMap, Request, Response, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use kassette_domain::event::EventType;
 use kassette_domain::id::EventId;
+use kassette_domain::key::Environment;
 use kassette_domain::webhook::{DeliveryStatus, EventFilter, sign};
-use kassette_http::{CertificateDer, Client, Dialing, Guard, Network, Resolving, Trust};
+use kassette_gateway::webhooks::{EndpointError, NewEndpoint, NotADestination};
+use kassette_http::{CertificateDer, Client, Dialing, Guard, Network, Refused, Resolving, Trust};
 use parking_lot::Mutex;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
 use tokio::net::{TcpListener, TcpStream};
@@ -28,9 +30,11 @@ use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
 use tokio_rustls::server::TlsStream;
 
 use crate::webhooks::Running;
-use crate::world::settings;
+use crate::world::{audited, settings};
 
 const NAME: &str = "www.merchant.example";
+/// A name of the operator's own network.
+const INNER: &str = "staging.internal";
 const H1: &[u8] = b"http/1.1";
 const H2: &[u8] = b"h2";
 
@@ -66,7 +70,7 @@ impl Secured {
         let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-        let mut params = CertificateParams::new([NAME.to_owned()]).unwrap();
+        let mut params = CertificateParams::new([NAME, INNER].map(str::to_owned)).unwrap();
         params.not_before = date_time_ymd(2000, 1, 1);
         params.not_after = date_time_ymd(4000, 1, 1);
         let key = KeyPair::generate().unwrap();
@@ -127,6 +131,106 @@ impl Network for Shop {
 
     fn dial(&self, _: SocketAddr) -> Dialing<'_> {
         Box::pin(TcpStream::connect(self.0))
+    }
+}
+
+/// Every name leads to one address, and every connection to the test's server.
+struct Inside {
+    address: IpAddr,
+    server: SocketAddr,
+    dialled: Arc<AtomicUsize>,
+}
+
+impl Network for Inside {
+    fn resolve<'a>(&'a self, _: &'a str) -> Resolving<'a> {
+        Box::pin(async { Ok(vec![self.address]) })
+    }
+
+    fn dial(&self, _: SocketAddr) -> Dialing<'_> {
+        self.dialled.fetch_add(1, Ordering::SeqCst);
+        Box::pin(TcpStream::connect(self.server))
+    }
+}
+
+/// Events of test payments may go to both names, which lead to one address; with how often that is dialled.
+async fn inside(server: &Secured, address: &str) -> (Running, Arc<AtomicUsize>) {
+    let mut settings = settings();
+    settings.webhooks.test_hosts = [INNER, NAME].map(|name| name.parse().unwrap()).into();
+    settings.webhooks.test_authorities = vec![server.authority.clone()];
+    let dialled = Arc::new(AtomicUsize::new(0));
+    let inside = Inside {
+        address: address.parse().unwrap(),
+        server: server.address,
+        dialled: Arc::clone(&dialled),
+    };
+    let client = Client::over(Guard::default(), Arc::new(inside), Trust::Public);
+    (Running::through(settings, client).await, dialled)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_named_inner_host_gets_the_events_of_test_payments_alone() {
+    let server = Secured::speaking(&[H2, H1]).await;
+    let (run, dialled) = inside(&server, "10.0.0.5").await;
+    for name in [INNER, NAME] {
+        let url = format!("https://{name}/hook");
+        let (endpoint, _) = run.endpoint_at(url, EventFilter::All).await;
+        let delivered = run.attempts(run.test(endpoint.id).await, 1).await;
+        assert_eq!(delivered.status, DeliveryStatus::Delivered, "{delivered:?}");
+    }
+    let reached = dialled.load(Ordering::SeqCst);
+    let live = async |name: &str| {
+        let new = NewEndpoint {
+            merchant: run.world.merchant.id,
+            environment: Environment::Live,
+            url: format!("https://{name}/hook"),
+            event_types: EventFilter::All,
+        };
+        run.world.gateway.create_endpoint(new, audited()).await
+    };
+    let refused = live(INNER).await;
+    let inner = NotADestination::Refused(Refused::InnerName);
+    assert!(
+        matches!(&refused, Err(EndpointError::Destination(why)) if *why == inner),
+        "{refused:?}"
+    );
+    // One that reads like a public name is blocked where it leads, though a connection to it is kept.
+    let endpoint = live(NAME).await.unwrap().endpoint;
+    let other = "https://other.example/hook".to_owned();
+    let (other, _) = run.endpoint_at(other, EventFilter::All).await;
+    for endpoint in [endpoint.id, other.id] {
+        let blocked = run.attempts(run.test(endpoint).await, 1).await;
+        let said = blocked.attempts[0].error.as_deref().unwrap();
+        assert!(said.contains("no public address"), "{said}");
+    }
+    assert_eq!(dialled.load(Ordering::SeqCst), reached);
+    assert_eq!(server.heard.lock().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_named_host_leads_to_private_networks_and_nowhere_else_inside() {
+    let server = Secured::speaking(&[H1]).await;
+    for (address, is_reached) in [
+        ("192.168.7.9", true),
+        ("172.16.0.1", true),
+        ("fd12:3456::5", true),
+        ("93.184.215.14", true),
+        ("127.0.0.1", false),
+        ("::1", false),
+        ("169.254.169.254", false),
+        ("fe80::1", false),
+        ("fd00:ec2::254", false),
+        ("100.100.100.200", false),
+        ("0.0.0.0", false),
+        ("::ffff:10.0.0.5", false),
+    ] {
+        let (run, dialled) = inside(&server, address).await;
+        let url = format!("https://{INNER}/hook");
+        let (endpoint, _) = run.endpoint_at(url, EventFilter::All).await;
+        let tried = run.attempts(run.test(endpoint.id).await, 1).await;
+        let reached = dialled.load(Ordering::SeqCst) > 0;
+        assert_eq!(reached, is_reached, "{address}: {tried:?}");
+        let delivered = tried.status == DeliveryStatus::Delivered;
+        assert_eq!(delivered, is_reached, "{address}: {tried:?}");
     }
 }
 

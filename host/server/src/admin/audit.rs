@@ -1,27 +1,208 @@
 //! The audit log.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::{RawQuery, State};
+use axum::response::Response;
 use kassette_domain::audit::AuditEntry;
+use kassette_domain::time::Time;
+use kassette_store::{Fault, Listed, Page, Paging, Store};
 use serde_json::{Value, json};
 
 use super::AdminState;
 use super::caller::Viewer;
+use super::download::{self, Format, Pages};
 use super::query::{Query, page};
 use crate::web::ApiError;
 
-/// `GET /audit`
+/// Most lines that one call looks at.
+const LOOKED_MOST: usize = 2000;
+/// So many lines in a row from before a time, and none that follows is from after it, though the clock was
+/// put back.
+const OLDER_IN_A_ROW: usize = 100;
+/// Lines that are read at once for an export.
+const AT_ONCE: usize = 100;
+/// The first line of an export.
+const HEADER: [&str; 12] = [
+    "id",
+    "at",
+    "operator",
+    "operator_id",
+    "actor",
+    "reason",
+    "action",
+    "object",
+    "before",
+    "after",
+    "prev_hash",
+    "hash",
+];
+
+/// `GET /audit`: a page may end before it is full, with a cursor.
 pub(super) async fn list(
     _: Viewer,
     State(state): State<AdminState>,
     RawQuery(query): RawQuery,
 ) -> Result<Json<Value>, ApiError> {
-    let paging = Query::of(query.as_deref())?.paging()?;
-    page(
-        "entries",
-        state.gateway.store().audit_log(paging).await,
-        |entry| view(&entry),
-    )
+    let mut query = Query::of(query.as_deref())?;
+    let filter = Filter::of(&mut query)?;
+    let paging = query.paging()?;
+    let found = filter.find(state.gateway.store().as_ref(), paging).await;
+    page("entries", found, |entry| view(&entry))
+}
+
+/// `GET /audit/export`: all lines that match, newest first.
+pub(super) async fn export(
+    _: Viewer,
+    State(state): State<AdminState>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, ApiError> {
+    let mut query = Query::of(query.as_deref())?;
+    let filter = Filter::of(&mut query)?;
+    let format = Format::of(&mut query)?;
+    query.finish()?;
+    let pages = Lines {
+        store: Arc::clone(state.gateway.store()),
+        filter,
+        format,
+        next: Some(None),
+    };
+    download::answer(format, HEADER, pages).await
+}
+
+/// Which lines; all that is said must hold.
+struct Filter {
+    /// A whole action, or its noun.
+    action: Option<String>,
+    /// A whole object, or its kind.
+    object: Option<String>,
+    /// An operator's name or id.
+    operator: Option<String>,
+    since: Option<Time>,
+    until: Option<Time>,
+}
+
+impl Filter {
+    fn of(query: &mut Query) -> Result<Self, ApiError> {
+        Ok(Self {
+            action: query.take("action"),
+            object: query.take("object"),
+            operator: query.take("operator"),
+            since: query.read("since", super::text::time, super::text::TIME)?,
+            until: query.read("until", super::text::time, super::text::TIME)?,
+        })
+    }
+
+    fn matches(&self, entry: &AuditEntry) -> bool {
+        let line = &entry.audited;
+        let begins = |said: &Option<String>, text: &str, end: char| {
+            said.as_ref().is_none_or(|said| {
+                let rest = text.strip_prefix(said.as_str());
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(end))
+            })
+        };
+        let is_operator = |said: &String| {
+            let id = line.operator_id.map(|id| id.to_string());
+            said.to_lowercase() == line.operator.to_lowercase() || id.as_ref() == Some(said)
+        };
+        begins(&self.action, &line.action, '.')
+            && begins(&self.object, &line.object, '/')
+            && self.operator.as_ref().is_none_or(is_operator)
+            && self.since.is_none_or(|since| since <= entry.at)
+            && self.until.is_none_or(|until| entry.at < until)
+    }
+
+    /// The next lines that match, of a bounded number that is looked at.
+    async fn find(
+        &self,
+        store: &dyn Store,
+        Paging { limit, mut cursor }: Paging,
+    ) -> Result<Listed<AuditEntry>, Fault> {
+        let mut items = Vec::new();
+        let (mut looked, mut older) = (0, 0);
+        loop {
+            let rest = limit.saturating_sub(items.len());
+            let paging = Paging {
+                limit: rest,
+                cursor,
+            };
+            let page = match store.audit_log(paging).await? {
+                Listed::Page(page) => page,
+                Listed::BadCursor => return Ok(Listed::BadCursor),
+            };
+            for entry in page.items {
+                looked += 1;
+                let is_older = self.since.is_some_and(|since| entry.at < since);
+                older = if is_older { older + 1 } else { 0 };
+                if self.matches(&entry) {
+                    items.push(entry);
+                }
+            }
+            let next = page.next.filter(|_| older < OLDER_IN_A_ROW);
+            if next.is_none() || items.len() >= limit || looked >= LOOKED_MOST {
+                return Ok(Listed::Page(Page { items, next }));
+            }
+            cursor = next;
+        }
+    }
+}
+
+/// The lines that are still to come.
+struct Lines {
+    store: Arc<dyn Store>,
+    filter: Filter,
+    format: Format,
+    /// The next page's cursor, of which the first has none; none after the last.
+    next: Option<Option<String>>,
+}
+
+impl Pages for Lines {
+    fn are_over(&self) -> bool {
+        self.next.is_none()
+    }
+
+    async fn page(mut self) -> Result<(Self, String), Fault> {
+        let mut text = String::new();
+        let Some(cursor) = self.next.take() else {
+            return Ok((self, text));
+        };
+        let limit = AT_ONCE;
+        let paging = Paging { limit, cursor };
+        let page = match self.filter.find(self.store.as_ref(), paging).await? {
+            Listed::Page(page) => page,
+            Listed::BadCursor => return Err(Fault::Corrupt("a list's own cursor".into())),
+        };
+        for entry in &page.items {
+            line(&mut text, self.format, entry);
+        }
+        self.next = page.next.map(Some);
+        Ok((self, text))
+    }
+}
+
+fn line(text: &mut String, format: Format, entry: &AuditEntry) {
+    if format == Format::JsonLines {
+        return download::object(text, &view(entry));
+    }
+    let line = &entry.audited;
+    let operator = line.operator_id.map(|id| id.to_string());
+    let said = |text: &Option<String>| text.clone().unwrap_or_default();
+    let fields = [
+        entry.id.to_string(),
+        entry.at.rfc3339(),
+        line.operator.clone(),
+        said(&operator),
+        line.actor.clone(),
+        said(&line.reason),
+        line.action.clone(),
+        line.object.clone(),
+        said(&line.before),
+        said(&line.after),
+        hex::encode(entry.prev_hash),
+        hex::encode(entry.hash),
+    ];
+    format.line(text, HEADER, fields.each_ref().map(String::as_str));
 }
 
 fn view(entry: &AuditEntry) -> Value {

@@ -1,12 +1,9 @@
-//! What moved on payments, a line of CSV for each capture, refund and dispute.
+//! What moved on payments, a line for each capture, refund and dispute.
 
 use std::sync::Arc;
 
-use axum::body::{Body, Bytes};
 use axum::extract::{RawQuery, State};
-use axum::response::{IntoResponse as _, Response};
-use futures_util::stream;
-use http::header::CONTENT_TYPE;
+use axum::response::Response;
 use kassette_domain::attempt::Attempt;
 use kassette_domain::id::MerchantId;
 use kassette_domain::lifecycle::PaymentAggregate;
@@ -15,14 +12,13 @@ use kassette_domain::provider::{DisputeState, RefundState};
 use kassette_domain::time::Time;
 use kassette_store::{About, Fault, Listed, Paging, PaymentFilter, Store};
 
+use super::AdminState;
 use super::caller::Viewer;
+use super::download::{self, Format, Pages};
 use super::payment_view::taken;
 use super::query::Query;
-use super::{AdminState, csv};
 use crate::web::ApiError;
 
-/// The body's media type.
-const CSV: &str = "text/csv; charset=utf-8; header=present";
 /// Payments that are read at once.
 const AT_ONCE: usize = 50;
 /// The first line.
@@ -71,55 +67,31 @@ pub(super) async fn export(
         )?,
         ..PaymentFilter::default()
     };
+    let format = Format::of(&mut query)?;
     query.finish()?;
-    let pages = Pages {
+    let pages = Movements {
         store: Arc::clone(state.gateway.store()),
         filter,
+        format,
         next: Some(None),
     };
-    let mut first = String::new();
-    csv::line(&mut first, HEADER);
-    // A store that cannot be read is told as such where it fails at once; later the body breaks off.
-    let (pages, page) = pages.page().await.map_err(ApiError::from)?;
-    first.push_str(&page);
-    let begin = (Some(first), pages);
-    let body = stream::try_unfold(begin, |(first, pages)| async {
-        if let Some(first) = first {
-            return Ok(Some((Bytes::from(first), (None, pages))));
-        }
-        let piece = pages.piece().await.inspect_err(|fault| {
-            tracing::warn!(error = %fault, "an export ends before its end: the store failed");
-        });
-        let piece = piece?;
-        Ok::<_, Fault>(piece.map(|(pages, text)| (Bytes::from(text), (None, pages))))
-    });
-    Ok(([(CONTENT_TYPE, CSV)], Body::from_stream(body)).into_response())
+    download::answer(format, HEADER, pages).await
 }
 
 /// The payments that are still to come.
-struct Pages {
+struct Movements {
     store: Arc<dyn Store>,
     filter: PaymentFilter,
+    format: Format,
     /// The next page's cursor, of which the first has none; none after the last.
     next: Option<Option<String>>,
 }
 
-impl Pages {
-    /// The next lines; none at the end.
-    async fn piece(mut self) -> Result<Option<(Self, String)>, Fault> {
-        while self.next.is_some() {
-            // Reading the store waits for nothing: others have their turn between two pages.
-            tokio::task::yield_now().await;
-            let text;
-            (self, text) = self.page().await?;
-            if !text.is_empty() {
-                return Ok(Some((self, text)));
-            }
-        }
-        Ok(None)
+impl Pages for Movements {
+    fn are_over(&self) -> bool {
+        self.next.is_none()
     }
 
-    /// The lines of one page of payments.
     async fn page(mut self) -> Result<(Self, String), Fault> {
         let mut text = String::new();
         let Some(cursor) = self.next.take() else {
@@ -135,7 +107,7 @@ impl Pages {
         };
         for payment in page.items {
             if let Some(aggregate) = self.store.aggregate(About::Payment(payment.id)).await? {
-                lines(&mut text, &aggregate);
+                lines(&mut text, self.format, &aggregate);
             }
         }
         self.next = page.next.map(Some);
@@ -159,7 +131,7 @@ struct Movement<'a> {
 }
 
 /// The lines of a payment.
-fn lines(text: &mut String, aggregate: &PaymentAggregate) {
+fn lines(text: &mut String, format: Format, aggregate: &PaymentAggregate) {
     let payment = &aggregate.payment;
     for attempt in &aggregate.attempts {
         for movement in movements(attempt) {
@@ -183,7 +155,7 @@ fn lines(text: &mut String, aggregate: &PaymentAggregate) {
                 attempt.reference().unwrap_or_default(),
                 movement.id,
             ];
-            csv::line(text, fields);
+            format.line(text, HEADER, fields);
         }
     }
 }

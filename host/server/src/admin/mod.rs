@@ -11,6 +11,7 @@ mod csv;
 mod deliveries;
 mod dev;
 mod domains;
+mod download;
 mod export;
 mod keys;
 mod merchants;
@@ -23,6 +24,7 @@ mod policy;
 mod providers;
 mod query;
 mod resellers;
+mod slots;
 mod text;
 mod upkeep;
 mod webhooks;
@@ -127,6 +129,7 @@ pub(crate) fn router(state: AdminState) -> Router {
         .route("/webhook-endpoints/{id}/test", post(webhooks::test))
         .route("/webhook-endpoints/{id}/rotate", post(webhooks::rotate))
         .route("/webhook-endpoints/{id}/recover", post(webhooks::recover))
+        .route("/webhook-endpoints/{id}/deliver", post(webhooks::deliver))
         .route(
             "/merchants/{id}/consent-codes",
             post(resellers::issue_consent_code),
@@ -160,7 +163,12 @@ pub(crate) fn router(state: AdminState) -> Router {
         .route("/work", get(work::list))
         .route("/work/{id}/done", post(work::done))
         .route("/plugins", get(plugins::list))
-        .route("/plugins/{slot}", post(plugins::upload))
+        .route(
+            "/plugins/{slot}",
+            post(plugins::upload).delete(slots::remove),
+        )
+        .route("/plugins/{slot}/disable", post(slots::disable))
+        .route("/plugins/{slot}/enable", post(slots::enable))
         .route("/plugins/{slot}/rollback", post(plugins::rollback))
         .route("/plugins/{slot}/history", get(plugins::history))
         .route("/providers", get(providers::list))
@@ -168,6 +176,7 @@ pub(crate) fn router(state: AdminState) -> Router {
         .route("/operators", post(operators::create).get(operators::list))
         .route("/operators/{id}", delete(operators::remove))
         .route("/audit", get(audit::list))
+        .route("/audit/export", get(audit::export))
         .route("/audit/verify", get(upkeep::verify_audit))
         .route("/backup", post(upkeep::backup))
         .route("/dev/clock", post(dev::clock))

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::{RawQuery, Request, State};
 use http::header::CONTENT_ENCODING;
 use kassette_domain::audit::Audited;
-use kassette_domain::id::{Digest, Slot, SlotKind};
+use kassette_domain::id::{AccountId, Digest, Slot, SlotKind};
 use kassette_domain::method::MethodId;
 use kassette_domain::time::Time;
 use kassette_runtime::{
@@ -125,7 +125,50 @@ pub(super) async fn rollback(
     change(&state, runtime, slot, prepared, line).await
 }
 
-/// Writes the audit line, then activates: a change that no operator can see does not happen.
+/// Writes the audit line, then does it: a change that no operator can see does not happen. Where it cannot be
+/// done, a second line says so.
+pub(super) async fn audited<T: Send + 'static, E: Send + 'static>(
+    state: &AdminState,
+    line: Audited,
+    work: impl FnOnce() -> Result<T, E> + Send + 'static,
+    why: impl FnOnce(&E) -> String,
+) -> Result<T, ApiError> {
+    let (store, now) = (state.gateway.store(), state.gateway.clock().now());
+    let written = store.audit(line.clone(), now).await;
+    written.map_err(ApiError::from)?;
+    let error = match blocking(work).await? {
+        Ok(done) => return Ok(done),
+        Err(error) => error,
+    };
+    let why = why(&error);
+    let line = Audited {
+        action: "plugin.abandon".into(),
+        reason: Some(why.clone()),
+        after: line.before.clone(),
+        ..line
+    };
+    store.audit(line, now).await.map_err(ApiError::from)?;
+    Err(conflict(why))
+}
+
+/// An account that names a provider's module.
+pub(super) fn account_of(state: &AdminState, slot: &Slot) -> Option<AccountId> {
+    let settings = state.gateway.settings();
+    let mut accounts = settings.accounts.values();
+    let account =
+        accounts.find(|account| slot.kind() == SlotKind::Provider && account.module == slot.name());
+    account.map(|account| account.id.clone())
+}
+
+/// A slot as it is now.
+pub(super) fn shown(runtime: &Runtime, slot: &Slot) -> Result<Json<Value>, ApiError> {
+    let slots = runtime.slots();
+    let status = slots.iter().find(|status| status.slot == *slot);
+    let status = status.ok_or_else(|| ApiError::internal("a slot that was changed is gone"))?;
+    Ok(Json(view(status)))
+}
+
+/// Activates a version, with its line in the audit log where that changes something.
 async fn change(
     state: &AdminState,
     runtime: Arc<Runtime>,
@@ -133,7 +176,6 @@ async fn change(
     prepared: Prepared,
     line: Audited,
 ) -> Result<Json<Value>, ApiError> {
-    let store = state.gateway.store();
     let version = |digest: Digest| Some(json!({ "digest": digest.to_string() }).to_string());
     let line = Audited {
         before: prepared.before().and_then(version),
@@ -142,34 +184,21 @@ async fn change(
     };
     let now = state.gateway.clock().now();
     let changes = prepared.changes();
-    if changes {
-        let audited = store.audit(line.clone(), now).await;
-        audited.map_err(ApiError::from)?;
-    }
     let changing = Arc::clone(&runtime);
-    if let Err(error) = blocking(move || changing.activate(prepared, now)).await? {
-        let why = format!(
-            "the plugin folder cannot be written ({}); nothing was changed",
-            error.kind()
-        );
-        if changes {
-            let line = Audited {
-                action: "plugin.abandon".into(),
-                reason: Some(why.clone()),
-                after: line.before.clone(),
-                ..line
-            };
-            store.audit(line, now).await.map_err(ApiError::from)?;
-        }
-        return Err(conflict(why));
+    let activating = move || changing.activate(prepared, now);
+    let nothing = |error: &std::io::Error| {
+        let kind = error.kind();
+        format!("the plugin folder cannot be written ({kind}); nothing was changed")
+    };
+    if changes {
+        audited(state, line, activating, nothing).await?;
+    } else if let Err(error) = blocking(activating).await? {
+        return Err(conflict(nothing(&error)));
     }
-    let slots = runtime.slots();
-    let status = slots.iter().find(|status| status.slot == slot);
-    let status = status.ok_or_else(|| ApiError::internal("a slot that was changed is gone"))?;
-    Ok(Json(view(status)))
+    shown(&runtime, &slot)
 }
 
-const UNKNOWN: ApiError = ApiError::NotFound("there is no such slot");
+pub(super) const UNKNOWN: ApiError = ApiError::NotFound("there is no such slot");
 
 /// The slot of a path in which a module may be put: any method's, or a provider's whose module was loaded
 /// once or that an account names.
@@ -187,16 +216,12 @@ fn upload_slot(state: &AdminState, text: &str) -> Result<(Arc<Runtime>, Slot), A
 
 /// The slot of a path: a method of the specification, a slot whose module was loaded once, or a provider's
 /// that an account names.
-fn find(state: &AdminState, text: &str) -> Result<(Arc<Runtime>, Slot), ApiError> {
+pub(super) fn find(state: &AdminState, text: &str) -> Result<(Arc<Runtime>, Slot), ApiError> {
     let slot = Slot::parse(text).ok_or(UNKNOWN)?;
     let runtime = state.gateway.runtime().ok_or(UNKNOWN)?;
     let exists = match slot.kind() {
         SlotKind::Method => MethodId::parse(slot.name()).is_some_and(MethodId::is_specified),
-        SlotKind::Provider => {
-            let settings = state.gateway.settings();
-            let mut accounts = settings.accounts.values();
-            accounts.any(|account| account.module == slot.name())
-        }
+        SlotKind::Provider => account_of(state, &slot).is_some(),
     };
     if exists || runtime.history(&slot).is_some() {
         Ok((Arc::clone(runtime), slot))
@@ -221,7 +246,7 @@ fn refused(error: LoadError) -> ApiError {
     }
 }
 
-fn conflict(message: String) -> ApiError {
+pub(super) fn conflict(message: String) -> ApiError {
     ApiError::Conflict {
         message: message.into(),
         retry_after: None,
@@ -238,7 +263,7 @@ fn happened(event: &Event) -> Value {
     })
 }
 
-fn view(status: &SlotStatus) -> Value {
+pub(super) fn view(status: &SlotStatus) -> Value {
     json!({
         "slot": status.slot,
         "kind": match status.kind {

@@ -6,6 +6,7 @@ use kassette_domain::audit::Audited;
 use kassette_domain::id::AccountId;
 use kassette_domain::time::Time;
 use kassette_gateway::Gateway;
+use kassette_gateway::health::Unwell;
 use kassette_gateway::settings::Account;
 use serde_json::{Value, json};
 
@@ -74,6 +75,7 @@ fn view(gateway: &Gateway, account: &Account) -> Value {
         .health
         .success
         .map(|thousandths| f64::from(thousandths) / 1000.0);
+    let troubles = gateway.account_troubles(account, &observed);
     json!({
         "id": account.id,
         "module": account.module,
@@ -88,6 +90,8 @@ fn view(gateway: &Gateway, account: &Account) -> Value {
             "success_rate": rate,
             "median_ms": observed.health.latency,
             "samples": observed.health.samples,
+            "reason": observed.unwell.map(Unwell::as_str),
+            "detail": (!troubles.is_empty()).then(|| troubles.join("; ")),
         },
     })
 }

@@ -223,6 +223,21 @@ pub(super) async fn recover(
     Ok(Json(json!({ "deliveries": deliveries })))
 }
 
+/// `POST /webhook-endpoints/{id}/deliver`: what waits is due at once.
+pub(super) async fn deliver(
+    Changes(caller): Changes,
+    State(state): State<AdminState>,
+    At(id): At<String>,
+    JsonBody(fields): JsonBody,
+) -> Result<Json<serde_json::Value>, ApiError> {
+    let endpoint = find(&state, &id).await?;
+    let attribution = Attribution::alone(fields)?;
+    let audited = caller.audited(attribution, "endpoint.deliver", object(&endpoint));
+    let made = state.gateway.deliver_now(endpoint.id, audited).await;
+    let deliveries = made.map_err(refused)?;
+    Ok(Json(json!({ "deliveries": deliveries })))
+}
+
 async fn find(state: &AdminState, id: &str) -> Result<Endpoint, ApiError> {
     let id = EndpointId::parse(id).map_err(|_| refused(EndpointError::NotFound))?;
     state.gateway.endpoint(id).await.map_err(refused)
@@ -269,10 +284,12 @@ fn refused(error: EndpointError) -> ApiError {
         EndpointError::NoSuchMerchant => ApiError::NotFound("merchant not found"),
         EndpointError::NotFound => ApiError::NotFound("webhook endpoint not found"),
         EndpointError::Destination(_) | EndpointError::Overlap => ApiError::Invalid(message),
-        EndpointError::TooMany | EndpointError::Stale => ApiError::Conflict {
-            message,
-            retry_after: None,
-        },
+        EndpointError::TooMany | EndpointError::Stale | EndpointError::Disabled => {
+            ApiError::Conflict {
+                message,
+                retry_after: None,
+            }
+        }
         EndpointError::Random(error) => ApiError::internal(error),
         EndpointError::Store(fault) => ApiError::from(fault),
     }

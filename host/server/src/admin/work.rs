@@ -11,12 +11,14 @@ use super::AdminState;
 use super::body::{Attribution, JsonBody};
 use super::caller::{Changes, Viewer};
 use super::path::At;
+use super::payment_view;
 use super::query::{Query, page};
 use crate::web::ApiError;
 
-/// `GET /work`: open lines, or with `done=true` all of them.
+/// `GET /work`: open lines, or with `done=true` all of them. Beside the first page stand the newest payments
+/// in review and their count; null while those of before the start are looked for.
 pub(super) async fn list(
-    _: Viewer,
+    Viewer(caller): Viewer,
     State(state): State<AdminState>,
     RawQuery(query): RawQuery,
 ) -> Result<Json<Value>, ApiError> {
@@ -28,8 +30,21 @@ pub(super) async fn list(
             "must be true or false",
         )?
         .unwrap_or(false);
-    let listed = state.gateway.store().work(!all, query.paging()?).await;
-    page("work", listed, |item| view(&item))
+    let paging = query.paging()?;
+    let (limit, is_first) = (paging.limit, paging.cursor.is_none());
+    let listed = state.gateway.store().work(!all, paging).await;
+    let mut listed = page("work", listed, |item| view(&item))?;
+    if is_first {
+        let waiting = state.gateway.in_review(limit).await;
+        let waiting = waiting.map_err(ApiError::from)?;
+        listed["in_review"] = waiting.map_or(Value::Null, |(payments, count)| {
+            let links = caller.follows_links();
+            let shown = payments.iter();
+            let shown = shown.map(|payment| payment_view::payment(&state.gateway, payment, links));
+            json!({ "payments": shown.collect::<Vec<_>>(), "count": count })
+        });
+    }
+    Ok(listed)
 }
 
 /// `POST /work/{id}/done`

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use kassette_domain::id::AccountId;
 use kassette_gateway::clock::{Clock as _, SystemClock};
 use kassette_gateway::modules::Modules;
 use kassette_gateway::wasm::WasmModules;
@@ -14,6 +15,7 @@ use serde::Serialize;
 
 use super::remote::print;
 use crate::config::{Config, ConfigError, Profile, start_problems};
+use crate::simulators::PlannedAccount;
 
 /// The options of `kassette config check`.
 #[derive(Args)]
@@ -21,6 +23,9 @@ pub(super) struct CheckArgs {
     /// The folder.
     #[arg(long, default_value = "config")]
     config: PathBuf,
+    /// Whose rules apply, and whether settings may name the accounts that `dev` simulates.
+    #[arg(long, value_enum, default_value_t = Profile::Serve)]
+    profile: Profile,
     /// Leave out what only the modules know, such as settings that they need: they are not compiled.
     #[arg(long)]
     without_modules: bool,
@@ -58,10 +63,11 @@ impl From<ConfigError> for Problem {
     }
 }
 
-/// Reads a configuration as `serve` would, and says all that is wrong with it.
+/// Reads a configuration as `serve` or `dev` would, and says all that is wrong with it.
 pub(super) async fn check(args: CheckArgs) -> Result<(), String> {
     let (folder, modules) = (args.config.clone(), !args.without_modules);
-    let checked = tokio::task::spawn_blocking(move || checked(&folder, modules))
+    let profile = args.profile;
+    let checked = tokio::task::spawn_blocking(move || checked(&folder, profile, modules))
         .await
         .map_err(|_| "the check panicked".to_owned())?;
     let problems = checked.problems.len();
@@ -92,14 +98,15 @@ pub(super) async fn check(args: CheckArgs) -> Result<(), String> {
 
 /// The lines and sentences of what is wrong with a configuration, without what only the modules know.
 pub(crate) fn problems(folder: &Path) -> Vec<(Option<usize>, String)> {
-    let problems = checked(folder, false).problems.into_iter();
+    let checked = checked(folder, Profile::Serve, false);
+    let problems = checked.problems.into_iter();
     problems
         .map(|problem| (problem.line, problem.why))
         .collect()
 }
 
-fn checked(folder: &Path, modules: bool) -> Checked {
-    let (config, errors) = Config::read_all(folder, Profile::Serve);
+fn checked(folder: &Path, profile: Profile, modules: bool) -> Checked {
+    let (config, errors) = Config::read_all(folder, profile);
     let mut checked = Checked {
         folder: folder.display().to_string(),
         accounts: config.accounts.len(),
@@ -107,27 +114,39 @@ fn checked(folder: &Path, modules: bool) -> Checked {
         problems: errors.into_iter().map(Problem::from).collect(),
         warnings: Vec::new(),
     };
-    // A file that cannot be read says nothing about what stands in it.
-    if Config::read_main(folder).is_ok() {
+    // A file that cannot be read says nothing about what stands in it. `dev` needs none, and has folders,
+    // keys and addresses of its own.
+    let serve = profile == Profile::Serve;
+    let is_absent = !serve && !folder.join("kassette.toml").exists();
+    if Config::read_main(folder).is_ok() || is_absent {
         let plugin_dir = config.path(&config.main.plugin_dir);
-        let problems = start_problems(&config).into_iter();
+        let problems = serve.then(|| start_problems(&config));
+        let problems = problems.into_iter().flatten();
         checked.problems.extend(problems.map(Problem::from));
         let runtime = match modules && plugin_dir.is_dir() {
             true => load(&plugin_dir, &mut checked),
             false => None,
         };
-        judge(&config, runtime, &mut checked);
+        judge(&config, profile, runtime, &mut checked);
     }
     checked
 }
 
 /// Judges the files of methods and accounts as the gateway does, and says which modules are missing. Without
 /// modules nothing is said of what only they know.
-fn judge(config: &Config, runtime: Option<Arc<Runtime>>, checked: &mut Checked) {
-    let settings = config.settings("", Profile::Serve);
+fn judge(config: &Config, profile: Profile, runtime: Option<Arc<Runtime>>, checked: &mut Checked) {
+    let settings = config.settings("", profile);
+    let simulated = match profile {
+        Profile::Serve => Vec::new(),
+        Profile::Dev => PlannedAccount::all(),
+    };
+    let simulated = simulated.iter();
+    let simulated: Vec<_> = simulated
+        .filter_map(|account| AccountId::parse(&account.id).ok())
+        .collect();
     let modules = runtime.map(WasmModules::new);
     let modules = modules.as_ref().map(|modules| modules as &dyn Modules);
-    for problem in settings_problems(&settings, modules) {
+    for problem in settings_problems(&settings, &simulated, modules) {
         let placed = ConfigError::of_settings(&config.folder, &problem);
         checked.problems.push(placed.into());
     }
@@ -188,5 +207,21 @@ mod tests {
         };
         assert!(told("").is_some());
         assert_eq!(told(""), told("# nothing yet\n"));
+    }
+
+    #[test]
+    fn a_folder_for_dev_is_judged_by_its_rules_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let why = |profile| -> Vec<String> {
+            let problems = checked(folder.path(), profile, false).problems.into_iter();
+            problems.map(|problem| problem.why).collect()
+        };
+        // It needs no file, and no origin, key or folder that one would name.
+        assert!(why(Profile::Dev).is_empty());
+        assert!(!why(Profile::Serve).is_empty());
+        std::fs::write(folder.path().join("kassette.toml"), "sandbox = true\n").unwrap();
+        assert!(why(Profile::Dev).is_empty());
+        std::fs::write(folder.path().join("kassette.toml"), "sandbx = true\n").unwrap();
+        assert!(why(Profile::Dev)[0].contains("sandbx is unknown"));
     }
 }

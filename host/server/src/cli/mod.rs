@@ -7,6 +7,7 @@ mod progress;
 mod remote;
 mod stopped_store;
 mod store;
+mod table;
 
 pub(crate) use check::problems as config_problems;
 

@@ -4,13 +4,12 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use comfy_table::Table;
-use comfy_table::presets::NOTHING;
 use kassette_kit::{Check, Facts, Harness, NoNetwork, Report};
 use kassette_runtime::MAX_MODULE_BYTES;
 use serde::Serialize;
 
 use super::remote::print;
+use super::table;
 
 /// What to do with the file.
 pub(super) enum OnFile {
@@ -86,26 +85,19 @@ fn as_json(value: &impl Serialize) -> Result<String, String> {
     Ok(format!("{text}\n"))
 }
 
-fn table() -> Table {
-    let mut table = Table::new();
-    table.load_preset(NOTHING);
-    table
-}
-
 fn listed(report: &Report) -> String {
-    let mut table = table();
-    for check in &report.checks {
+    let checks = report.checks.iter().map(|check| {
         let outcome = if check.passed { "ok" } else { "FAILED" };
-        table.add_row([check.name, outcome, &check.message]);
-    }
-    lines(&table)
+        [check.name, outcome, &check.message].map(str::to_owned)
+    });
+    table::bare(&checks.collect::<Vec<_>>(), table::width())
 }
 
 fn told(facts: &Facts) -> String {
-    let mut table = table();
+    let mut rows = Vec::new();
     let mut row = |name: &str, value: String| {
         if !value.is_empty() {
-            table.add_row([name.to_owned(), value]);
+            rows.push([name.to_owned(), value]);
         }
     };
     row("Slot", facts.slot.clone());
@@ -166,12 +158,5 @@ fn told(facts: &Facts) -> String {
     row("Settings", needed(&facts.settings));
     row("Secrets", needed(&facts.secrets));
     row("Tokens", facts.tokens.join(" "));
-    lines(&table)
-}
-
-/// The table without the spaces that fill its last column.
-fn lines(table: &Table) -> String {
-    let text = table.to_string();
-    let lines = text.lines().map(|line| line.trim().to_owned() + "\n");
-    lines.collect()
+    table::bare(&rows, table::width())
 }

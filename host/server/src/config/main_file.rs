@@ -8,7 +8,8 @@ use kassette_domain::lifecycle::QuerySchedule;
 use kassette_domain::policy::RateLimit;
 use kassette_domain::webhook::{ATTEMPTS, Schedule};
 use kassette_gateway::settings;
-use serde::Deserialize;
+use kassette_http::{CertificateDer, HostPattern};
+use serde::{Deserialize, Deserializer};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 use url::Url;
@@ -58,6 +59,7 @@ pub(crate) struct MainFile {
     /// Seconds for which a server that was told to stop still serves, while it is not ready.
     pub(crate) drain_seconds: u64,
     /// Requests per key.
+    #[serde(deserialize_with = "rate_limit")]
     pub(crate) rate_limit: RateLimit,
     /// How much at once.
     pub(crate) limits: Limits,
@@ -73,6 +75,18 @@ pub(crate) struct MainFile {
     pub(crate) log: Log,
 }
 
+/// A rate with no other field: a merchant's policy has the same, whose reader knows its own.
+fn rate_limit<'de, D: Deserializer<'de>>(from: D) -> Result<RateLimit, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Rate {
+        per_second: u32,
+        burst: u32,
+    }
+    let Rate { per_second, burst } = Rate::deserialize(from)?;
+    Ok(RateLimit { per_second, burst })
+}
+
 /// How events are delivered.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -81,6 +95,27 @@ pub(crate) struct Webhooks {
     retry_seconds: [u64; ATTEMPTS - 1],
     timeout_ms: u64,
     circuit_hold_seconds: u64,
+    /// Hosts of our own network that events of test payments may go to.
+    test_hosts: Vec<TestHost>,
+    /// Authorities (PEM) that sign the certificates of those hosts.
+    pub(crate) test_ca_file: Option<PathBuf>,
+}
+
+/// A host that is named as it is: no address, and not all below a name.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "String")]
+struct TestHost(HostPattern);
+
+impl TryFrom<String> for TestHost {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let host = text.parse::<HostPattern>().ok();
+        let host = host.filter(|host| host.is_name() && !host.is_loopback());
+        host.map(Self).ok_or_else(|| {
+            format!("webhooks.test_hosts: {text:?} must be one host's name, such as \"staging.internal\" or \"staging.internal:8443\"")
+        })
+    }
 }
 
 impl Default for Webhooks {
@@ -89,6 +124,8 @@ impl Default for Webhooks {
             retry_seconds: [5, 300, 1800, 7200, 18_000, 36_000, 36_000],
             timeout_ms: 10_000,
             circuit_hold_seconds: 60,
+            test_hosts: Vec::new(),
+            test_ca_file: None,
         }
     }
 }
@@ -99,6 +136,7 @@ impl Webhooks {
         &self,
         retention: &Retention,
         allow_loopback: bool,
+        test_authorities: Vec<CertificateDer<'static>>,
     ) -> settings::Webhooks {
         settings::Webhooks {
             schedule: Schedule::new(self.retry_seconds.map(Duration::from_secs)),
@@ -106,6 +144,8 @@ impl Webhooks {
             circuit_hold: Duration::from_secs(self.circuit_hold_seconds),
             keep: days(retention.delivery_days),
             allow_loopback,
+            test_hosts: self.test_hosts.iter().map(|host| host.0.clone()).collect(),
+            test_authorities,
             few_files: false,
             own_origins: Vec::new(),
         }

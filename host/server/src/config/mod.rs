@@ -19,13 +19,17 @@ mod watch;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use clap::ValueEnum;
 use kassette_domain::id::AccountId;
 use kassette_domain::method::MethodId;
 use kassette_domain::release::Release;
 use kassette_domain::setting;
 use kassette_gateway::settings::{Account, Settings};
 use kassette_gateway::workers::{SettingsFile, SettingsProblem, SettingsRefused};
+use kassette_http::CertificateDer;
 use serde::de::DeserializeOwned;
+
+use crate::listen::certificates;
 
 pub(crate) use dev::RATE_LIMIT as DEV_RATE_LIMIT;
 pub(crate) use main_file::MainFile;
@@ -142,10 +146,12 @@ pub(crate) struct Config {
     pub(crate) accounts: BTreeMap<AccountId, Account>,
     /// `releases/*.toml`; none where there is no such folder.
     pub(crate) releases: Option<Vec<Release>>,
+    /// What `webhooks.test_ca_file` holds.
+    pub(crate) test_authorities: Vec<CertificateDer<'static>>,
 }
 
 /// Whose rules apply to what the files say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Profile {
     /// Real money: no simulated account in live, no loopback, no plain http, no file that others may
     /// write and no secret that others may read.
@@ -217,12 +223,17 @@ impl Config {
         }
         let (releases, wrong) = releases::read(&folder.join("releases"));
         errors.extend(wrong);
+        let test_authorities = test_authorities(folder, &main).unwrap_or_else(|error| {
+            errors.push(error);
+            Vec::new()
+        });
         let config = Self {
             main,
             folder: folder.to_owned(),
             methods,
             accounts,
             releases,
+            test_authorities,
         };
         if profile == Profile::Serve {
             errors.extend(access::problems(&config));
@@ -262,16 +273,32 @@ impl Config {
             health_max_age: payments.health_max_age(),
             health_probe_every: payments.health_probe_every(),
             queries: payments.queries(),
-            webhooks: self
-                .main
-                .webhooks
-                .settings(&self.main.retention, profile == Profile::Dev),
+            webhooks: self.main.webhooks.settings(
+                &self.main.retention,
+                profile == Profile::Dev,
+                self.test_authorities.clone(),
+            ),
             retention: self.main.retention.rules(),
             release: self.release(profile),
             methods: self.methods.clone(),
             accounts: self.accounts.clone(),
         }
     }
+}
+
+/// The authorities that sign for hosts which test events may go to.
+fn test_authorities(
+    folder: &Path,
+    main: &MainFile,
+) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
+    let Some(path) = main.webhooks.test_ca_file.as_deref() else {
+        return Ok(Vec::new());
+    };
+    let read = certificates(&folder.join(path));
+    read.map_err(|why| {
+        let why = format!("webhooks.test_ca_file: {}: {why}", path.display());
+        ConfigError::new(&folder.join("kassette.toml"), why).placed()
+    })
 }
 
 /// Settings of a method; the file's name is the method.
@@ -361,6 +388,7 @@ fn in_words(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base64::Engine as _;
     use std::os::unix::fs::PermissionsExt as _;
 
     fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
@@ -414,6 +442,40 @@ limits = { EUR = { min = "0.50", max = "1000.00" } }
         let account = &settings.accounts[&AccountId::parse("sandbox-test").unwrap()];
         assert_eq!(account.methods[&MethodId::Ideal].priority, 5);
         assert!(!settings.live_default);
+    }
+
+    #[test]
+    fn hosts_that_test_events_may_go_to_are_read_with_their_authorities() {
+        let text = "public_url = \"https://pay.example\"\n[webhooks]\n\
+                    test_hosts = [\"staging.internal\", \"Hooks:8443\"]\ntest_ca_file = \"ca.pem\"\n";
+        let key = rcgen::KeyPair::generate().unwrap();
+        let authority = rcgen::CertificateParams::new(Vec::<String>::new()).unwrap();
+        let authority = authority.self_signed(&key).unwrap();
+        let text_of = base64::engine::general_purpose::STANDARD.encode(authority.der());
+        let pem = format!("-----BEGIN CERTIFICATE-----\n{text_of}\n-----END CERTIFICATE-----\n");
+        let folder = folder(&[("kassette.toml", text), ("ca.pem", &pem)]);
+        let config = Config::read(folder.path(), Profile::Serve).unwrap();
+        let webhooks = config
+            .settings("https://pay.example", Profile::Serve)
+            .webhooks;
+        let hosts: Vec<String> = webhooks
+            .test_hosts
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(hosts, ["staging.internal", "hooks:8443"]);
+        assert_eq!(webhooks.test_authorities, [authority.der().clone()]);
+        // Who can write there decides which receivers are believed.
+        set_mode(&folder.path().join("ca.pem"), 0o666);
+        let error = Config::read(folder.path(), Profile::Serve).unwrap_err();
+        assert!(error.path.ends_with("ca.pem"), "{error}");
+        std::fs::write(folder.path().join("ca.pem"), "no certificate").unwrap();
+        let error = Config::read(folder.path(), Profile::Dev).unwrap_err();
+        assert!(
+            error.to_string().contains("holds no certificate"),
+            "{error}"
+        );
+        assert_eq!(error.line, Some(4));
     }
 
     #[test]

@@ -14,7 +14,6 @@ use std::sync::Arc;
 
 use clap::Args;
 use kassette_domain::delegation::DelegationStatus;
-use kassette_domain::key::Environment;
 use kassette_gateway::clock::AdjustableClock;
 
 use crate::config::{Config, Profile};
@@ -123,13 +122,7 @@ async fn assemble(
     data_dir: &Path,
     plugin_dir: &Path,
 ) -> Result<Running, DevError> {
-    let planned: Vec<PlannedAccount> = args
-        .simulated()
-        .iter()
-        .flat_map(|module| {
-            [Environment::Test, Environment::Live].map(|kind| PlannedAccount::of(module, kind))
-        })
-        .collect();
+    let planned = PlannedAccount::of_modules(args.simulated());
     let ids: Vec<&str> = planned.iter().map(|planned| planned.id.as_str()).collect();
     let mut credentials = Credentials::load(data_dir, &ids)?;
     let clock = Arc::new(AdjustableClock::new());

@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use self::connection::{Peer, Timeouts};
 pub(crate) use self::descriptors::within_limit;
 pub(crate) use self::handed_over::{HandedOver, handed_over};
-pub(crate) use self::tls::{Tls, tls_acceptor};
+pub(crate) use self::tls::{Tls, certificates, tls_acceptor};
 use crate::proxies::{Proxies, subscriber};
 use crate::web::budget::ByteBudget;
 

@@ -31,6 +31,20 @@ impl Tls {
     }
 }
 
+/// Reads certificates of a file (PEM), one at least.
+///
+/// # Errors
+/// A sentence: why there are none.
+pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let read = CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| error.to_string())?;
+    if read.is_empty() {
+        return Err("holds no certificate".to_owned());
+    }
+    Ok(read)
+}
+
 /// Reads certificate chain and key (PEM) into an acceptor that offers HTTP/2 and HTTP/1.1.
 ///
 /// # Errors

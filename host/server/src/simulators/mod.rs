@@ -83,6 +83,20 @@ pub(crate) struct PlannedAccount {
 pub(crate) const SANDBOX: &str = "sandbox";
 
 impl PlannedAccount {
+    /// Those of every module whose vendor is simulated.
+    pub(crate) fn all() -> Vec<Self> {
+        Self::of_modules(kassette_sim::modules())
+    }
+
+    /// Those of some modules, in test and in live.
+    pub(crate) fn of_modules(modules: &[&'static str]) -> Vec<Self> {
+        let modules = modules.iter();
+        let each = modules.flat_map(|module| {
+            [Environment::Test, Environment::Live].map(|kind| Self::of(module, kind))
+        });
+        each.collect()
+    }
+
     /// The account `<module>-test` or `<module>-live`.
     pub(crate) fn of(module: &'static str, environment: Environment) -> Self {
         Self {

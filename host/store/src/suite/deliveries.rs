@@ -17,8 +17,8 @@ use kassette_domain::webhook::{
 use super::Harness;
 use super::fixtures::*;
 use crate::{
-    Backlog, ClaimedDeliveries, DeliveryFilter, DueDelivery, Listed, Oldest, Page, Paging,
-    Recovered, Redelivered, Store, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
+    Backlog, ClaimedDeliveries, DeliveryFilter, DueDelivery, Hastened, Listed, Oldest, Page,
+    Paging, Recovered, Redelivered, Store, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
 };
 
 const LEASE: Duration = Duration::from_secs(60);
@@ -627,6 +627,81 @@ pub async fn what_failed_since_a_time_is_queued_again_once(harness: &dyn Harness
     let nobody = endpoint("nobody", NOW).id;
     let unknown = store.recover(nobody, NOW, None, None, NOW).await;
     assert_eq!(unknown, Ok(Recovered::Unknown));
+}
+
+pub async fn what_waits_is_made_due_at_once_and_keeps_its_attempts(harness: &dyn Harness) {
+    const MANY: u64 = 230;
+    let store = harness.open().await;
+    shop(&store).await;
+    let a = listen(&store, endpoint("a", NOW)).await;
+    let b = listen(&store, endpoint("b", NOW)).await;
+    let mut ids = Vec::new();
+    // More than one page, so that pages are proved too.
+    for _ in 0..MANY {
+        for endpoint in [&a, &b] {
+            let queued = store
+                .queue_test(endpoint.id, audited("endpoint.test"), NOW)
+                .await;
+            ids.push(queued.unwrap().unwrap().id);
+        }
+    }
+    // All fail once and wait for their times; of `a` the first is over, and the second is due.
+    store.tried(ids[0], arrived(0), None, NOW).await.unwrap();
+    for (seconds, id) in (1..).zip(&ids[1..]) {
+        let tried = failed(0, later(1000 + seconds));
+        store.tried(*id, tried, None, NOW).await.unwrap();
+    }
+    let at = later(1002);
+    let hasten = |of: EndpointId| {
+        let store = Arc::clone(&store);
+        async move {
+            let (mut count, mut after, mut line) = (0, None, Some(audited("endpoint.deliver")));
+            loop {
+                match store.hasten(of, after, line.take(), at).await.unwrap() {
+                    Hastened::Page { hastened, next } => {
+                        count += hastened;
+                        after = next;
+                        if next.is_none() {
+                            return count;
+                        }
+                    }
+                    Hastened::Unknown => panic!("the endpoint is unknown"),
+                }
+            }
+        }
+    };
+    let (due, next) = claim(&store, a.id, at).await;
+    assert_eq!(due.iter().map(|each| each.id).collect::<Vec<_>>(), [ids[2]]);
+    assert_eq!(next, Some(later(1004)));
+    assert_eq!(hasten(a.id).await, MANY - 2);
+    assert_eq!(hasten(a.id).await, 0);
+    let mut found = 0;
+    loop {
+        let (due, _) = claim(&store, a.id, at).await;
+        if due.is_empty() {
+            break;
+        }
+        found += due.len() as u64;
+        let is_kept = |each: &DueDelivery| each.due_at == at && each.attempts == 1;
+        assert!(due.iter().all(is_kept), "{due:?}");
+    }
+    assert_eq!(found, MANY - 2);
+    let whole = store.delivery(ids[4]).await.unwrap().unwrap();
+    assert_eq!(
+        (whole.next_attempt_at, whole.attempts.len(), whole.status),
+        (Some(at), 1, DeliveryStatus::Pending)
+    );
+    // The other endpoint waits as before.
+    let (due, next) = claim(&store, b.id, later(1000)).await;
+    assert_eq!((due.len(), next), (0, Some(later(1001))));
+    assert_eq!(store.backlog().await.unwrap().pending, 2 * MANY - 1);
+    let lines = page(store.audit_log(first(9)).await.unwrap()).items;
+    let made = lines.iter();
+    let made = made.filter(|entry| entry.audited.action == "endpoint.deliver");
+    assert_eq!(made.count(), 2, "one for each command");
+    let nobody = endpoint("nobody", NOW).id;
+    let unknown = store.hasten(nobody, None, None, NOW).await;
+    assert_eq!(unknown, Ok(Hastened::Unknown));
 }
 
 pub async fn deliveries_are_listed_newest_first(harness: &dyn Harness) {

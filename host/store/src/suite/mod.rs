@@ -123,6 +123,7 @@ macro_rules! store_suite {
             deliveries::a_test_goes_to_its_endpoint_whatever_it_wants,
             deliveries::a_redelivery_is_a_new_delivery_of_the_same_event,
             deliveries::what_failed_since_a_time_is_queued_again_once,
+            deliveries::what_waits_is_made_due_at_once_and_keeps_its_attempts,
             deliveries::deliveries_are_listed_newest_first,
             deliveries::what_is_pending_is_listed_however_much_has_arrived_since,
             deliveries::whoever_delivers_hears_of_what_is_queued,

@@ -20,10 +20,12 @@ use kassette_domain::webhook::{DeliveryAttempt, Endpoint, HELD_BACK_MOST, MAX_RE
 use kassette_domain::work::WorkKind;
 use kassette_store::suite::fixtures::*;
 use kassette_store::suite::resellers;
-use kassette_store::{ClaimedDeliveries, DeliveryFilter, DueDelivery, Reserved, Retention, Store};
+use kassette_store::{
+    ClaimedDeliveries, DeliveryFilter, DueDelivery, Hastened, Reserved, Retention, Store,
+};
 
 /// What is done, in order: the operation's name, and what is particular about it.
-pub(crate) const DEEDS: [&str; 54] = [
+pub(crate) const DEEDS: [&str; 55] = [
     "create_merchant",
     "replace_merchant",
     "issue_key",
@@ -67,6 +69,7 @@ pub(crate) const DEEDS: [&str; 54] = [
     "claim",
     "tried",
     "tried_all",
+    "hasten",
     "give_back",
     "queue_test",
     "redeliver",
@@ -451,6 +454,11 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
                 .recover(id, NOW, None, Some(line()), now)
                 .await
                 .unwrap();
+        }
+        "hasten" => {
+            let id = endpoint("a", NOW).id;
+            let made = store.hasten(id, None, Some(line()), now).await;
+            assert!(matches!(made, Ok(Hastened::Page { next: None, .. })));
         }
         "delete_endpoint" => {
             let id = endpoint("a", NOW).id;

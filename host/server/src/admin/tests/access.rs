@@ -53,6 +53,11 @@ const CHANGES: &[(&str, &str, Role)] = &[
     ),
     (
         "POST",
+        "/webhook-endpoints/00000000000000000000000000000000/deliver",
+        Role::Operator,
+    ),
+    (
+        "POST",
         "/deliveries/00000000000000000000000000000000/redeliver",
         Role::Operator,
     ),
@@ -85,6 +90,9 @@ const CHANGES: &[(&str, &str, Role)] = &[
     ),
     ("POST", "/plugins/method.ideal", Role::Operator),
     ("POST", "/plugins/method.ideal/rollback", Role::Operator),
+    ("POST", "/plugins/method.ideal/disable", Role::Operator),
+    ("POST", "/plugins/method.ideal/enable", Role::Operator),
+    ("DELETE", "/plugins/method.ideal", Role::Operator),
     ("POST", "/resellers", Role::Operator),
     ("POST", "/resellers/1/keys", Role::Operator),
     ("PUT", "/resellers/1/live-rollout", Role::Admin),

@@ -147,6 +147,29 @@ async fn every_capture_refund_and_dispute_has_a_line_with_what_moved() {
         format!("dispute,open,{at},0.00,0.50,USD,,,{rest}dp_2"),
     ];
     assert_eq!(lines[2..], expected);
+    // The same as objects.
+    let path = "/payments/export?format=jsonl";
+    let answer = world
+        .send(request(Some(&world.viewer), Method::GET, path, None))
+        .await;
+    let bytes = to_bytes(answer.into_body(), 1 << 20).await.unwrap();
+    let text = String::from_utf8(bytes.to_vec()).unwrap();
+    let first: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    assert_eq!(text.lines().count(), 5, "{text}");
+    assert_eq!(
+        (
+            &first["type"],
+            &first["amount"],
+            &first["order_id"],
+            &first["id"]
+        ),
+        (
+            &json!("capture"),
+            &json!("10.00"),
+            &json!("an \"odd\" order"),
+            &Value::Null
+        )
+    );
 }
 
 #[tokio::test]
@@ -179,7 +202,13 @@ async fn an_export_goes_over_many_payments_of_a_period_and_of_no_other() {
     assert!(ids("environment=live").await.is_empty());
     let other = world.merchant(false).await;
     assert!(ids(&format!("merchant_id={other}")).await.is_empty());
-    for wrong in ["since=x", "until=2030-01-01", "limit=5", "merchant_id=x"] {
+    for wrong in [
+        "since=x",
+        "until=2030-01-01",
+        "limit=5",
+        "merchant_id=x",
+        "format=x",
+    ] {
         let path = format!("/payments/export?{wrong}");
         world.get(&path).await.refused(422);
     }

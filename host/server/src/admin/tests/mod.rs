@@ -1,6 +1,7 @@
 //! The operators' API through its router, over a real store.
 
 mod access;
+mod audit;
 mod dev;
 mod export;
 mod keys;
@@ -8,7 +9,9 @@ mod merchants;
 mod operators;
 mod payments;
 mod plain;
+mod providers;
 mod resellers;
+mod slots;
 mod uploads;
 mod webhooks;
 
@@ -267,5 +270,6 @@ fn configured() -> Config {
             .map(|account| (account.id.clone(), account))
             .collect(),
         releases: None,
+        test_authorities: Vec::new(),
     }
 }

@@ -264,6 +264,7 @@ async fn fields_that_are_wrong_are_named() {
         ("recover", json!({ "since": "yesterday" })),
         ("recover", json!({ "since": later })),
         ("test", json!({ "x": 1 })),
+        ("deliver", json!({ "since": "2020-01-01T00:00:00Z" })),
     ] {
         let path = format!("/webhook-endpoints/{id}/{act}");
         world.post(&path, body).await.refused(422);
@@ -294,6 +295,7 @@ async fn what_is_not_there_is_not_found() {
         for (act, body) in [
             ("test", json!({})),
             ("rotate", json!({})),
+            ("deliver", json!({})),
             ("recover", json!({ "since": "2020-01-01T00:00:00Z" })),
         ] {
             let path = format!("/webhook-endpoints/{id}/{act}");
@@ -309,6 +311,39 @@ async fn what_is_not_there_is_not_found() {
         .get(&format!("/deliveries?endpoint_id={NOBODY}"))
         .await;
     assert_eq!(none.is(200)["deliveries"], json!([]));
+}
+
+#[tokio::test]
+async fn what_waits_is_made_due_and_that_is_a_line_of_the_audit_log() {
+    let world = World::new().await;
+    let merchant = world.merchant(false).await;
+    let (id, _) = create(&world, merchant, json!({})).await;
+    let path = format!("/webhook-endpoints/{id}");
+    world.post(&format!("{path}/test"), json!({})).await.is(201);
+    let deliver = format!("{path}/deliver");
+    let made = world
+        .post(&deliver, json!({ "reason": "it is back" }))
+        .await;
+    assert_eq!(
+        made.is(200),
+        &json!({ "deliveries": 0 }),
+        "it is due already"
+    );
+    let line = world.last_line().await;
+    assert_eq!(
+        (&line["action"], &line["reason"], &line["object"]),
+        (
+            &json!("endpoint.deliver"),
+            &json!("it is back"),
+            &json!(format!("endpoint/{id}"))
+        )
+    );
+    world
+        .patch(&path, json!({ "enabled": false }))
+        .await
+        .is(200);
+    let refused = world.post(&deliver, json!({})).await;
+    assert!(refused.refused(409).contains("enable it first"));
 }
 
 #[tokio::test]

@@ -56,6 +56,9 @@ impl Modules for FewModules {
     fn previous_provider(&self, _: &str) -> Option<Arc<dyn Provider>> {
         None
     }
+    fn is_disabled(&self, _: &Slot) -> bool {
+        false
+    }
     fn forget_tokens(&self, _: &AccountId) {}
 }
 

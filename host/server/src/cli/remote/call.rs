@@ -20,18 +20,39 @@ pub(in crate::cli) struct Call {
     pub(super) shape: Shape,
 }
 
+/// Titles and JSON pointers into an item, what matters most first: where there is no room for all, the last
+/// ones are left out.
+pub(super) type Columns = &'static [(&'static str, &'static str)];
+
+/// A part of an answer that is shown beside its list: `items` with their `count`, of which the answer need
+/// not hold all.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::cli) struct Beside {
+    /// The field that holds both; null where it is not known yet.
+    pub(super) field: &'static str,
+    /// Name of its list.
+    pub(super) items: &'static str,
+    /// What they are.
+    pub(super) what: &'static str,
+    pub(super) columns: Columns,
+    /// What shows all of them.
+    pub(super) all: &'static str,
+}
+
 /// How an answer is shown to people.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::cli) enum Shape {
     /// A list under a name: a column each, by JSON pointer into an item.
-    List(&'static str, &'static [(&'static str, &'static str)]),
+    List(&'static str, Columns),
+    /// The same with something beside it.
+    ListBeside(&'static str, Columns, Beside),
     /// An object.
     Object,
     /// An object with a secret that is shown this once.
     Once,
     /// No content: this sentence.
     Nothing(String),
-    /// Text that is written as it comes.
+    /// Text that is written as it comes: CSV, or an object of JSON a line.
     Text,
 }
 

@@ -114,9 +114,9 @@ pub(super) async fn run<A: Action>(noun: Noun<A>) -> Result<(), String> {
     let (answer, shape) = match first {
         Some(first) => first_operator::create(&connection, first).await?,
         None => {
-            let call = action.call()?;
+            let mut call = action.call()?;
             if call.shape == Shape::Text && connection.json {
-                return Err("this answer is text and not JSON: leave --json out".into());
+                call = call.with("format", Some("jsonl"));
             }
             let (remote, token) = connection.remote()?;
             if call.shape == Shape::Text {

@@ -1,22 +1,32 @@
 //! Answers as tables for people, or as they came for scripts.
 
-use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::Value;
 
-use super::call::Shape;
+use super::call::{Beside, Columns, Shape};
+use crate::cli::table::{self, Fitted};
 
 /// The text that is printed, line end included.
 pub(super) fn answer(shape: &Shape, answer: &Value, json: bool) -> String {
     if json {
-        return match answer {
-            Value::Null => String::new(),
-            answer => format!("{answer:#}\n"),
-        };
+        return format!("{answer:#}\n");
     }
+    told(shape, answer, table::width())
+}
+
+/// The same for people, in so many columns of a terminal.
+pub(super) fn told(shape: &Shape, answer: &Value, width: u16) -> String {
     match shape {
-        Shape::List(plural, columns) => list(answer, plural, columns),
-        Shape::Object | Shape::Text => object(answer),
-        Shape::Once => format!("{}Keep it now: it is not shown again.\n", object(answer)),
+        Shape::List(plural, columns) => list(answer, plural, columns, width),
+        Shape::ListBeside(plural, columns, beside) => format!(
+            "{}{}",
+            list(answer, plural, columns, width),
+            aside(answer, beside, width)
+        ),
+        Shape::Object | Shape::Text => object(answer, width),
+        Shape::Once => format!(
+            "{}Keep it now: it is not shown again.\n",
+            object(answer, width)
+        ),
         Shape::Nothing(done) => format!("{done}\n"),
     }
 }
@@ -26,7 +36,7 @@ pub(super) fn plain(text: &str) -> String {
     text.replace(char::is_control, "\u{fffd}")
 }
 
-fn list(answer: &Value, plural: &str, columns: &[(&str, &str)]) -> String {
+fn list(answer: &Value, plural: &str, columns: Columns, width: u16) -> String {
     let items = answer.get(plural).and_then(Value::as_array);
     let next = answer.get("next_cursor").and_then(Value::as_str);
     let Some(items) = items.filter(|items| !items.is_empty()) else {
@@ -39,58 +49,81 @@ fn list(answer: &Value, plural: &str, columns: &[(&str, &str)]) -> String {
             None => format!("No {plural}.\n"),
         };
     };
-    let mut table = table();
-    table.set_header(columns.iter().map(|(title, _)| *title));
-    for item in items {
-        let cell = |pointer: &str| item.pointer(pointer).map_or_else(String::new, cell);
-        table.add_row(columns.iter().map(|(_, pointer)| cell(pointer)));
-    }
+    let text = rows(items, columns, width);
     match next {
-        Some(cursor) => format!("{table}\nThere are more: --cursor {}\n", plain(cursor)),
-        None => format!("{table}\n"),
+        Some(cursor) => format!("{text}There are more: --cursor {}\n", plain(cursor)),
+        None => text,
     }
+}
+
+/// What stands beside a list; nothing on its later pages.
+fn aside(answer: &Value, beside: &Beside, width: u16) -> String {
+    let what = beside.what;
+    let Some(found) = answer.get(beside.field) else {
+        return String::new();
+    };
+    if found.is_null() {
+        return format!("\nThe {what} are still looked for.\n");
+    }
+    let count = found.get("count").and_then(Value::as_u64).unwrap_or(0);
+    let items = found.get(beside.items).and_then(Value::as_array);
+    let Some(items) = items.filter(|items| !items.is_empty()) else {
+        return format!("\nNo {what}.\n");
+    };
+    let text = rows(items, beside.columns, width);
+    let left = count.saturating_sub(items.len() as u64);
+    let more = match left {
+        0 => String::new(),
+        left => format!("There are {left} more: {}\n", beside.all),
+    };
+    format!("\nThe {what}:\n{text}{more}")
+}
+
+/// A table of a list's items, with what it leaves out.
+fn rows(items: &[Value], columns: Columns, width: u16) -> String {
+    let titles = columns.iter().map(|(title, _)| (*title).to_owned());
+    let rows = items.iter().map(|item| {
+        let cell = |pointer: &str| item.pointer(pointer).map_or_else(String::new, cell);
+        columns.iter().map(|(_, pointer)| cell(pointer)).collect()
+    });
+    table::fit(titles.collect(), rows.collect(), width).to_string()
 }
 
 /// Simple fields in one table, each list of objects in a table of its own, or an object after another
 /// where a table would be too wide to read.
-fn object(value: &Value) -> String {
+fn object(value: &Value, width: u16) -> String {
     let mut fields = Vec::new();
     let mut lists = Vec::new();
     flatten("", value, &mut fields, &mut lists);
-    let mut first = table();
-    for (name, text) in fields {
-        first.add_row([name, text]);
-    }
-    let mut text = format!("{first}\n");
+    let mut text = table::pairs(&fields, width);
     for (name, items) in lists {
-        if items.iter().any(is_wide) {
+        let table = objects(items, width);
+        if items.iter().any(holds_objects) || !table.is_whole() {
             for item in items {
-                text.push_str(&format!("\n{name}\n{}", object(item)));
+                text.push_str(&format!("\n{name}\n{}", object(item, width)));
             }
         } else {
-            text.push_str(&format!("\n{name}\n{}\n", objects(items)));
+            text.push_str(&format!("\n{name}\n{table}"));
         }
     }
     text
 }
 
-/// Whether an object makes no row of a table: it has lists of its own, or more fields than a terminal has
-/// room for.
-fn is_wide(item: &Value) -> bool {
-    const COLUMNS: usize = 8;
+/// Whether an object makes no row of a table: it has lists of its own.
+fn holds_objects(item: &Value) -> bool {
     let is_list = |value: &Value| {
         value
             .as_array()
             .is_some_and(|list| list.iter().any(Value::is_object))
     };
     item.as_object()
-        .is_some_and(|fields| fields.len() > COLUMNS || fields.values().any(is_list))
+        .is_some_and(|fields| fields.values().any(is_list))
 }
 
 fn flatten<'a>(
     name: &str,
     value: &'a Value,
-    fields: &mut Vec<(String, String)>,
+    fields: &mut Vec<[String; 2]>,
     lists: &mut Vec<(String, &'a [Value])>,
 ) {
     match value {
@@ -108,12 +141,12 @@ fn flatten<'a>(
         Value::Array(items) if items.iter().any(Value::is_object) => {
             lists.push((name.to_owned(), items));
         }
-        value => fields.push((name.to_owned(), cell(value))),
+        value => fields.push([name.to_owned(), cell(value)]),
     }
 }
 
 /// A table of objects: a column for every name that one of them has.
-fn objects(items: &[Value]) -> Table {
+fn objects(items: &[Value], width: u16) -> Fitted {
     let mut names: Vec<&String> = Vec::new();
     for name in items
         .iter()
@@ -124,13 +157,12 @@ fn objects(items: &[Value]) -> Table {
             names.push(name);
         }
     }
-    let mut table = table();
-    table.set_header(names.iter().map(|name| plain(name)));
-    for item in items {
+    let rows = items.iter().map(|item| {
         let cell = |name: &str| item.get(name).map_or_else(String::new, cell);
-        table.add_row(names.iter().map(|name| cell(name)));
-    }
-    table
+        names.iter().map(|name| cell(name)).collect()
+    });
+    let titles = names.iter().map(|name| plain(name));
+    table::fit(titles.collect(), rows.collect(), width)
 }
 
 fn cell(value: &Value) -> String {
@@ -142,11 +174,4 @@ fn cell(value: &Value) -> String {
         }
         value => plain(&value.to_string()),
     }
-}
-
-fn table() -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_BORDERS_ONLY);
-    table.set_content_arrangement(ContentArrangement::Dynamic);
-    table
 }

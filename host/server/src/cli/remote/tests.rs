@@ -137,6 +137,7 @@ fn commands_become_the_calls_of_the_contract() {
         ("delete abc", "DELETE", "webhook-endpoints/abc"),
         ("test abc", "POST", "webhook-endpoints/abc/test"),
         ("rotate abc", "POST", "webhook-endpoints/abc/rotate"),
+        ("deliver abc", "POST", "webhook-endpoints/abc/deliver"),
         (
             "recover abc --since 2030-01-01T00:00:00Z",
             "POST",
@@ -188,9 +189,43 @@ fn commands_become_the_calls_of_the_contract() {
     let again = call::<DeliveryAction>("redeliver abc");
     assert_eq!(again.path.join("/"), "deliveries/abc/redeliver");
     assert_eq!(call::<AuditAction>("list").path, ["audit"]);
+    let found = call::<AuditAction>(
+        "list --action plugin --object plugin/method.ideal --operator ann \
+         --since 2030-01-01T00:00:00Z --until 2030-02-01T00:00:00Z --limit 5",
+    );
+    let query = [
+        ("action", "plugin"),
+        ("object", "plugin/method.ideal"),
+        ("operator", "ann"),
+        ("since", "2030-01-01T00:00:00Z"),
+        ("until", "2030-02-01T00:00:00Z"),
+        ("limit", "5"),
+    ];
+    assert_eq!(
+        found.query,
+        query.map(|(name, value)| (name, value.to_owned()))
+    );
+    let exported = call::<AuditAction>("export --action plugin");
+    assert_eq!(
+        (exported.path.join("/"), exported.shape),
+        ("audit/export".into(), Shape::Text)
+    );
     assert_eq!(call::<PluginAction>("list").path, ["plugins"]);
     let back = call::<PluginAction>("rollback method.ideal");
     assert_eq!(back.path.join("/"), "plugins/method.ideal/rollback");
+    for (line, method, path) in [
+        (
+            "disable method.ideal",
+            "POST",
+            "plugins/method.ideal/disable",
+        ),
+        ("enable method.ideal", "POST", "plugins/method.ideal/enable"),
+        ("remove method.blik", "DELETE", "plugins/method.blik"),
+    ] {
+        let call = call::<PluginAction>(line);
+        let path = (method, path.to_owned());
+        assert_eq!((call.method.as_str(), call.path.join("/")), path);
+    }
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("ideal.wasm");
     std::fs::write(&file, b"a component").unwrap();
@@ -283,6 +318,8 @@ fn tables_show_what_a_person_needs_and_nothing_that_steers_a_terminal() {
     let none_yet = json!({ "keys": [], "next_cursor": "c2" });
     let shown = show::answer(&shape, &none_yet, false);
     assert_eq!(shown, "No keys so far.\nThere may be more: --cursor c2\n");
+    let gone = show::answer(&Shape::Nothing("It is gone.".into()), &Value::Null, true);
+    assert_eq!(gone, "null\n", "JSON even where there is no content");
     let nested = json!({ "payment": { "id": "p" }, "attempts": [{ "state": "open" }] });
     let shown = show::answer(&Shape::Object, &nested, false);
     for part in ["payment.id", "attempts", "open"] {
@@ -294,6 +331,59 @@ fn tables_show_what_a_person_needs_and_nothing_that_steers_a_terminal() {
     let shown = show::answer(&Shape::Object, &wide, false);
     let headed = |title: &str| shown.lines().filter(|line| *line == title).count();
     assert_eq!((headed("attempts"), headed("refunds")), (2, 1), "{shown}");
+}
+
+#[test]
+fn the_work_list_is_shown_with_the_payments_in_review() {
+    let shape = call::<WorkAction>("list").shape;
+    let shown = |answer: &Value| show::told(&shape, answer, 120);
+    let id = "a".repeat(32);
+    let payment = json!({
+        "payment_id": id, "merchant_id": 7, "amount": "9.00", "currency": "EUR",
+        "environment": "live", "review_cause": "mismatch", "order_id": "order-1",
+        "created_at": "2030-01-31T12:00:00.000Z",
+    });
+    let answer = json!({
+        "work": [], "next_cursor": null, "in_review": { "payments": [payment], "count": 3 },
+    });
+    let text = shown(&answer);
+    for part in [
+        "No work.",
+        "The payments in review:",
+        &id,
+        "mismatch",
+        "There are 2 more: kassette payment list --status review",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let none = json!({ "work": [], "in_review": { "payments": [], "count": 0 } });
+    assert!(shown(&none).ends_with("\nNo payments in review.\n"));
+    let unknown = json!({ "work": [], "in_review": null });
+    assert!(shown(&unknown).ends_with("\nThe payments in review are still looked for.\n"));
+    let later = json!({ "work": [] });
+    assert_eq!(shown(&later), "No work.\n");
+}
+
+/// Every list has room for what names an item and says how it stands.
+#[test]
+fn tables_of_lists_fit_a_terminal() {
+    let payment = json!({
+        "payment_id": "a".repeat(32), "merchant_id": 1234, "order_id": "order-of-2030-0001",
+        "amount": "12345.00", "currency": "EUR", "environment": "live", "payment_method": "credit_card",
+        "status": "verification_pending", "settlement_status": "pending",
+        "created_at": "2030-01-31T12:00:00.000Z",
+    });
+    let answer = json!({ "payments": [payment], "next_cursor": null });
+    let text = show::told(&call::<PaymentAction>("list").shape, &answer, 120);
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 120),
+        "{text}"
+    );
+    assert!(text.contains("verification_pending"), "{text}");
+    assert!(
+        text.contains("left out (") && text.contains("--json shows"),
+        "{text}"
+    );
 }
 
 #[tokio::test]

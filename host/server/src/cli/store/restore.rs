@@ -3,13 +3,20 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use kassette_store::sled::maintenance::{self, MaintenanceError};
+use kassette_store::sled::maintenance::{self, MaintenanceError, Report};
+use serde::Serialize;
 
 use super::source::BelievedArgs;
 use super::verify::{code_of, tell_findings};
 use super::{Words, blocking, tell};
 use crate::cli::progress::Shown;
 use crate::cli::stopped_store::StoppedStore;
+
+/// What is told of a backup whose rows do not fit each other.
+#[derive(Serialize)]
+struct Refused<'a> {
+    report: &'a Report,
+}
 
 /// The options of `kassette restore`.
 #[derive(Args)]
@@ -43,13 +50,14 @@ pub(in crate::cli) async fn restore(args: RestoreArgs) -> Result<(), String> {
         let shown = Shown::new(bytes);
         let restored = maintenance::restore(&options, source, despite, asked, &shown);
         drop(shown);
-        restored.map_err(|error| {
-            if let MaintenanceError::NotWhole { report, .. } = &error
-                && !json
-            {
-                tell_findings(report);
+        restored.or_else(|error| {
+            if let MaintenanceError::NotWhole { report, .. } = &error {
+                match json {
+                    true => tell(&Refused { report }, true, "")?,
+                    false => tell_findings(report),
+                }
             }
-            error.to_string()
+            Err(error.to_string())
         })
     })
     .await?;

@@ -19,7 +19,7 @@ use kassette_engine::Touched;
 use super::*;
 use crate::suite::fixtures::*;
 use crate::suite::resellers;
-use crate::{ClaimedDeliveries, Payments as _, Retention, TRIED_MOST};
+use crate::{ClaimedDeliveries, Hastened, Payments as _, Retention, TRIED_MOST};
 
 /// What the last part of an operation may touch beyond [`Touched::BY_OPERATION`]: a look at 256 payments
 /// that were made together, or a payment with all its attempts and decisions.
@@ -135,6 +135,17 @@ async fn deliveries(store: &Shared, one: &Endpoint) {
         .recover(one.id, NOW, None, Some(line()), later(2))
         .await
         .unwrap();
+    let hastened = store.hasten(one.id, None, Some(line()), NOW).await.unwrap();
+    assert!(
+        matches!(
+            hastened,
+            Hastened::Page {
+                hastened: 21..,
+                next: Some(_)
+            }
+        ),
+        "{hastened:?}"
+    );
     let pruned = store
         .prune_deliveries(later(DAY), None, usize::MAX)
         .await

@@ -16,7 +16,7 @@ use crate::sled::audit;
 use crate::sled::memory::{Memory, Rows};
 use crate::sled::webhooks::endpoints;
 use crate::sled::webhooks::outbox::{self, DeliveryRow};
-use crate::{Fault, Pruned, Recovered, Redelivered, Swept, SwitchOff, TriedOutcome};
+use crate::{Fault, Hastened, Pruned, Recovered, Redelivered, Swept, SwitchOff, TriedOutcome};
 
 /// Queues a test.
 pub(crate) struct QueueTest {
@@ -158,6 +158,42 @@ impl Operation<Memory> for RecordTried {
         };
         outbox::save(rows, self.id, before, row)?;
         Ok(taken)
+    }
+}
+
+/// Makes due what waits for its time.
+pub(crate) struct Hasten {
+    pub(crate) endpoint: EndpointId,
+    pub(crate) after: Option<(Time, DeliveryId)>,
+    pub(crate) audited: Option<Audited>,
+    pub(crate) now: Time,
+}
+
+impl Operation<Memory> for Hasten {
+    type Outcome = Hastened;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<Hastened, Fault> {
+        if endpoints::load(rows, self.endpoint)?.is_none() {
+            return Ok(Hastened::Unknown);
+        }
+        // What is due by now stands before: it is left as it is, and so is what a page has made due.
+        let due = (self.now, DeliveryId::from_bytes([0xff; 16]));
+        let (at, id) = self.after.map_or(due, |after| after.max(due));
+        let all = Span::prefix(&schema::webhooks::due_of(self.endpoint));
+        let rest = all.after(&schema::webhooks::due(self.endpoint, at, id));
+        let mut hastened = 0;
+        let last = rows.walk(rest, |rows, key, _| {
+            // One damaged delivery must not keep the others waiting.
+            let made = outbox::hasten(rows, key, self.now);
+            hastened += u64::from(records::readable(made)?.unwrap_or(false));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let next = last.map(|key| outbox::read_due(&key)).transpose()?;
+        if let Some(audited) = self.audited {
+            audit::append(rows, audited, self.now)?;
+        }
+        let next = next.map(|(_, at, id)| (at, id));
+        Ok(Hastened::Page { hastened, next })
     }
 }
 

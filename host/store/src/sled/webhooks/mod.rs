@@ -28,7 +28,7 @@ use crate::sled::memory::{Memory, View};
 use crate::sled::store::SledStore;
 use crate::sled::webhooks::claims::Ringing;
 use crate::sled::webhooks::deliver::{
-    Prune, QueueTest, RecordAll, RecordTried, Recover, Redeliver, Sweep, trailing_id,
+    Hasten, Prune, QueueTest, RecordAll, RecordTried, Recover, Redeliver, Sweep, trailing_id,
 };
 use crate::sled::webhooks::endpoints::{
     CreateEndpoint, DeleteEndpoint, ReplaceEndpoint, RotateEndpoint,
@@ -36,7 +36,7 @@ use crate::sled::webhooks::endpoints::{
 use crate::sled::webhooks::outbox::{DeliveryRow, read_due};
 use crate::{
     Answer, Backlog, ClaimedDeliveries, Deliveries, DeliveryFilter, EndpointCreated,
-    EndpointDeleted, EndpointRotated, Fault, Listed, Oldest, Paging, Pruned, Recovered,
+    EndpointDeleted, EndpointRotated, Fault, Hastened, Listed, Oldest, Paging, Pruned, Recovered,
     Redelivered, Replaced, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
 };
 
@@ -263,6 +263,21 @@ impl Deliveries for SledStore {
         self.operate_ringing(Recover {
             endpoint,
             since,
+            after,
+            audited,
+            now,
+        })
+    }
+
+    fn hasten(
+        &self,
+        endpoint: EndpointId,
+        after: Option<(Time, DeliveryId)>,
+        audited: Option<Audited>,
+        now: Time,
+    ) -> Answer<'_, Hastened> {
+        self.operate_ringing(Hasten {
+            endpoint,
             after,
             audited,
             now,

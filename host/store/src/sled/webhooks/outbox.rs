@@ -271,6 +271,19 @@ pub(crate) fn save(
     rows.save(schema::webhooks::delivery(id), &row)
 }
 
+/// Makes the pending delivery due that a row of `dld/` leads to. False where it does not wait there; where it
+/// is damaged, nothing was written.
+pub(crate) fn hasten(rows: &mut Rows<'_>, due: &Key, now: Time) -> Result<bool, Fault> {
+    let (_, at, id) = read_due(due)?;
+    let mut row: DeliveryRow = rows.expect(&schema::webhooks::delivery(id))?;
+    if row.next_attempt_at != Some(at) {
+        return Ok(false);
+    }
+    row.next_attempt_at = Some(now);
+    save(rows, id, Some(at), row)?;
+    Ok(true)
+}
+
 /// Ends the pending delivery that a row of `dld/` leads to. False where that is damaged: its row of
 /// `dld/` goes all the same, or every sweep would find it again and none would ever be the last.
 pub(crate) fn end(rows: &mut Rows<'_>, due: Key, status: DeliveryStatus) -> Result<bool, Fault> {

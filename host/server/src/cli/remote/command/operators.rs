@@ -7,6 +7,7 @@ use http::Method;
 use kassette_domain::operator;
 use serde_json::json;
 
+use super::payments::Period;
 use super::{Action, Noun, Paging};
 use crate::cli::remote::Connection;
 use crate::cli::remote::call::{Call, Shape};
@@ -133,7 +134,15 @@ pub(in crate::cli) enum AuditAction {
     /// List who changed what and why, newest first.
     List {
         #[command(flatten)]
+        which: Which,
+        #[command(flatten)]
         paging: Paging,
+    },
+    /// Write all lines that match as CSV, or with --json as an object a line, to standard output, newest
+    /// first.
+    Export {
+        #[command(flatten)]
+        which: Which,
     },
     /// Say whether a line was altered, removed or inserted.
     ///
@@ -145,12 +154,38 @@ pub(in crate::cli) enum AuditAction {
     },
 }
 
+/// Which lines of the audit log; all that is said must hold.
+#[derive(Args, Clone, Debug)]
+pub(in crate::cli) struct Which {
+    /// A whole action, such as plugin.disable, or its noun.
+    #[arg(long)]
+    action: Option<String>,
+    /// A whole object, such as merchant/7, or its kind.
+    #[arg(long)]
+    object: Option<String>,
+    /// An operator's name or id.
+    #[arg(long)]
+    operator: Option<String>,
+    #[command(flatten)]
+    period: Period,
+}
+
+impl Which {
+    fn of(self, call: Call) -> Call {
+        let call = call
+            .with("action", self.action)
+            .with("object", self.object)
+            .with("operator", self.operator);
+        self.period.of(call)
+    }
+}
+
 impl Noun<AuditAction> {
     /// Where to look, if the log is to be verified; else the command as it is.
     pub(in crate::cli) fn audit_to_verify(self) -> Result<(Connection, StoppedStore), Box<Self>> {
         match self.action {
             AuditAction::Verify { store } => Ok((self.connection, store)),
-            AuditAction::List { .. } => Err(Box::new(self)),
+            AuditAction::List { .. } | AuditAction::Export { .. } => Err(Box::new(self)),
         }
     }
 }
@@ -161,17 +196,23 @@ const AUDIT: Shape = Shape::List(
         ("ID", "/id"),
         ("At", "/at"),
         ("Operator", "/operator"),
-        ("Actor", "/actor"),
         ("Action", "/action"),
         ("Object", "/object"),
         ("Reason", "/reason"),
+        ("Actor", "/actor"),
     ],
 );
 
 impl Action for AuditAction {
     fn call(self) -> Result<Call, String> {
         Ok(match self {
-            Self::List { paging } => paging.of(Call::new(Method::GET, ["audit"]).shown(AUDIT)),
+            Self::List { which, paging } => {
+                let call = Call::new(Method::GET, ["audit"]).shown(AUDIT);
+                paging.of(which.of(call))
+            }
+            Self::Export { which } => {
+                which.of(Call::new(Method::GET, ["audit", "export"]).shown(Shape::Text))
+            }
             Self::Verify { .. } => Call::new(Method::GET, ["audit", "verify"]),
         })
     }

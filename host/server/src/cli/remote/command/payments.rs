@@ -6,7 +6,7 @@ use kassette_domain::key::Environment;
 use serde_json::json;
 
 use super::{Action, Paging, environment};
-use crate::cli::remote::call::{Call, Shape};
+use crate::cli::remote::call::{Beside, Call, Shape};
 
 /// What can be done with payments.
 #[derive(Subcommand, Debug)]
@@ -39,7 +39,7 @@ pub(in crate::cli) enum PaymentAction {
         #[command(flatten)]
         paging: Paging,
     },
-    /// Write CSV to standard output: a line for each capture, refund and dispute of the payments
+    /// Write CSV, or with --json an object a line, to standard output: a line for each capture, refund and dispute of the payments
     /// that were created in a period, newest payment first.
     Export {
         #[command(flatten)]
@@ -94,19 +94,19 @@ pub(in crate::cli) enum PaymentAction {
     },
 }
 
-/// When payments were created.
+/// When something was made.
 #[derive(Args, Clone, Debug)]
 pub(in crate::cli) struct Period {
-    /// Created at this time or later, such as 2030-01-31T12:00:00Z.
+    /// Made at this time or later, such as 2030-01-31T12:00:00Z.
     #[arg(long)]
     since: Option<String>,
-    /// Created before this time.
+    /// Made before this time.
     #[arg(long)]
     until: Option<String>,
 }
 
 impl Period {
-    fn of(self, call: Call) -> Call {
+    pub(super) fn of(self, call: Call) -> Call {
         call.with("since", self.since).with("until", self.until)
     }
 }
@@ -137,11 +137,11 @@ const PAYMENTS: Shape = Shape::List(
         ("Order", "/order_id"),
         ("Amount", "/amount"),
         ("", "/currency"),
-        ("Environment", "/environment"),
-        ("Method", "/payment_method"),
         ("Status", "/status"),
-        ("Settlement", "/settlement_status"),
+        ("Environment", "/environment"),
         ("Created", "/created_at"),
+        ("Method", "/payment_method"),
+        ("Settlement", "/settlement_status"),
     ],
 );
 
@@ -211,7 +211,7 @@ impl Action for PaymentAction {
 /// What can be done with the work list.
 #[derive(Subcommand, Debug)]
 pub(in crate::cli) enum WorkAction {
-    /// List what a person has to look at.
+    /// List what a person has to look at, and the payments in review beside it.
     List {
         /// What was looked at already, too.
         #[arg(long)]
@@ -226,19 +226,35 @@ pub(in crate::cli) enum WorkAction {
     },
 }
 
-const WORK: Shape = Shape::List(
+const WORK: Shape = Shape::ListBeside(
     "work",
     &[
         ("ID", "/id"),
         ("Kind", "/kind"),
-        ("Payment", "/payment_id"),
-        ("Provider", "/provider_id"),
         ("Amount", "/amount"),
         ("", "/currency"),
+        ("Payment", "/payment_id"),
         ("Detail", "/detail"),
+        ("Provider", "/provider_id"),
         ("Opened", "/opened_at"),
         ("Done", "/done_at"),
     ],
+    Beside {
+        field: "in_review",
+        items: "payments",
+        what: "payments in review",
+        columns: &[
+            ("ID", "/payment_id"),
+            ("Merchant", "/merchant_id"),
+            ("Amount", "/amount"),
+            ("", "/currency"),
+            ("Environment", "/environment"),
+            ("Cause", "/review_cause"),
+            ("Created", "/created_at"),
+            ("Order", "/order_id"),
+        ],
+        all: "kassette payment list --status review",
+    },
 );
 
 impl Action for WorkAction {
@@ -275,15 +291,16 @@ const PROVIDERS: Shape = Shape::List(
     "providers",
     &[
         ("ID", "/id"),
-        ("Module", "/module"),
-        ("Name", "/name"),
         ("Environment", "/environment"),
         ("Enabled", "/enabled"),
         ("State", "/health/state"),
+        ("Why", "/health/detail"),
         ("Success", "/health/success_rate"),
         ("Median ms", "/health/median_ms"),
         ("Samples", "/health/samples"),
         ("Checked", "/health/checked_at"),
+        ("Module", "/module"),
+        ("Name", "/name"),
     ],
 );
 

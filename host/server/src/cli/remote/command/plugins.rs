@@ -30,6 +30,23 @@ pub(in crate::cli) enum PluginAction {
         /// The slot.
         slot: String,
     },
+    /// Route nothing new to a slot: neither payments to a method, nor attempts to a provider. What is under
+    /// way goes on. It stays so over restarts and whatever module is put there.
+    Disable {
+        /// The slot, such as provider.paypal.
+        slot: String,
+    },
+    /// Route payments to a slot again.
+    Enable {
+        /// The slot.
+        slot: String,
+    },
+    /// Take a slot away that the release does not bring, with all its versions, once its file is deleted
+    /// and nothing needs it.
+    Remove {
+        /// The slot, such as method.blik.
+        slot: String,
+    },
     /// List the versions that became active in a slot, newest first.
     History {
         /// The slot.
@@ -67,11 +84,11 @@ const PLUGINS: Shape = Shape::List(
     &[
         ("Slot", "/slot"),
         ("State", "/state"),
-        ("Name", "/active/name"),
         ("Version", "/active/version"),
-        ("Digest", "/active/digest"),
-        ("Since", "/active/since"),
         ("Last error", "/last_error"),
+        ("Since", "/active/since"),
+        ("Name", "/active/name"),
+        ("Digest", "/active/digest"),
     ],
 );
 
@@ -88,6 +105,7 @@ const HISTORY: Shape = Shape::List(
 
 impl Action for PluginAction {
     fn call(self) -> Result<Call, String> {
+        let act = |slot: &str, act| Call::new(Method::POST, ["plugins", slot, act]);
         Ok(match self {
             Self::List { paging } => paging.of(Call::new(Method::GET, ["plugins"]).shown(PLUGINS)),
             Self::Upload { slot, file } => {
@@ -101,7 +119,13 @@ impl Action for PluginAction {
                     .with("mode", Some("activate"))
                     .module(std::fs::read(&file).map_err(failed)?)
             }
-            Self::Rollback { slot } => Call::new(Method::POST, ["plugins", &slot, "rollback"]),
+            Self::Rollback { slot } => act(&slot, "rollback"),
+            Self::Disable { slot } => act(&slot, "disable"),
+            Self::Enable { slot } => act(&slot, "enable"),
+            Self::Remove { slot } => {
+                let done = format!("The slot {slot} is removed.");
+                Call::new(Method::DELETE, ["plugins", &slot]).shown(Shape::Nothing(done))
+            }
             Self::History { slot, paging } => {
                 paging.of(Call::new(Method::GET, ["plugins", &slot, "history"]).shown(HISTORY))
             }

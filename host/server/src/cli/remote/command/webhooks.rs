@@ -76,6 +76,11 @@ pub(in crate::cli) enum EndpointAction {
         #[arg(long)]
         overlap_hours: Option<u64>,
     },
+    /// Deliver now what waits for its next attempt, as after an outage: each uses an attempt.
+    Deliver {
+        /// Its id.
+        endpoint_id: String,
+    },
     /// Deliver again whatever was given up of what was queued since a time.
     Recover {
         /// Its id.
@@ -151,6 +156,7 @@ impl Action for EndpointAction {
             } => act(&endpoint_id, "rotate")
                 .body(json!({ "overlap_hours": overlap_hours }))
                 .shown(Shape::Once),
+            Self::Deliver { endpoint_id } => act(&endpoint_id, "deliver"),
             Self::Recover { endpoint_id, since } => {
                 act(&endpoint_id, "recover").body(json!({ "since": since }))
             }
@@ -189,11 +195,11 @@ const DELIVERIES: Shape = Shape::List(
     &[
         ("ID", "/id"),
         ("Event", "/event_type"),
-        ("Event ID", "/event_id"),
-        ("Payment", "/payment_id"),
         ("Status", "/status"),
-        ("Queued", "/created_at"),
         ("Next attempt", "/next_attempt_at"),
+        ("Queued", "/created_at"),
+        ("Payment", "/payment_id"),
+        ("Event ID", "/event_id"),
     ],
 );
 
