@@ -1,7 +1,10 @@
 //! The operators' API through its router, over a real store.
 
 mod access;
+#[path = "../../../../../tests/openapi/contract.rs"]
+mod contract;
 mod dev;
+mod document;
 mod export;
 mod keys;
 mod merchants;
@@ -13,7 +16,7 @@ mod uploads;
 mod webhooks;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::Router;
 use axum::body::Body;
@@ -35,11 +38,16 @@ use kassette_store::{SledStore, Store};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
+use self::contract::{Contract, Exchange};
 use super::{AdminState, router};
 use crate::config::{Config, MainFile, Profile};
 
 /// The name under which the listener answers.
 const NAME: &str = "admin.test:8081";
+
+/// What the document says of every call; where `dev` is missing, its calls are 404.
+static CONTRACT: LazyLock<Contract> =
+    LazyLock::new(|| Contract::new(serde_json::to_value(super::document::openapi(true)).unwrap()));
 
 /// A gateway with an operator of each role.
 pub(crate) struct World {
@@ -122,7 +130,7 @@ impl World {
         self.router.clone().oneshot(request).await.unwrap()
     }
 
-    /// Calls as an operator, with a JSON body where there is one.
+    /// Calls as an operator, with a JSON body where there is one, and holds the call against the document.
     async fn call(
         &self,
         token: &Secret,
@@ -130,6 +138,7 @@ impl World {
         path: &str,
         body: Option<Value>,
     ) -> Answer {
+        let (name, sent) = (method.clone(), body.clone());
         let response = self.send(request(Some(token), method, path, body)).await;
         let (parts, body) = response.into_parts();
         let bytes = axum::body::to_bytes(body, 1 << 20).await.unwrap();
@@ -137,6 +146,16 @@ impl World {
             true => Value::Null,
             false => serde_json::from_slice(&bytes).unwrap(),
         };
+        let exchange = Exchange {
+            method: name.as_str(),
+            path,
+            sent: sent.as_ref(),
+            status: parts.status.as_u16(),
+            answered: (!bytes.is_empty()).then_some(&body),
+        };
+        if let Err(otherwise) = CONTRACT.check(&exchange) {
+            panic!("{name} {path} is not as the document says: {otherwise}");
+        }
         Answer {
             status: parts.status,
             body,
