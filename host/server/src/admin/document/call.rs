@@ -64,7 +64,7 @@ pub(super) struct Call {
 /// What is sent.
 enum Body {
     /// The schema's name, its fields, and what they refer to.
-    Json(String, Object, Vec<(String, RefOr<Schema>)>),
+    Json(String, Box<Object>, Vec<(String, RefOr<Schema>)>),
     /// What the file is.
     File(String),
 }
@@ -201,7 +201,11 @@ impl Call {
     pub(super) fn body<T: ToSchema>(mut self) -> Self {
         let mut schemas = Vec::new();
         T::schemas(&mut schemas);
-        self.body = Some(Body::Json(T::name().into_owned(), fields::<T>(), schemas));
+        self.body = Some(Body::Json(
+            T::name().into_owned(),
+            Box::new(fields::<T>()),
+            schemas,
+        ));
         self
     }
 
@@ -342,7 +346,7 @@ impl Call {
                     Attributed::schemas(&mut self.schemas);
                 }
                 let body = json_body(&self.method, &name, &object);
-                self.schemas.push((name, RefOr::T(Schema::Object(object))));
+                self.schemas.push((name, RefOr::T(Schema::Object(*object))));
                 body
             }
         });
