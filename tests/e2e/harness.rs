@@ -1,5 +1,8 @@
 //! The real binary over real sockets: start it, talk to it, kill it, start it again.
 
+#[path = "../openapi/contract.rs"]
+mod contract;
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -8,6 +11,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
+
+use self::contract::{Contract, Exchange};
 
 /// Longest that a test waits for anything.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -319,7 +324,30 @@ impl Server {
         if let Some(body) = body {
             request = request.json(body);
         }
-        self.send(request).await
+        let answer = self.send(request).await;
+        let told = serde_json::from_str(&answer.text).ok();
+        let exchange = Exchange {
+            method,
+            path,
+            sent: body,
+            status: answer.status,
+            answered: told.as_ref(),
+        };
+        if let Err(otherwise) = self.contract().await.check(&exchange) {
+            panic!("{method} {path} is not as the document says: {otherwise}");
+        }
+        answer
+    }
+
+    /// The admin API's document; that of any gateway under `dev` is the same.
+    async fn contract(&self) -> &'static Contract {
+        static CONTRACT: OnceCell<Contract> = OnceCell::const_new();
+        let read = async || {
+            let url = format!("{}/openapi.json", self.admin_root());
+            let answer = self.send(self.http.get(url)).await.expect(200);
+            Contract::new(answer.json())
+        };
+        CONTRACT.get_or_init(read).await
     }
 
     /// Moves the clock of gateway and simulators.

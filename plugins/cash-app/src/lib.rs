@@ -4,7 +4,7 @@
 //! |---|---|
 //! | USD only, payers in US, accounts in US territories excluded | "Cash App Pay payments", Stripe documentation, <https://docs.stripe.com/payments/cash-app-pay> |
 //! | From 0.01; goods of restricted categories need an indicator on the payment | "FAQ: Transaction Limits and Payment Processing", Cash App Developers, <https://developers.cash.app/cash-app-pay-partner-api/guides/resources/frequently-asked-questions/transaction-limits-and-payment-processing> |
-//! | At most 7,500 USD: what a verified account can send in seven days | "Sending limits", Cash App Support |
+//! | At most 7,500 USD: what a verified account can send in seven days | "Sending limits", Cash App Support (secondary: a page for payers; the partners' documents name no figure) |
 //!
 //! The vendor's limit for one payer is not told to merchants; what is surely above every payer's is
 //! refused here. Only Cash App Pay asks merchants to mark restricted goods (alcohol, gambling,

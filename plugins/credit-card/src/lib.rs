@@ -4,7 +4,7 @@
 //! |---|---|
 //! | Any currency | Networks convert between ISO 4217 currencies; accounts narrow the list |
 //! | At most 12 digits of minor units | ISO 8583, data element 4 (amount, transaction: n 12) |
-//! | Up to EUR 30 (GBP 25) a payment may go without strong authentication | Commission Delegated Regulation (EU) 2018/389, Article 16, <https://www.legislation.gov.uk/eur/2018/389/article/16>; "What is a low value payment?", Cashflows Help Centre, for GBP 25 |
+//! | Up to EUR 30 (GBP 25) a payment may go without strong authentication | Commission Delegated Regulation (EU) 2018/389, Article 16, <https://www.legislation.gov.uk/eur/2018/389/article/16>; for GBP 25 the same article as the FCA has it, <https://handbook.fca.org.uk/technical-standards/provision/s140c1226s444p1832> |
 //!
 //! Only cards have the low-value exemption: under it no bank challenges the payer, so accounts of
 //! equal priority differ by cost alone; above it the challenge decides whether there is a payment,

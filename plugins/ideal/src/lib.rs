@@ -2,8 +2,8 @@
 //!
 //! | Rule | Source |
 //! |---|---|
-//! | EUR only, 0.01 to 50,000.00 a payment, payers in NL | "iDEAL", Mollie documentation, <https://docs.mollie.com/docs/ideal>; the same limits in "iDEAL", Worldpay developer documentation |
-//! | With Wero, payers in BE, DE, FR and LU too | "iDEAL | Wero payments", Stripe documentation, <https://docs.stripe.com/payments/ideal>; "Wero is here", MultiSafepay |
+//! | EUR only, 0.01 to 50,000.00 a payment, payers in NL | "iDEAL", Mollie documentation, <https://docs.mollie.com/docs/ideal>; the same limits in "iDEAL", Worldpay developer documentation, <https://developer.worldpay.com/products/apms/ideal>; the scheme publishes none |
+//! | With Wero, payers in BE, DE, FR and LU too | "iDEAL | Wero payments", Stripe documentation, <https://docs.stripe.com/payments/ideal>; "iDEAL | Wero", Paddle developer documentation, <https://developer.paddle.com/concepts/payment-methods/ideal/> |
 //!
 //! Only this method widens its countries by the scheme's successor: an account that has been moved
 //! to Wero reaches banks of five countries, one that has not reaches Dutch banks alone. Banks set

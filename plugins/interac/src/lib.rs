@@ -3,7 +3,7 @@
 //! | Rule | Source |
 //! |---|---|
 //! | CAD only, both sides with a Canadian bank account | "Interac e-Transfer", Interac Corp., <https://www.interac.ca> |
-//! | A person sends at most 10,000.00 at once (banks set lower limits) | "e-Transfer limits", BlueShore Financial, <https://blueshorefinancial.com/personal-banking/help-centre/e-transfer-limits-and-fees> |
+//! | A person sends at most 10,000.00 at once (banks set lower limits) | "e-Transfer limits", BlueShore Financial, <https://blueshorefinancial.com/personal-banking/help-centre/e-transfer-limits-and-fees> (secondary: one bank's page; each bank sets its own, Interac names no figure) |
 //! | A business at most 25,000.00 | "Interac e-Transfer for Business", Interac Corp., <https://www.interac.ca> |
 //! | Request Money reaches the payer by e-mail or phone | "Interac e-Transfer Request Money", Interac Corp. |
 //!

@@ -3,7 +3,7 @@
 //! | Rule | Source |
 //! |---|---|
 //! | A market takes its local currency only | "Purchase country, locale, and currency", Klarna Docs, <https://docs.klarna.com/klarna-payments/in-depth-knowledge/puchase-countries-currencies-locales/>; HUF and MXN in "Supported settlement currencies", Klarna Docs |
-//! | From 1.00 EUR or its equivalent; largest payment by market | "Klarna", Mollie documentation, <https://docs.mollie.com/docs/klarna> |
+//! | From 1.00 EUR or its equivalent; largest payment by market | "Klarna", Mollie documentation, <https://docs.mollie.com/docs/klarna> (secondary: another vendor's; Klarna names no figures) |
 //!
 //! Only Klarna ties the payer's country to the currency: a German pays in EUR and not in SEK, even
 //! though both are Klarna's. Where the country is unknown the currency alone decides, with the

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | Currencies, of which HUF takes no decimals | "Currency codes", PayPal Developer, <https://developer.paypal.com/docs/api/reference/currency-codes/> |
 //! | BRL for accounts in Brazil only, the payer's and the receiver's | the same page, note 2 |
-//! | At most 60,000 USD a payment from a verified account | "What's the maximum amount I can send with my PayPal account?", PayPal Help Center (article 732) |
+//! | At most 60,000 USD a payment from a verified account | "What's the maximum amount I can send with my PayPal account?", PayPal Help Center (article 732; secondary: a page for payers, the API's documents name no figure) |
 //!
 //! Only PayPal refuses amounts for their form: an invoice of 1,250.50 HUF cannot be paid with it,
 //! because the vendor answers an error to any fraction. Our money keeps two decimals for every

@@ -2,7 +2,7 @@
 //!
 //! | Rule | Source |
 //! |---|---|
-//! | Currencies | "Cards and contactless payments with Revolut Terminal" (Revolut Pay included), Revolut Business Help |
+//! | Currencies | "Cards and contactless payments with Revolut Terminal" (Revolut Pay included), Revolut Business Help (secondary: for terminals; the Merchant API refers to a help page of its own, <https://help.revolut.com/business/help/merchant-accounts/payments/in-which-currencies-can-i-accept-payments>) |
 //! | Wallets in the European Economic Area and the United Kingdom; others may check out with a card | "Revolut Pay payments", Stripe documentation, <https://docs.stripe.com/payments/revolut-pay> |
 //!
 //! Only Revolut Pay serves payers who are not its customers: outside of its home markets it still

@@ -3,7 +3,7 @@
 //! | Rule | Source |
 //! |---|---|
 //! | USD only, payers and merchants in US | "Pay with Venmo", PayPal Developer, <https://developer.paypal.com/docs/checkout/pay-with-venmo/> |
-//! | 299.99 a week for payers whose identity is not verified, 7,000 a week for purchases of the others | "Personal Profile Payment Limits", Venmo Help Center |
+//! | 299.99 a week for payers whose identity is not verified, 7,000 a week for purchases of the others | "Personal Profile Payment Limits", Venmo Help Center (secondary: a page for payers; the API's documents name no figure) |
 //!
 //! Only Venmo publishes two limits that hang on the payer's verification, and no vendor tells us which
 //! payer is verified. A merchant whose customers mostly are not (`payers = any`) gets the lower

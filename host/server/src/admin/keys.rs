@@ -24,7 +24,7 @@ use crate::web::ApiError;
 use crate::web::json::{Fields, Value, Wrong, echo, text};
 
 /// Longest time for which an old key stays good beside its successor, hours.
-const MAX_OVERLAP: u64 = 72;
+pub(super) const MAX_OVERLAP: u64 = 72;
 
 /// `POST /merchants/{id}/keys`
 pub(super) async fn create(

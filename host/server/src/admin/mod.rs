@@ -10,6 +10,7 @@ mod connect;
 mod csv;
 mod deliveries;
 mod dev;
+mod document;
 mod domains;
 mod download;
 mod export;
@@ -185,7 +186,10 @@ pub(crate) fn router(state: AdminState) -> Router {
         .route("/dev/books", get(dev::books))
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed);
+    let document = document::route(state.controls.is_some());
     Router::new()
+        .route("/openapi.json", document)
+        .method_not_allowed_fallback(method_not_allowed)
         .nest("/admin/v1", routes)
         .fallback(not_found)
         .layer(middleware::from_fn_with_state(state.clone(), known_host))

@@ -13,9 +13,9 @@ use super::text::{switch, whole};
 use crate::web::json::{Fields, Invalid, Value, Wrong, text};
 
 /// Most requests a second that a policy may allow.
-const MAX_RATE: u64 = 1_000_000;
+pub(super) const MAX_RATE: u64 = 1_000_000;
 /// Ten years: a rate's age beyond it is no limit.
-const MAX_AGE: u64 = 10 * 366 * 24 * 3600;
+pub(super) const MAX_AGE: u64 = 10 * 366 * 24 * 3600;
 
 /// What a policy may name.
 pub(super) trait Named {

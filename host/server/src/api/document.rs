@@ -5,19 +5,17 @@ use std::sync::Arc;
 
 use axum::extract::Request;
 use axum::response::Response;
-use utoipa::openapi::header::HeaderBuilder;
+use kassette_domain::policy::RateLimit;
 use utoipa::openapi::response::Response as Described;
-use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::openapi::{
-    ContentBuilder, Info, InfoBuilder, License, OpenApi, OpenApiBuilder, Ref, RefOr,
-    ResponseBuilder, ServerBuilder,
-};
+use utoipa::openapi::{Info, InfoBuilder, OpenApi, OpenApiBuilder, RefOr, ServerBuilder};
 use utoipa::{IntoResponses, PartialSchema as _, ToSchema as _};
 
+use super::BODY_LIMIT;
 use super::cached::Cached;
 use super::events;
 use super::state::ApiState;
+use crate::web::document::{self, refusals, tags};
 use crate::web::error::{ApiError, ErrorBody};
 
 const DESCRIPTION: &str = "\
@@ -29,6 +27,33 @@ a random one. Checks are made in one order: path (404, 405), size (413), credent
 (429), permission (403), Content-Type and JSON (400), shape (422). Fields and query parameters that \
 are not named here are refused with 422, repeated JSON names with 400; `null` on an optional field \
 is its absence. Error texts are for people and may change.";
+
+/// What the operations are about.
+const TAGS: [(&str, &str); 5] = [
+    (
+        "Payments",
+        "Create payments, start them, and read what became of them.",
+    ),
+    (
+        "Methods",
+        "Which payment methods can be used, and through whom.",
+    ),
+    ("Resellers", "Payments that a reseller makes for merchants."),
+    ("Shop plugin", "What a shop's plugin calls by itself."),
+    ("Events", "What the gateway tells a merchant's server."),
+];
+
+/// How much a caller may send.
+fn limits() -> String {
+    let RateLimit { per_second, burst } = RateLimit::default();
+    format!(
+        "A body has at most {} KiB. Each key has a rate of its own: {per_second} requests a second in the \
+         long run and {burst} at once, unless the operator has said otherwise for the gateway or for the \
+         merchant. Requests without a usable key share such a rate by address, IPv6 addresses by their /64. \
+         429 says in `Retry-After` when the next request is taken, and in `RateLimit-Policy` which rate it was.",
+        BODY_LIMIT >> 10
+    )
+}
 
 /// A reseller's key, and what else a live request needs. The headers are told in words: a test request
 /// has none of them, and the document has no way to say so of one endpoint.
@@ -51,24 +76,6 @@ pub(super) struct Authenticated;
 
 /// Answers that every endpoint with a body has.
 pub(super) struct WithBody;
-
-fn refused(description: &str) -> RefOr<Described> {
-    let error = ContentBuilder::new()
-        .schema(Some(Ref::from_schema_name(ErrorBody::name())))
-        .build();
-    RefOr::T(
-        ResponseBuilder::new()
-            .description(description)
-            .content("application/json", error)
-            .build(),
-    )
-}
-
-fn refusals<const N: usize>(list: [(&str, &str); N]) -> BTreeMap<String, RefOr<Described>> {
-    list.into_iter()
-        .map(|(status, description)| (status.to_owned(), refused(description)))
-        .collect()
-}
 
 impl IntoResponses for Anyone {
     fn responses() -> BTreeMap<String, RefOr<Described>> {
@@ -127,8 +134,8 @@ fn info() -> Info {
     InfoBuilder::new()
         .title("Payment Checkout Service API")
         .version("1.0")
-        .description(Some(DESCRIPTION))
-        .license(Some(License::new("Apache-2.0")))
+        .description(Some(format!("{DESCRIPTION}\n\n{}", limits())))
+        .license(Some(document::licence()))
         .build()
 }
 
@@ -151,55 +158,13 @@ pub(super) fn complete(mut api: OpenApi) -> OpenApi {
         .build();
     components.add_security_scheme("reseller_key", SecurityScheme::Http(key));
     api.webhooks = Some(events::webhooks());
-    for item in api.paths.paths.values_mut() {
-        let operations = [
-            &mut item.get,
-            &mut item.post,
-            &mut item.put,
-            &mut item.delete,
-        ];
-        for operation in operations.into_iter().flatten() {
-            for (status, response) in &mut operation.responses.responses {
-                if let RefOr::T(response) = response {
-                    add_headers(status, response);
-                }
-            }
-        }
+    api.tags = Some(tags(TAGS));
+    for operation in document::operations(&mut api) {
+        // Silence would leave open whether the document forgot the key.
+        operation.security.get_or_insert_default();
+        document::name_headers(operation);
     }
     api
-}
-
-/// Names the headers that responses of a status have on every endpoint.
-fn add_headers(status: &str, response: &mut Described) {
-    let mut add = |name: &str, kind: Type, description: &str| {
-        let header = HeaderBuilder::new()
-            .schema(Some(ObjectBuilder::new().schema_type(kind)))
-            .description(Some(description))
-            .build();
-        response.headers.insert(name.to_owned(), header.into());
-    };
-    add(
-        "X-Request-Id",
-        Type::String,
-        "The request's id, 1-128 visible ASCII characters.",
-    );
-    match status {
-        "401" => add("WWW-Authenticate", Type::String, "`Bearer`"),
-        "429" => {
-            add("Retry-After", Type::Integer, "Seconds.");
-            add(
-                "RateLimit",
-                Type::String,
-                "What remains of the quota, and for how long.",
-            );
-            add(
-                "RateLimit-Policy",
-                Type::String,
-                "The quota: requests (`q`) in a window of seconds (`w`).",
-            );
-        }
-        _ => {}
-    }
 }
 
 /// The document as it is served: written once.

@@ -112,9 +112,11 @@ pub(super) fn webhooks() -> Paths {
         .description(Some(DESCRIPTION))
         .parameters(Some(headers))
         .request_body(Some(body))
+        // Its own signature takes the place of a key.
+        .securities(Some([]))
         .response("2XX", taken);
     PathsBuilder::new()
-        .path("event", PathItem::new(HttpMethod::Post, operation))
+        .path("paymentEvent", PathItem::new(HttpMethod::Post, operation))
         .build()
 }
 

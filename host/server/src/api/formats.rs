@@ -18,14 +18,14 @@ use utoipa::openapi::schema::{KnownFormat, Object, ObjectBuilder, SchemaFormat, 
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-fn string(description: &str, example: &str) -> ObjectBuilder {
+pub(crate) fn string(description: &str, example: &str) -> ObjectBuilder {
     ObjectBuilder::new()
         .schema_type(Type::String)
         .description(Some(description))
         .examples([example])
 }
 
-fn one_of<'t>(
+pub(crate) fn one_of<'t>(
     description: &str,
     example: &str,
     names: impl IntoIterator<Item = &'t str>,
@@ -40,15 +40,17 @@ fn methods() -> String {
     let specified = MethodId::SPECIFIED.map(|method| format!("`{method}`"));
     format!(
         "A payment method: {}, or another one for which the gateway has a module. `upi_imps` goes with INR \
-         only, `interac` with CAD only.",
+         only, `interac` with CAD only; which currencies and amounts the others take, their modules, the \
+         merchant's policy and the providers decide: the methods list tells it of an amount and a currency.",
         specified.join(", ")
     )
 }
 
+/// A schema for each name.
 macro_rules! formats {
     ($($(#[$doc:meta])* $name:ident = $schema:expr;)+) => { $(
         $(#[$doc])*
-        pub(super) struct $name;
+        pub(crate) struct $name;
 
         impl PartialSchema for $name {
             fn schema() -> RefOr<Schema> {
@@ -63,6 +65,8 @@ macro_rules! formats {
         }
     )+ };
 }
+
+pub(crate) use formats;
 
 formats! {
     /// [`id::PaymentId`]

@@ -12,7 +12,7 @@ mod callbacks;
 mod connect;
 mod document;
 mod events;
-mod formats;
+pub(crate) mod formats;
 mod limit;
 mod methods;
 mod payments;

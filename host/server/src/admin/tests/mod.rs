@@ -2,7 +2,10 @@
 
 mod access;
 mod audit;
+#[path = "../../../../../tests/openapi/contract.rs"]
+mod contract;
 mod dev;
+mod document;
 mod export;
 mod keys;
 mod merchants;
@@ -16,7 +19,7 @@ mod uploads;
 mod webhooks;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::Router;
 use axum::body::Body;
@@ -38,11 +41,16 @@ use kassette_store::{SledStore, Store};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
+use self::contract::{Contract, Exchange};
 use super::{AdminState, router};
 use crate::config::{Config, MainFile, Profile};
 
 /// The name under which the listener answers.
 const NAME: &str = "admin.test:8081";
+
+/// What the document says of every call; where `dev` is missing, its calls are 404.
+static CONTRACT: LazyLock<Contract> =
+    LazyLock::new(|| Contract::new(serde_json::to_value(super::document::openapi(true)).unwrap()));
 
 /// A gateway with an operator of each role.
 pub(crate) struct World {
@@ -125,7 +133,7 @@ impl World {
         self.router.clone().oneshot(request).await.unwrap()
     }
 
-    /// Calls as an operator, with a JSON body where there is one.
+    /// Calls as an operator, with a JSON body where there is one, and holds the call against the document.
     async fn call(
         &self,
         token: &Secret,
@@ -133,6 +141,7 @@ impl World {
         path: &str,
         body: Option<Value>,
     ) -> Answer {
+        let (name, sent) = (method.clone(), body.clone());
         let response = self.send(request(Some(token), method, path, body)).await;
         let (parts, body) = response.into_parts();
         let bytes = axum::body::to_bytes(body, 1 << 20).await.unwrap();
@@ -140,6 +149,16 @@ impl World {
             true => Value::Null,
             false => serde_json::from_slice(&bytes).unwrap(),
         };
+        let exchange = Exchange {
+            method: name.as_str(),
+            path,
+            sent: sent.as_ref(),
+            status: parts.status.as_u16(),
+            answered: (!bytes.is_empty()).then_some(&body),
+        };
+        if let Err(otherwise) = CONTRACT.check(&exchange) {
+            panic!("{name} {path} is not as the document says: {otherwise}");
+        }
         Answer {
             status: parts.status,
             body,

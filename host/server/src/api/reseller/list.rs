@@ -79,6 +79,8 @@ pub(super) struct ListBody<'a> {
 }
 
 /// Lists the payments that the reseller made for one merchant in the key's environment.
+///
+/// The newest first. Payments that the merchant or another reseller made are not among them.
 #[utoipa::path(
     get, path = "/api/v1/reseller/payments", tag = "Resellers", operation_id = "listResellerPayments",
     params(ListQuery),

@@ -169,6 +169,8 @@ pub(super) async fn create(
 }
 
 /// Reads a payment that the reseller made.
+///
+/// In the key's environment, while the merchant authorizes the reseller; any other is not found.
 #[utoipa::path(
     get, path = "/api/v1/reseller/payments/{payment_id}", tag = "Resellers", operation_id = "readResellerPayment",
     params(("payment_id" = inline(formats::PaymentId), Path, description = "The payment's id.")),

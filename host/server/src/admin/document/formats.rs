@@ -1,0 +1,273 @@
+//! The texts and numbers that only operators see, each made from what reads or writes it.
+
+use std::borrow::Cow;
+
+use kassette_domain::money;
+use kassette_domain::webhook::DeliveryStatus as Deliveries;
+use kassette_domain::work::WorkKind as Works;
+use kassette_domain::{connect, key, operator, routing};
+use utoipa::openapi::schema::{
+    AdditionalProperties, Object, ObjectBuilder, OneOfBuilder, SchemaFormat, Type,
+};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+pub(super) use crate::api::formats::{
+    ClientRef, Cursor, DelegationStatus, EndpointId, Environment, EventId, EventType, Instant,
+    InvitationId, InvoiceAmount, Limit, MerchantId, MerchantScope, PaymentId, PaymentMethod,
+    PaymentStatus, ProviderId, SettlementStatus, Sha256, SiteUrl,
+};
+use crate::api::formats::{formats, one_of, string};
+
+fn text(description: &str, example: &str, most: usize) -> Object {
+    string(description, example)
+        .min_length(Some(1))
+        .max_length(Some(most))
+        .pattern(Some(SHOWS))
+        .build()
+}
+
+fn handle(description: &str) -> Object {
+    string(description, "5b1e0c9a7d3f4e2b8a6c4d2e0f1b3a59")
+        .pattern(Some("^[0-9a-f]{32}$"))
+        .build()
+}
+
+fn whole(description: &str, least: u64, most: u64) -> Object {
+    ObjectBuilder::new()
+        .schema_type(Type::Integer)
+        .description(Some(description))
+        .minimum(Some(least))
+        .maximum(Some(most))
+        .build()
+}
+
+/// Exchange rates by currency.
+fn rates(
+    description: &str,
+    rate: &RefOr<Schema>,
+    known: impl Fn(&money::Currency) -> bool,
+) -> Object {
+    let currencies = money::Currency::ALL.into_iter();
+    currencies
+        .filter(known)
+        .fold(ObjectBuilder::new(), |object, currency| {
+            object.property(currency.code(), rate.clone())
+        })
+        .description(Some(description))
+        .additional_properties(Some(AdditionalProperties::<Schema>::FreeForm(false)))
+        .build()
+}
+
+/// The same, or `null`.
+pub(super) fn or_null(schema: impl Into<RefOr<Schema>>) -> RefOr<Schema> {
+    let null = ObjectBuilder::new().schema_type(Type::Null);
+    RefOr::T(Schema::OneOf(
+        OneOfBuilder::new().item(null).item(schema).build(),
+    ))
+}
+
+/// What stands in a path: by its own name, or by what stands before it.
+pub(super) fn of_path(before: &str, name: &str) -> RefOr<Schema> {
+    match (before, name) {
+        (_, "merchant_id") | ("merchants", _) => MerchantId::schema(),
+        ("resellers", _) => ResellerId::schema(),
+        (_, "domain") => Domain::schema(),
+        (_, "slot") => Slot::schema(),
+        ("providers", _) => ProviderId::schema(),
+        _ => Handle::schema(),
+    }
+}
+
+formats! {
+    /// An id in a path.
+    Handle = handle("An id, made by the service.");
+
+    /// [`super::super::body::audit_text`]
+    AuditText = text("At least one character that shows, no control characters.", "Ann, ticket 4711", 500);
+
+    /// A merchant's or a reseller's name.
+    Name = text("Shown to payers. At least one character that shows, no control characters.", "Shop Seven", 100);
+
+    /// [`operator::Operator::read_name`]
+    OperatorName = string("Stands in the audit log; no other operator has it. No control, text-direction or invisible characters.", "ann")
+        .min_length(Some(1))
+        .max_length(Some(operator::Operator::MAX_NAME))
+        .build();
+
+    /// [`operator::Role`]
+    Role = one_of("What an operator may do: a viewer reads, an admin does everything.", "operator", ["viewer", "operator", "admin"]);
+
+    /// [`kassette_domain::id::ResellerId`]
+    ResellerId = ObjectBuilder::new()
+        .schema_type(Type::Integer)
+        .description(Some("A reseller's number."))
+        .examples([1])
+        .minimum(Some(1))
+        .build();
+
+    /// [`kassette_domain::id::KeyId`]
+    KeyId = handle("A key's handle for operators. Not the key.");
+
+    /// [`kassette_domain::id::ConnectCodeId`]
+    ConnectCodeId = handle("A connect code's handle for operators. Not the code.");
+
+    /// [`kassette_domain::id::DeliveryId`]
+    DeliveryId = handle("A delivery's id.");
+
+    /// [`kassette_domain::id::AttemptId`]
+    AttemptId = handle("An attempt's id: what the provider has as our reference.");
+
+    /// [`kassette_domain::id::WorkId`]
+    WorkId = handle("A line's id.");
+
+    /// [`kassette_domain::id::OperatorId`]
+    OperatorId = handle("An operator's handle. Not the token.");
+
+    /// [`key::Scope`]
+    Scope = one_of("What a key may do. A merchant's key has scopes of payments, a reseller's those that begin with `reseller:`.", "payments:create", key::Scope::MERCHANT.into_iter().chain(key::Scope::RESELLER).map(key::Scope::as_str));
+
+    /// [`connect::CodeState`]
+    ConnectCodeState = one_of("Whether the code can be redeemed.", "live", [connect::CodeState::Live, connect::CodeState::Redeemed, connect::CodeState::Burned, connect::CodeState::Expired].map(connect::CodeState::as_str));
+
+    /// [`kassette_domain::site::parse_domain`]
+    Domain = string("A host's name: no public suffix, no IP address, no trailing dot.", "shop.example")
+        .min_length(Some(3))
+        .max_length(Some(253))
+        .build();
+
+    /// [`money::Rate`]
+    Rate = string("US dollars per unit of the currency: positive, at most ten decimals.", "1.08")
+        .min_length(Some(1))
+        .max_length(Some(21))
+        .pattern(Some("^[0-9]*\\.?[0-9]*$"))
+        .build();
+
+    /// [`kassette_domain::merchant::Merchant::rates`]
+    Rates = rates("Exchange rates by currency. An invoice in a currency without one is refused; the US dollar needs none.", &Rate::schema(), |_| true);
+
+    /// The same as a merge patch.
+    RatesPatch = rates("Exchange rates by currency, as a merge patch: one that is not named stays, `null` removes it. What is named counts as set now.", &or_null(Rate::schema()), |currency| *currency != money::Currency::USD);
+
+    /// [`money::Minor`]
+    Amount = string("A decimal with exactly two decimal places.", "49.90")
+        .pattern(Some("^(0|[1-9][0-9]*)\\.[0-9]{2}$"))
+        .build();
+
+    /// [`money::Minor::parse`]
+    LimitAmount = string("US dollars with exactly two decimal places.", "1.00")
+        .pattern(Some("^(0|[1-9][0-9]{0,9})\\.[0-9]{2}$"))
+        .build();
+
+    /// What a provider names: an invoice has none but those of [`Currency`].
+    AnyCurrency = string("A currency's code, as the provider names it.", "EUR").build();
+
+    /// [`kassette_domain::policy::RateLimit::per_second`] and its neighbour.
+    Requests = whole("Requests.", 1, super::super::policy::MAX_RATE);
+
+    /// [`kassette_domain::policy::Policy::fx_max_age_seconds`]
+    RateAge = whole("Seconds.", 1, super::super::policy::MAX_AGE);
+
+    /// Hours for which what was before stays good.
+    Overlap = whole("Hours for which the old one stays good beside the new one; 0 where it is absent.", 0, super::super::keys::MAX_OVERLAP);
+
+    /// Where events are posted to; the gateway judges it.
+    Destination = string("An https URL of a public host, without user name and fragment.", "https://shop.example/webhooks")
+        .format(Some(SchemaFormat::Custom("uri".to_owned())))
+        .build();
+
+    /// [`Deliveries`]
+    DeliveryStatus = one_of("Where a delivery stands.", "delivered", Deliveries::ALL.map(Deliveries::as_str));
+
+    /// What an endpoint's circuit lets through.
+    Circuit = one_of("Whether attempts are made: `open` holds them back after failures, `half_open` lets one through.", "closed", ["closed", "open", "half_open"]);
+
+    /// [`kassette_domain::delegation::DelegationStatus`], as far as operators decide it.
+    Decided = one_of("Whether the reseller may act for the merchant.", "authorized", ["authorized", "revoked"]);
+
+    /// [`kassette_domain::payment::ReviewCause`]
+    ReviewCause = one_of("Why a payment is in review. The provider's final word ends `vendor` and `silence`, an operator the others.", "risk", ["vendor", "silence", "risk", "mismatch", "late_money", "refund", "operator", "refused"]);
+
+    /// [`kassette_domain::payment::Resolution`]
+    Resolution = one_of("Which way.", "approve", ["approve", "decline"]);
+
+    /// [`kassette_domain::payment::Settlement`], as far as operators say it.
+    SaidSettlement = one_of("What the payment's settlement is after an approval.", "confirmed", ["confirmed", "pending"]);
+
+    /// [`kassette_domain::payment::DecisionState`]
+    DecisionState = one_of("Whether the decision was carried out. `lapsed`: it could not be, and the payment is still in review.", "done", ["waiting", "done", "lapsed"]);
+
+    /// [`kassette_domain::attempt::AttemptState`]
+    AttemptState = one_of("Where an attempt stands.", "captured", ["open", "unknown", "capturing", "processing", "verification_pending", "review", "captured", "declined", "unavailable", "closed", "expired", "failed", "surplus"]);
+
+    /// [`kassette_domain::provider::RefundState`]
+    RefundState = one_of("What became of a refund.", "succeeded", ["pending", "succeeded", "failed"]);
+
+    /// [`kassette_domain::provider::DisputeState`]
+    DisputeState = one_of("Where a dispute stands. Lost: the money is gone.", "open", ["open", "won", "lost"]);
+
+    /// [`kassette_domain::payment::Purpose`]
+    Purpose = one_of("What was decided: a direct payment's creation, or a start.", "start", ["create", "start"]);
+
+    /// [`Works`]
+    WorkKind = one_of("Why a person has to look.", "surplus", Works::ALL.map(Works::as_str));
+
+    /// [`kassette_domain::id::Slot`]
+    Slot = string("A place for a module: `method.` and a method's id, or `provider.` and a module's name.", "method.ideal")
+        .pattern(Some("^(method|provider)\\.[a-z][a-z0-9_]{1,31}$"))
+        .build();
+
+    /// [`kassette_domain::id::SlotKind`]
+    SlotKind = one_of("What its module does.", "method", ["method", "provider"]);
+
+    /// [`kassette_runtime::SlotState`]
+    SlotState = one_of("Whether a module serves. `benched`: the active version keeps failing, the last good one serves.", "serving", ["serving", "benched", "failed", "disabled"]);
+
+    /// [`kassette_domain::id::Digest`]
+    Digest = string("SHA-256 of the module's file.", "0f4e2d1c3b5a69788796a5b4c3d2e1f00f4e2d1c3b5a69788796a5b4c3d2e1f0")
+        .pattern(Some("^[0-9a-f]{64}$"))
+        .build();
+
+    /// [`kassette_runtime::Class`]
+    Class = one_of("How the module runs.", "native", [kassette_runtime::Class::Native, kassette_runtime::Class::Interpreted].map(kassette_runtime::Class::as_str));
+
+    /// [`kassette_runtime::Cause`]
+    VersionCause = one_of("Why the version became active.", "upload", ["folder", "upload", "rollback", "kept"]);
+
+    /// How an uploaded module begins.
+    UploadMode = one_of("`activate`, also where it is absent: it serves at once.", "activate", ["activate"]);
+
+    /// [`routing::Availability`]
+    HealthState = one_of("How an account fares. `stale`: it was not asked for some time.", "operational", routing::Availability::ALL.map(routing::Availability::as_str));
+
+    /// A yes or no in a query.
+    Switch = ObjectBuilder::new().schema_type(Type::Boolean).build();
+
+    /// A merchant in a query; one that there is not has nothing.
+    AnyMerchant = ObjectBuilder::new()
+        .schema_type(Type::Integer)
+        .description(Some("A merchant's number."))
+        .minimum(Some(0))
+        .build();
+
+    /// An order reference in a query.
+    AnyOrder = string("Compared as it is.", "order-1042").build();
+
+    /// A provider's reference in a query.
+    Reference = string("Compared as it is.", "tr_7UhSN1zuXS").min_length(Some(1)).build();
+
+    /// What a fault is called; the answer to another name lists them.
+    Fault = string("The fault's name, `none` ends the one before.", "status-500").build();
+
+    /// [`crate::simulators::MAX_ADVANCE`]
+    Advance = whole("Seconds.", 0, crate::simulators::MAX_ADVANCE.as_secs());
+}
+
+/// At least one character that is no control and, as far as a plain class can tell, shows; no control
+/// characters (`kassette_domain::text` knows all).
+const SHOWS: &str = concat!(
+    r"^[^\u0000-\u001F\u007F-\u009F]*",
+    r"[^\s\u0000-\u001F\u007F-\u009F\u00AD\u034F\u061C\u115F\u1160\u17B4\u17B5\u180B-\u180F",
+    r"\u200B-\u200F\u202A-\u202E\u2060-\u206F\u2800\u3164\uFE00-\uFE0F\uFEFF\uFFA0\uFFF0-\uFFFB]",
+    r"[^\u0000-\u001F\u007F-\u009F]*$",
+);

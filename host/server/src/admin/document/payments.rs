@@ -1,0 +1,306 @@
+//! Payments, and the list of what a person has to look at.
+#![expect(dead_code, reason = "only the schemas are used")]
+
+use std::borrow::Cow;
+
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+use super::call::{Call, joined};
+use super::formats::*;
+use crate::api::PaymentBody;
+use crate::api::formats::{CheckoutMode, CheckoutUrl};
+
+pub(super) fn calls() -> Vec<Call> {
+    vec![
+        Call::get("/payments", "listPayments", "Lists payments, the newest first.")
+            .query::<AnyMerchant>("merchant_id", "Of one merchant alone.")
+            .query::<PaymentStatus>("status", "In one status alone.")
+            .query::<AnyOrder>("order_id", "With this order reference alone.")
+            .query::<Environment>("environment", "Of test or live alone.")
+            .query::<ProviderId>("provider_id", "With an attempt at this account alone.")
+            .query::<AttemptId>("attempt_id", "The one with this attempt.")
+            .query::<Reference>("reference", "With this reference of a provider's alone.")
+            .query::<Instant>("since", "Created at this time or later; with `Z`.")
+            .query::<Instant>("until", "Created before this time; with `Z`.")
+            .list::<Payment>("payments"),
+        Call::get("/payments/export", "exportPayments", "Tells what moved, as CSV.")
+            .about("Of the payments that were created in a period, a line for each capture, refund and dispute, as they stand now.")
+            .query::<AnyMerchant>("merchant_id", "Of one merchant alone.")
+            .query::<Environment>("environment", "Of test or live alone.")
+            .query::<Instant>("since", "Created at this time or later; with `Z`.")
+            .query::<Instant>("until", "Created before this time; with `Z`.")
+            .file("text/csv; charset=utf-8; header=present", "The lines. A body that breaks off is not whole."),
+        Call::get("/payments/{id}", "readPayment", "Shows a payment with everything that happened to it.")
+            .ok::<History>("The payment."),
+        Call::post("/payments/{id}/review", "reviewPayment", "Decides a payment that is in review.")
+            .about("`vouch` needs the role `admin`.")
+            .attributed()
+            .body::<NewReview>()
+            .ok::<History>("It is decided and carried out.")
+            .accepted::<History>("It is decided, and waits for the provider.")
+            .conflict("It is not in review, or the decision cannot be carried out."),
+        Call::post("/payments/{id}/cancel", "cancelPayment", "Calls a payment off.")
+            .attributed()
+            .ok::<History>("It is cancelled.")
+            .conflict("Money may have moved, or it is over."),
+        Call::post("/payments/{id}/query", "queryPayment", "Asks the provider about a payment now.")
+            .ok::<History>("What is known now.")
+            .conflict("No provider knows of it, or it is being worked on."),
+        Call::post("/payments/{id}/to-review", "sendToReview", "Sends a payment that hangs to review.")
+            .about("From `processing` or `verification_pending`.")
+            .attributed()
+            .ok::<History>("It is in review.")
+            .conflict("It is in another status."),
+        Call::post("/payments/{id}/redact", "redactPayment", "Erases a payment's personal data.")
+            .about("Money and timeline stay.")
+            .attributed()
+            .ok::<History>("They are erased.")
+            .conflict("It is not over yet."),
+        Call::get("/work", "listWork", "Lists money that a person has to look at, the newest first.")
+            .query::<Switch>("done", "`true`: lines that are done too.")
+            .list::<WorkItem>("work"),
+        Call::post("/work/{id}/done", "finishWork", "Takes a line off the work list.")
+            .attributed()
+            .ok::<WorkItem>("The line."),
+    ]
+}
+
+/// What is decided about a payment in review.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+struct NewReview {
+    decision: Resolution,
+    /// With `approve` alone.
+    settlement: Option<SaidSettlement>,
+    /// With `approve` alone: the operator vouches for money that the provider does not confirm.
+    vouch: Option<bool>,
+}
+
+/// A payment as operators see it: what merchants see, and more.
+struct Payment;
+
+impl PartialSchema for Payment {
+    fn schema() -> RefOr<Schema> {
+        joined::<PaymentBody<'static>, OperatorsFields>()
+    }
+}
+
+impl ToSchema for Payment {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("Payment")
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        PaymentBody::schemas(schemas);
+        OperatorsFields::schemas(schemas);
+    }
+}
+
+/// What merchants do not see.
+#[derive(ToSchema)]
+struct OperatorsFields {
+    /// Null for viewers: it lets its holder pay.
+    #[schema(required)]
+    checkout_url: Option<CheckoutUrl>,
+    merchant_id: MerchantId,
+    /// The reseller that made it, where one did.
+    #[schema(required)]
+    reseller_id: Option<ResellerId>,
+    environment: Environment,
+    checkout_mode: CheckoutMode,
+    /// Null but in review.
+    #[schema(required)]
+    review_cause: Option<ReviewCause>,
+    /// Null while it is not known.
+    #[schema(required)]
+    platform_fee_usd: Option<Amount>,
+    fx_rate: Rate,
+    /// Whether an operator vouched for the money.
+    vouched: bool,
+    /// The last decision about a review.
+    #[schema(required)]
+    decision: Option<ReviewDecision>,
+    created_at: Instant,
+    #[schema(required)]
+    completed_at: Option<Instant>,
+    expires_at: Instant,
+}
+
+/// An operator's decision about a payment in review.
+#[derive(ToSchema)]
+struct ReviewDecision {
+    decision: Resolution,
+    #[schema(required)]
+    settlement: Option<SettlementStatus>,
+    vouch: bool,
+    state: DecisionState,
+    /// What the operator saw: captured money that was not given back, else what was authorised.
+    received: Amount,
+    currency: AnyCurrency,
+    operator: String,
+    actor: String,
+    reason: String,
+    at: Instant,
+}
+
+/// A payment with everything that happened to it.
+#[derive(ToSchema)]
+struct History {
+    payment: Payment,
+    attempts: Vec<Attempt>,
+    decisions: Vec<RoutingDecision>,
+    transitions: Vec<Transition>,
+    events: Vec<EventOf>,
+}
+
+/// One try to be paid, at one account.
+#[derive(ToSchema)]
+struct Attempt {
+    attempt_id: AttemptId,
+    provider_id: ProviderId,
+    slot: Slot,
+    digest: Digest,
+    payment_method: PaymentMethod,
+    state: AttemptState,
+    /// Where the payer was sent. Null for viewers, and where the payer is not sent by an address.
+    #[schema(required)]
+    redirect_url: Option<String>,
+    /// The provider's newest id for it.
+    #[schema(required)]
+    reference: Option<String>,
+    /// All ids under which the provider's statements may show it.
+    references: Vec<String>,
+    /// What was received, or what is due where nothing was.
+    amount: Amount,
+    /// What was taken.
+    received: Amount,
+    /// What went back of that.
+    returned: Amount,
+    currency: AnyCurrency,
+    /// The provider's own word.
+    #[schema(required)]
+    provider_status: Option<String>,
+    /// The provider's own code for a refusal or a review.
+    #[schema(required)]
+    provider_reason: Option<String>,
+    /// What the provider keeps.
+    #[schema(required)]
+    provider_fee: Option<ProviderFee>,
+    /// With what the payer paid.
+    #[schema(required, example = "visa 4242")]
+    instrument: Option<String>,
+    #[schema(required)]
+    authorised_at: Option<Instant>,
+    #[schema(required)]
+    captured_at: Option<Instant>,
+    /// Until when an approval can be captured.
+    #[schema(required)]
+    capture_before: Option<Instant>,
+    refunds: Vec<AttemptRefund>,
+    disputes: Vec<Dispute>,
+    opened_at: Instant,
+    #[schema(required)]
+    ended_at: Option<Instant>,
+    /// Why it ended, or what is odd about it.
+    detail: String,
+}
+
+/// What a provider keeps of a payment.
+#[derive(ToSchema)]
+struct ProviderFee {
+    amount: Amount,
+    currency: AnyCurrency,
+}
+
+/// A refund that the provider told.
+#[derive(ToSchema)]
+struct AttemptRefund {
+    /// The provider's id; null for what it tells as part of a sum alone.
+    #[schema(required)]
+    id: Option<String>,
+    amount: Amount,
+    state: RefundState,
+    at: Instant,
+}
+
+/// A dispute, inquiry or chargeback.
+#[derive(ToSchema)]
+struct Dispute {
+    /// The provider's id.
+    id: String,
+    amount: Amount,
+    state: DisputeState,
+    /// The provider's own code.
+    #[schema(required)]
+    reason: Option<String>,
+    /// Until when it can be answered.
+    #[schema(required)]
+    respond_by: Option<Instant>,
+    at: Instant,
+}
+
+/// Why a payment went to an account.
+#[derive(ToSchema)]
+struct RoutingDecision {
+    at: Instant,
+    slot: Slot,
+    digest: Digest,
+    purpose: Purpose,
+    /// The account; null where none was eligible.
+    #[schema(required)]
+    chosen: Option<ProviderId>,
+    /// A sentence that names the chosen account's id.
+    explanation: String,
+    verdicts: Vec<Verdict>,
+}
+
+/// What the module said of one account.
+#[derive(ToSchema)]
+struct Verdict {
+    provider_id: ProviderId,
+    eligible: bool,
+    reason: String,
+}
+
+/// A line of a payment's timeline.
+#[derive(ToSchema)]
+struct Transition {
+    at: Instant,
+    from: PaymentStatus,
+    /// The same as `from` for news that changed no status.
+    to: PaymentStatus,
+    settlement: SettlementStatus,
+    #[schema(example = "callback: captured at sandbox-test")]
+    cause: String,
+    /// False for what was not allowed, and so changed nothing.
+    applied: bool,
+}
+
+/// An event about a payment.
+#[derive(ToSchema)]
+#[schema(as = PaymentEvent)]
+struct EventOf {
+    id: EventId,
+    r#type: EventType,
+    created_at: Instant,
+}
+
+/// Money that a person has to look at.
+#[derive(ToSchema)]
+struct WorkItem {
+    id: WorkId,
+    kind: WorkKind,
+    /// Null where the store does not know the attempt.
+    #[schema(required)]
+    payment_id: Option<PaymentId>,
+    attempt_id: AttemptId,
+    provider_id: ProviderId,
+    amount: Amount,
+    currency: AnyCurrency,
+    /// What happened.
+    detail: String,
+    opened_at: Instant,
+    #[schema(required)]
+    done_at: Option<Instant>,
+}

@@ -1,0 +1,134 @@
+//! Operators, the audit log, and backups.
+#![expect(dead_code, reason = "only the schemas are used")]
+
+use kassette_domain::operator::Role as Least;
+use utoipa::ToSchema;
+
+use super::call::Call;
+use super::formats::*;
+
+pub(super) fn calls() -> Vec<Call> {
+    vec![
+        Call::post("/operators", "createOperator", "Makes an operator.")
+            .role(Least::Admin)
+            .body::<NewOperator>()
+            .created::<IssuedOperator>("The operator's token, shown this once.")
+            .conflict("Another operator has the name."),
+        Call::get(
+            "/operators",
+            "listOperators",
+            "Lists operators, the newest first.",
+        )
+        .list::<Operator>("operators"),
+        Call::delete(
+            "/operators/{id}",
+            "removeOperator",
+            "Removes an operator; the token is refused at once.",
+        )
+        .role(Least::Admin),
+        Call::get(
+            "/audit",
+            "listAudit",
+            "Lists the lines of the audit log, the newest first.",
+        )
+        .list::<AuditEntry>("entries"),
+        Call::get(
+            "/audit/verify",
+            "verifyAudit",
+            "Says whether the audit log is whole.",
+        )
+        .about("Each line holds the hash of the one before.")
+        .ok::<Verdict>("What was found."),
+        Call::post(
+            "/backup",
+            "backUp",
+            "Sends the store as it is at one moment.",
+        )
+        .role(Least::Admin)
+        .file(
+            "application/vnd.kassette.backup",
+            "The backup. The file itself says whether it is whole.",
+        )
+        .conflict("Another backup is being made."),
+    ]
+}
+
+/// An operator to be.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+struct NewOperator {
+    name: OperatorName,
+    role: Role,
+    /// In the future; never where it is absent.
+    expires_at: Option<Instant>,
+}
+
+/// An operator that was just made.
+#[derive(ToSchema)]
+struct IssuedOperator {
+    operator_id: OperatorId,
+    /// The secret: shown this once, and kept as a hash alone.
+    #[schema(example = "ko_…")]
+    token: String,
+}
+
+/// An operator, without the token.
+#[derive(ToSchema)]
+struct Operator {
+    operator_id: OperatorId,
+    name: String,
+    role: Role,
+    created_at: Instant,
+    #[schema(required)]
+    expires_at: Option<Instant>,
+}
+
+/// A line of the audit log.
+#[derive(ToSchema)]
+struct AuditEntry {
+    /// Its number.
+    id: u64,
+    at: Instant,
+    /// Who was authenticated: an operator's name, or the server itself.
+    operator: String,
+    #[schema(required)]
+    operator_id: Option<OperatorId>,
+    /// For whom the operator said to act.
+    actor: String,
+    #[schema(required)]
+    reason: Option<String>,
+    #[schema(example = "merchant.change")]
+    action: String,
+    #[schema(example = "merchant/1")]
+    object: String,
+    /// The object before the change.
+    #[schema(required)]
+    before: Option<serde_json::Value>,
+    /// The object after it.
+    #[schema(required)]
+    after: Option<serde_json::Value>,
+    /// Of the line before.
+    prev_hash: Sha256,
+    hash: Sha256,
+}
+
+/// What was found along the audit log.
+#[derive(ToSchema)]
+#[schema(as = AuditVerdict)]
+struct Verdict {
+    whole: bool,
+    /// The last line; null of an empty log.
+    #[schema(required)]
+    last: Option<LastEntry>,
+    /// Where it is broken, in words.
+    breaks: Vec<String>,
+    /// Breaks beyond those.
+    more_breaks: u64,
+}
+
+/// The audit log's last line.
+#[derive(ToSchema)]
+struct LastEntry {
+    id: u64,
+    hash: Sha256,
+}

@@ -1,0 +1,213 @@
+//! Webhook endpoints and the delivery log.
+#![expect(dead_code, reason = "only the schemas are used")]
+
+use utoipa::ToSchema;
+
+use super::call::Call;
+use super::formats::*;
+
+pub(super) fn calls() -> Vec<Call> {
+    vec![
+        Call::post(
+            "/merchants/{id}/webhook-endpoints",
+            "createEndpoint",
+            "Makes a webhook endpoint.",
+        )
+        .body::<NewEndpoint>()
+        .created::<IssuedEndpoint>("Its id and secret; the secret is shown this once.")
+        .conflict("The merchant has too many."),
+        Call::get(
+            "/merchants/{id}/webhook-endpoints",
+            "listEndpoints",
+            "Lists a merchant's webhook endpoints, the newest first.",
+        )
+        .list::<Endpoint>("webhook_endpoints"),
+        Call::get(
+            "/webhook-endpoints/{id}",
+            "readEndpoint",
+            "Shows a webhook endpoint.",
+        )
+        .ok::<Endpoint>("The endpoint."),
+        Call::patch(
+            "/webhook-endpoints/{id}",
+            "changeEndpoint",
+            "Changes a webhook endpoint.",
+        )
+        .about("A JSON merge patch: what is absent stays.")
+        .body::<EndpointPatch>()
+        .ok::<Endpoint>("The endpoint as it is now.")
+        .conflict("Others keep changing it."),
+        Call::delete(
+            "/webhook-endpoints/{id}",
+            "deleteEndpoint",
+            "Deletes a webhook endpoint.",
+        )
+        .about("Its pending deliveries are cancelled."),
+        Call::post(
+            "/webhook-endpoints/{id}/test",
+            "testEndpoint",
+            "Sends an event of the type `webhook.test`.",
+        )
+        .created::<Queued>("Where its attempts are told.")
+        .conflict("The endpoint was changed meanwhile."),
+        Call::post(
+            "/webhook-endpoints/{id}/rotate",
+            "rotateEndpoint",
+            "Gives a webhook endpoint a new secret.",
+        )
+        .about("With an overlap the old one signs until then.")
+        .body::<EndpointRotation>()
+        .ok::<RotatedEndpoint>("The new secret, shown this once.")
+        .conflict("The endpoint was changed meanwhile."),
+        Call::post(
+            "/webhook-endpoints/{id}/recover",
+            "recoverEndpoint",
+            "Sends again what failed since a time.",
+        )
+        .body::<Recovery>()
+        .ok::<Recovered>("How many deliveries were queued.")
+        .conflict("The endpoint was changed meanwhile."),
+        Call::get(
+            "/deliveries",
+            "listDeliveries",
+            "Lists deliveries, the newest first.",
+        )
+        .query::<EndpointId>("endpoint_id", "Of one endpoint alone.")
+        .query::<DeliveryStatus>("status", "In one state alone.")
+        .list::<Delivery>("deliveries"),
+        Call::get(
+            "/deliveries/{id}",
+            "readDelivery",
+            "Shows a delivery with its attempts.",
+        )
+        .ok::<Delivery>("The delivery."),
+        Call::post(
+            "/deliveries/{id}/redeliver",
+            "redeliver",
+            "Sends the same event to the same endpoint again.",
+        )
+        .created::<Delivery>("The new delivery.")
+        .conflict("The endpoint was deleted."),
+    ]
+}
+
+/// An endpoint to be.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+struct NewEndpoint {
+    url: Destination,
+    environment: Environment,
+    /// All where it is absent; each once.
+    #[schema(min_items = 1)]
+    event_types: Option<Vec<EventType>>,
+}
+
+/// What is to change of an endpoint.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+struct EndpointPatch {
+    #[schema(nullable = false)]
+    url: Option<Destination>,
+    /// `null`: all of them.
+    #[schema(min_items = 1)]
+    event_types: Option<Vec<EventType>>,
+    /// Whether it gets new events.
+    #[schema(nullable = false)]
+    enabled: Option<bool>,
+}
+
+/// An endpoint that was just made.
+#[derive(ToSchema)]
+struct IssuedEndpoint {
+    id: EndpointId,
+    /// What its events are signed with: shown this once.
+    #[schema(example = "whsec_…")]
+    secret: String,
+}
+
+/// An endpoint.
+#[derive(ToSchema)]
+struct Endpoint {
+    id: EndpointId,
+    merchant_id: MerchantId,
+    url: Destination,
+    environment: Environment,
+    /// All types where all are wanted.
+    event_types: Vec<EventType>,
+    enabled: bool,
+    created_at: Instant,
+    circuit: Circuit,
+}
+
+/// A test event that is on its way.
+#[derive(ToSchema)]
+struct Queued {
+    delivery_id: DeliveryId,
+}
+
+/// How a secret is replaced.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+struct EndpointRotation {
+    overlap_hours: Option<Overlap>,
+}
+
+/// A new secret.
+#[derive(ToSchema)]
+struct RotatedEndpoint {
+    id: EndpointId,
+    /// The new secret: shown this once.
+    #[schema(example = "whsec_…")]
+    secret: String,
+    /// From when on it signs.
+    active_from: Instant,
+}
+
+/// What is to be sent again.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Recovery {
+    /// Events from this time on, not in the future.
+    since: Instant,
+}
+
+/// What is sent again.
+#[derive(ToSchema)]
+struct Recovered {
+    /// How many.
+    deliveries: u64,
+}
+
+/// An event for an endpoint.
+#[derive(ToSchema)]
+struct Delivery {
+    id: DeliveryId,
+    event_id: EventId,
+    event_type: EventType,
+    endpoint_id: EndpointId,
+    /// Zeros of an event of the type `webhook.test`.
+    payment_id: PaymentId,
+    status: DeliveryStatus,
+    created_at: Instant,
+    /// Null once it is over.
+    #[schema(required)]
+    next_attempt_at: Option<Instant>,
+    /// The oldest first.
+    attempts: Vec<DeliveryAttempt>,
+}
+
+/// One attempt to deliver.
+#[derive(ToSchema)]
+struct DeliveryAttempt {
+    at: Instant,
+    /// The receiver's HTTP status; null where there was no answer.
+    #[schema(required)]
+    status: Option<u16>,
+    duration_ms: u64,
+    /// Why there was no answer, or it did not count.
+    #[schema(required)]
+    error: Option<String>,
+    /// How the answer's body begins.
+    #[schema(required)]
+    response: Option<String>,
+}

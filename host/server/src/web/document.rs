@@ -1,0 +1,112 @@
+//! What the documents of both APIs say alike: the licence, refusals, and the headers of every answer.
+
+use std::collections::BTreeMap;
+
+use utoipa::ToSchema as _;
+use utoipa::openapi::header::HeaderBuilder;
+use utoipa::openapi::path::Operation;
+use utoipa::openapi::response::Response;
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::tag::{Tag, TagBuilder};
+use utoipa::openapi::{
+    ContentBuilder, License, LicenseBuilder, OpenApi, Ref, RefOr, ResponseBuilder,
+};
+
+use super::error::ErrorBody;
+
+/// The project's own.
+pub(crate) fn licence() -> License {
+    LicenseBuilder::new()
+        .name("Apache License 2.0")
+        .identifier(Some("Apache-2.0"))
+        .build()
+}
+
+/// Groups of operations, each with what they are about.
+pub(crate) fn tags<const N: usize>(list: [(&str, &str); N]) -> Vec<Tag> {
+    let tag = |(name, about)| {
+        TagBuilder::new()
+            .name(name)
+            .description(Some(about))
+            .build()
+    };
+    list.map(tag).into()
+}
+
+/// An answer in the shape of every error.
+pub(crate) fn refused(description: &str) -> RefOr<Response> {
+    let error = ContentBuilder::new()
+        .schema(Some(Ref::from_schema_name(ErrorBody::name())))
+        .build();
+    RefOr::T(
+        ResponseBuilder::new()
+            .description(description)
+            .content("application/json", error)
+            .build(),
+    )
+}
+
+/// The same of some statuses.
+pub(crate) fn refusals<const N: usize>(
+    list: [(&str, &str); N],
+) -> BTreeMap<String, RefOr<Response>> {
+    list.into_iter()
+        .map(|(status, description)| (status.to_owned(), refused(description)))
+        .collect()
+}
+
+/// Every operation of a document.
+pub(crate) fn operations(api: &mut OpenApi) -> impl Iterator<Item = &mut Operation> {
+    api.paths.paths.values_mut().flat_map(|item| {
+        let operations = [
+            &mut item.get,
+            &mut item.post,
+            &mut item.put,
+            &mut item.patch,
+            &mut item.delete,
+        ];
+        operations.into_iter().flatten()
+    })
+}
+
+/// Names the headers that the answers of an operation have because of their status.
+pub(crate) fn name_headers(operation: &mut Operation) {
+    for (status, response) in &mut operation.responses.responses {
+        if let RefOr::T(response) = response {
+            add_headers(status, response);
+        }
+    }
+}
+
+fn add_headers(status: &str, response: &mut Response) {
+    let mut add = |name: &str, kind: Type, description: &str| {
+        let header = HeaderBuilder::new()
+            .schema(Some(ObjectBuilder::new().schema_type(kind)))
+            .description(Some(description))
+            .build();
+        response.headers.insert(name.to_owned(), header.into());
+    };
+    add(
+        "X-Request-Id",
+        Type::String,
+        "The request's id, 1-128 visible ASCII characters.",
+    );
+    match status {
+        "401" => add("WWW-Authenticate", Type::String, "`Bearer`"),
+        "429" => {
+            add("Retry-After", Type::Integer, "Seconds.");
+            add(
+                "RateLimit",
+                Type::String,
+                "What remains of the quota, and for how long.",
+            );
+            add(
+                "RateLimit-Policy",
+                Type::String,
+                "The quota: requests (`q`) in a window of seconds (`w`).",
+            );
+        }
+        "503" => add("Retry-After", Type::Integer, "Seconds."),
+        _ => {}
+    }
+}
