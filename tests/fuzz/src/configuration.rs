@@ -115,7 +115,7 @@ fn check(folder: &Path, main: &str, secret: bool) {
                     assert!(ordered, "{currency:?}: {}", told());
                 }
             }
-            let wrong = settings_problems(&settings, None);
+            let wrong = settings_problems(&settings, &[], None);
             assert!(
                 wrong.is_empty() || !problems.is_empty(),
                 "only the gateway refuses it: {wrong:?}"

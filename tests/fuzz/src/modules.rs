@@ -68,6 +68,10 @@ impl Modules for Scripted {
         None
     }
 
+    fn is_disabled(&self, _: &Slot) -> bool {
+        false
+    }
+
     fn forget_tokens(&self, _: &AccountId) {}
 }
 

@@ -78,11 +78,14 @@ async fn bodies_that_strangers_do_not_end_leave_room_for_who_has_proved_one() {
         Box::pin(world.send(request))
     };
     // As many as may be at once, from addresses of which each may send twenty.
-    let mut held: Vec<_> = (0..100).map(|number| unended(10 + number / 10)).collect();
-    world.clock.advance(std::time::Duration::from_secs(10));
-    held.extend((0..28).map(|number| unended(50 + number / 10)));
-    for sent in &mut held {
-        assert!(futures_util::poll!(sent).is_pending());
+    let mut held = Vec::new();
+    for (first, count) in [(10, 100), (50, 28)] {
+        for number in 0..count {
+            let mut sent = unended(first + number / 10);
+            assert!(futures_util::poll!(&mut sent).is_pending());
+            held.push(sent);
+        }
+        world.clock.advance(std::time::Duration::from_secs(10));
     }
     assert_eq!(from(&world, 99, "genuine").await, 503);
     assert_eq!(from(&world, 1, "genuine").await, 200);
