@@ -6,7 +6,7 @@ use kassette_domain::operator::Role;
 use utoipa::openapi::path::{OperationBuilder, ParameterBuilder, ParameterIn};
 use utoipa::openapi::request_body::{RequestBody, RequestBodyBuilder};
 use utoipa::openapi::response::Response;
-use utoipa::openapi::schema::{ArrayBuilder, Object, ObjectBuilder, Schema};
+use utoipa::openapi::schema::{ArrayBuilder, Object, Schema};
 use utoipa::openapi::security::SecurityRequirement;
 use utoipa::openapi::{
     ContentBuilder, HttpMethod, OpenApi, Ref, RefOr, Required, ResponseBuilder, Responses,
@@ -232,12 +232,23 @@ impl Call {
 
     /// 200 with a page of a list, and the parameters that turn the pages.
     pub(super) fn list<T: ToSchema>(self, plural: &str) -> Self {
+        self.page::<T>(plural, Object::new())
+    }
+
+    /// The same, with the fields of another type beside the list.
+    pub(super) fn list_beside<T: ToSchema, B: ToSchema>(mut self, plural: &str) -> Self {
+        B::schemas(&mut self.schemas);
+        self.page::<T>(plural, fields::<B>())
+    }
+
+    fn page<T: ToSchema>(self, plural: &str, mut page: Object) -> Self {
         let items = ArrayBuilder::new().items(Ref::from_schema_name(T::name()));
-        let page = ObjectBuilder::new()
-            .property(plural, items)
-            .property("next_cursor", formats::or_null(formats::Cursor::schema()))
-            .required(plural)
-            .required("next_cursor");
+        let cursor = formats::or_null(formats::Cursor::schema());
+        page.properties
+            .insert(plural.to_owned(), items.build().into());
+        page.properties.insert("next_cursor".to_owned(), cursor);
+        page.required
+            .extend([plural.to_owned(), "next_cursor".to_owned()]);
         let call = self
             .query::<formats::Limit>("limit", "Most items of a page; 50 where it is absent.")
             .query::<formats::Cursor>("cursor", "`next_cursor` of the page before.");
@@ -254,6 +265,19 @@ impl Call {
             .description(description)
             .content(media_type, ContentBuilder::new().build());
         self.answer("200", file.build())
+    }
+
+    /// 200 with all that there is, as CSV or as JSON lines.
+    pub(super) fn export(self) -> Self {
+        let file = ResponseBuilder::new()
+            .description("The lines. A body that breaks off is not whole.")
+            .content(
+                "text/csv; charset=utf-8; header=present",
+                ContentBuilder::new().build(),
+            )
+            .content("application/jsonl", ContentBuilder::new().build());
+        self.query::<formats::ExportFormat>("format", "`csv` where it is absent.")
+            .answer("200", file.build())
     }
 
     /// 404 where the path itself does not say that there may be none.

@@ -240,6 +240,15 @@ formats! {
     /// [`routing::Availability`]
     HealthState = one_of("How an account fares. `stale`: it was not asked for some time.", "operational", routing::Availability::ALL.map(routing::Availability::as_str));
 
+    /// [`kassette_gateway::health::Unwell`]
+    HealthReason = one_of("Why an account is not well.", "vendor", kassette_gateway::health::Unwell::ALL.map(kassette_gateway::health::Unwell::as_str));
+
+    /// [`crate::admin::download::Format`]
+    ExportFormat = one_of("What a line is.", "csv", ["csv", "jsonl"]);
+
+    /// Text to look for in the audit log.
+    AuditPart = ObjectBuilder::new().schema_type(Type::String).build();
+
     /// A yes or no in a query.
     Switch = ObjectBuilder::new().schema_type(Type::Boolean).build();
 

@@ -26,6 +26,15 @@ pub(super) fn calls() -> Vec<Call> {
             .attributed()
             .ok::<Plugin>("The slot as it is now.")
             .conflict("There is none to go back to, or the plugin folder cannot be written."),
+        Call::post("/plugins/{slot}/disable", "disablePlugin", "Switches a slot off for all that is new.")
+            .about("What is under way goes on. It lasts over restarts and other modules, until the slot is enabled.")
+            .ok::<Plugin>("The slot as it is now.")
+            .conflict("What is kept of the slot cannot be written; nothing was changed."),
+        Call::post("/plugins/{slot}/enable", "enablePlugin", "Switches a slot on again.")
+            .ok::<Plugin>("The slot as it is now.")
+            .conflict("What is kept of the slot cannot be written; nothing was changed."),
+        Call::delete("/plugins/{slot}", "removePlugin", "Takes a slot away that no release brings along.")
+            .conflict("The slot is one that the release brings along, its file stands in the plugin folder, an account names it, or a payment is under way by it."),
         Call::get("/providers", "listProviders", "Lists the configured accounts, by id.")
             .list::<Provider>("providers"),
         Call::patch("/providers/{id}", "changeProvider", "Switches an account off or on.")
@@ -123,6 +132,12 @@ struct Health {
     median_ms: Option<u64>,
     /// Calls that the figures are of.
     samples: u64,
+    /// Why it is not well, in a word.
+    #[schema(required)]
+    reason: Option<HealthReason>,
+    /// Why it gets no attempts or few, in sentences.
+    #[schema(required)]
+    detail: Option<String>,
 }
 
 /// What is to change of an account.

@@ -24,13 +24,13 @@ pub(super) fn calls() -> Vec<Call> {
             .query::<Instant>("since", "Created at this time or later; with `Z`.")
             .query::<Instant>("until", "Created before this time; with `Z`.")
             .list::<Payment>("payments"),
-        Call::get("/payments/export", "exportPayments", "Tells what moved, as CSV.")
+        Call::get("/payments/export", "exportPayments", "Tells what moved.")
             .about("Of the payments that were created in a period, a line for each capture, refund and dispute, as they stand now.")
             .query::<AnyMerchant>("merchant_id", "Of one merchant alone.")
             .query::<Environment>("environment", "Of test or live alone.")
             .query::<Instant>("since", "Created at this time or later; with `Z`.")
             .query::<Instant>("until", "Created before this time; with `Z`.")
-            .file("text/csv; charset=utf-8; header=present", "The lines. A body that breaks off is not whole."),
+            .export(),
         Call::get("/payments/{id}", "readPayment", "Shows a payment with everything that happened to it.")
             .ok::<History>("The payment."),
         Call::post("/payments/{id}/review", "reviewPayment", "Decides a payment that is in review.")
@@ -59,11 +59,27 @@ pub(super) fn calls() -> Vec<Call> {
             .conflict("It is not over yet."),
         Call::get("/work", "listWork", "Lists money that a person has to look at, the newest first.")
             .query::<Switch>("done", "`true`: lines that are done too.")
-            .list::<WorkItem>("work"),
+            .list_beside::<WorkItem, BesideWork>("work"),
         Call::post("/work/{id}/done", "finishWork", "Takes a line off the work list.")
             .attributed()
             .ok::<WorkItem>("The line."),
     ]
+}
+
+/// What stands beside the first page of the work list.
+#[derive(ToSchema)]
+struct BesideWork {
+    /// Null while payments of before the start are looked for; absent where a cursor was sent.
+    in_review: Option<InReview>,
+}
+
+/// Payments in review.
+#[derive(ToSchema)]
+struct InReview {
+    /// The newest of them, as many as the page may have.
+    payments: Vec<Payment>,
+    /// How many there are.
+    count: u64,
 }
 
 /// What is decided about a payment in review.

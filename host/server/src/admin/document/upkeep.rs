@@ -31,7 +31,24 @@ pub(super) fn calls() -> Vec<Call> {
             "listAudit",
             "Lists the lines of the audit log, the newest first.",
         )
+        .about("A page may end before it is full, with a cursor.")
+        .query::<AuditPart>("action", "The whole action, or its noun.")
+        .query::<AuditPart>("object", "The whole object, or its kind.")
+        .query::<AuditPart>("operator", "An operator's name or id.")
+        .query::<Instant>("since", "At this time or later; with `Z`.")
+        .query::<Instant>("until", "Before this time; with `Z`.")
         .list::<AuditEntry>("entries"),
+        Call::get(
+            "/audit/export",
+            "exportAudit",
+            "Tells all lines of the audit log, the newest first.",
+        )
+        .query::<AuditPart>("action", "The whole action, or its noun.")
+        .query::<AuditPart>("object", "The whole object, or its kind.")
+        .query::<AuditPart>("operator", "An operator's name or id.")
+        .query::<Instant>("since", "At this time or later; with `Z`.")
+        .query::<Instant>("until", "Before this time; with `Z`.")
+        .export(),
         Call::get(
             "/audit/verify",
             "verifyAudit",

@@ -67,6 +67,14 @@ pub(super) fn calls() -> Vec<Call> {
         .body::<Recovery>()
         .ok::<Recovered>("How many deliveries were queued.")
         .conflict("The endpoint was changed meanwhile."),
+        Call::post(
+            "/webhook-endpoints/{id}/deliver",
+            "deliverNow",
+            "Makes due at once what waits for an endpoint.",
+        )
+        .about("As after an outage of the receiver. Each delivery uses one of its attempts.")
+        .ok::<Recovered>("How many deliveries are due.")
+        .conflict("The endpoint is disabled, or was changed meanwhile."),
         Call::get(
             "/deliveries",
             "listDeliveries",
