@@ -38,6 +38,8 @@ pub enum Cause {
     Rollback,
     /// The plugin folder had no file that works at the start.
     Kept,
+    /// The program brought it along.
+    Bundled,
 }
 
 impl Cause {
@@ -48,6 +50,7 @@ impl Cause {
             Self::Upload => "upload",
             Self::Rollback => "rollback",
             Self::Kept => "kept",
+            Self::Bundled => "bundled",
         }
     }
 }
@@ -77,6 +80,10 @@ pub(crate) struct History {
     pub(crate) versions: Vec<SavedVersion>,
     /// The latest first.
     pub(crate) events: Vec<Event>,
+    /// The program brought the active version along, and an operator has neither put it there nor gone
+    /// back to it: the one that the next program brings takes its place.
+    #[serde(default)]
+    pub(crate) bundled: bool,
 }
 
 /// One version that is kept.
@@ -235,6 +242,7 @@ mod tests {
         History {
             versions: versions.iter().map(saved).collect(),
             events: versions.iter().map(event).collect(),
+            bundled: false,
         }
     }
 
@@ -282,6 +290,13 @@ mod tests {
             assert!(found.is_file() && found.permissions().mode() & 0o777 == 0o600);
         }
         assert_eq!(fs::read(&other).unwrap(), b"another's");
+    }
+
+    /// As releases wrote it that brought no modules along.
+    #[test]
+    fn a_history_that_does_not_say_it_was_the_program_is_an_operator_s() {
+        let read: History = serde_json::from_str(r#"{"versions":[],"events":[]}"#).unwrap();
+        assert!(!read.bundled);
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub(crate) struct SlotRecord {
     /// The latest first.
     pub(crate) events: VecDeque<Event>,
     pub(crate) last_error: Option<String>,
+    /// As in [`History`].
+    pub(crate) bundled: bool,
 }
 
 pub(crate) struct KeptVersion {
@@ -45,6 +47,7 @@ impl SlotRecord {
             versions: versions.collect(),
             events: history.events.into_iter().take(MAX_EVENTS).collect(),
             last_error: None,
+            bundled: history.bundled,
         }
     }
 
@@ -56,6 +59,7 @@ impl SlotRecord {
         History {
             versions: self.versions.iter().map(saved).collect(),
             events: self.events.iter().cloned().collect(),
+            bundled: self.bundled,
         }
     }
 
