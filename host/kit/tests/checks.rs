@@ -12,6 +12,7 @@
 #[path = "../../runtime/tests/support/mod.rs"]
 mod support;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -18,8 +18,8 @@ use std::sync::Arc;
 
 use kassette_domain::id::Digest;
 use kassette_domain::method::MethodId;
-use kassette_runtime::{Acceptance, Cause, RollbackError, Runtime, SlotState};
 use kassette_http::{Client, Guard};
+use kassette_runtime::{Acceptance, Cause, RollbackError, Runtime, SlotState};
 use support::{Method, NOW, active, bundled_with, slot};
 
 const IDEAL: &str = "method.ideal";
@@ -190,10 +190,8 @@ fn what_the_program_brings_is_judged_once_and_where_it_is_refused_the_version_be
     let (first, second) = (saying("first"), saying("second"));
     drop(place.start(&first));
     let config = || {
-        let mut config = kassette_runtime::RuntimeConfig::new(
-            place.0.path().join("plugins"),
-            Arc::new(|| NOW),
-        );
+        let mut config =
+            kassette_runtime::RuntimeConfig::new(place.0.path().join("plugins"), Arc::new(|| NOW));
         config.versions_dir = Some(place.0.path().join("modules"));
         config
     };
