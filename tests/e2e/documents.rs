@@ -24,7 +24,8 @@ const REASONS: [(&str, &[&str]); 2] = [
 ];
 
 /// Blocks that are run, compared or compiled by another test, by their language, and which test that is.
-const ELSEWHERE: [(&str, &str, &str); 15] = [
+const ELSEWHERE: [(&str, &str, &str); 16] = [
+    ("config/install.md", "sh", "tests/e2e/install.rs"),
     ("config/connect.md", "php", "tests/e2e/connect_plugin.rs"),
     (
         "config/resellers.md",

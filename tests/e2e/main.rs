@@ -34,6 +34,7 @@ mod forms;
 mod harness;
 mod heads;
 mod idempotency;
+mod install;
 mod invitations;
 mod keeping;
 mod keys;
@@ -63,6 +64,7 @@ mod samples;
 mod service;
 #[path = "../serving.rs"]
 mod serving;
+mod sim;
 mod slow;
 mod start;
 mod steps;

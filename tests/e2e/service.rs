@@ -62,7 +62,7 @@ async fn until(what: &str, log: impl Fn() -> String, mut ask: impl AsyncFnMut() 
 }
 
 /// A running `kassette serve`.
-struct Service {
+pub(crate) struct Service {
     child: Child,
     folder: PathBuf,
     ready: Value,
@@ -70,14 +70,14 @@ struct Service {
 
 impl Service {
     /// `kassette serve` on a prepared folder; it writes where it listens.
-    fn command(folder: &Path) -> Command {
+    pub(crate) fn command(folder: &Path) -> Command {
         let mut serve = kassette(folder, "serve");
         serve.arg("--ready-file").arg(folder.join("ready.json"));
         serve.stdin(Stdio::null()).stdout(Stdio::null());
         serve
     }
 
-    async fn start(folder: &Path, mut command: Command) -> Self {
+    pub(crate) async fn start(folder: &Path, mut command: Command) -> Self {
         let file = folder.join("ready.json");
         let _ = std::fs::remove_file(&file);
         let log = std::fs::File::create(folder.join("log.txt")).unwrap();
@@ -91,26 +91,31 @@ impl Service {
         service
     }
 
-    fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.folder.join("log.txt")).unwrap_or_default()
     }
 
-    async fn until(&self, what: &str, ask: impl AsyncFnMut() -> bool) {
+    pub(crate) async fn until(&self, what: &str, ask: impl AsyncFnMut() -> bool) {
         until(what, || self.log(), ask).await;
     }
 
     /// Waits until so many lines of its log hold a text.
-    async fn says(&self, text: &str, times: usize) {
+    pub(crate) async fn says(&self, text: &str, times: usize) {
         self.until(text, async || self.log().matches(text).count() >= times)
             .await;
     }
 
-    fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.ready["listen"].as_str().unwrap().parse().unwrap()
     }
 
+    /// Base of the admin API.
+    pub(crate) fn admin_url(&self) -> String {
+        self.ready["admin_url"].as_str().unwrap().to_owned()
+    }
+
     /// Tells it to stop, and waits until it has in order.
-    async fn stop(mut self) {
+    pub(crate) async fn stop(mut self) {
         signal(self.child.id(), "TERM");
         let mut status = None;
         let log = || std::fs::read_to_string(self.folder.join("log.txt")).unwrap_or_default();

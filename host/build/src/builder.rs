@@ -236,6 +236,7 @@ mod tests {
             package: "kassette-method-x".into(),
             fresh: false,
             module: None,
+            program: None,
         }];
         let error = finish(
             "kassette-method-x",

@@ -1,6 +1,7 @@
 //! Running cargo and reading what it says.
 use crate::{BuildError, child};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -54,6 +55,8 @@ pub(crate) struct Artifact {
     pub(crate) fresh: bool,
     /// The core module, where it gave one.
     pub(crate) module: Option<PathBuf>,
+    /// The program, where it is one.
+    pub(crate) program: Option<PathBuf>,
 }
 
 /// The packages of the workspace at `root`, from their manifests.
@@ -62,7 +65,7 @@ pub(crate) fn packages(root: &Path) -> Result<Vec<Package>, BuildError> {
     struct Metadata {
         packages: Vec<Package>,
     }
-    let mut command = Command::new(program());
+    let mut command = Command::new(cargo());
     command
         .args([
             "metadata",
@@ -72,17 +75,53 @@ pub(crate) fn packages(root: &Path) -> Result<Vec<Package>, BuildError> {
         ])
         .arg(root.join("Cargo.toml"))
         .current_dir(root);
-    let outcome = child::run_whole(&mut command, METADATA_LIMIT)?;
+    let metadata: Metadata = ask(&mut command)?;
+    Ok(metadata.packages)
+}
+
+/// What cargo knows of the workspace and of everything that is compiled for a target, without the network:
+/// who builds it has fetched it.
+pub(crate) fn resolved<T: DeserializeOwned>(root: &Path, target: &str) -> Result<T, BuildError> {
+    let mut command = Command::new(cargo());
+    command
+        .args(["metadata", "--format-version=1", "--locked", "--offline"])
+        .args(["--filter-platform", target, "--manifest-path"])
+        .arg(root.join("Cargo.toml"))
+        .current_dir(root);
+    ask(&mut command)
+}
+
+fn ask<T: DeserializeOwned>(command: &mut Command) -> Result<T, BuildError> {
+    let outcome = child::run_whole(command, METADATA_LIMIT)?;
     if !outcome.status.success() {
         return Err(BuildError::Cargo(outcome.stderr));
     }
-    let metadata: Metadata = serde_json::from_str(&outcome.stdout)?;
-    Ok(metadata.packages)
+    Ok(serde_json::from_str(&outcome.stdout)?)
+}
+
+/// Builds the program of the workspace at `root` as the README's command does, and gives its path; `tell`
+/// hears of each crate that was compiled.
+///
+/// # Errors
+/// Where cargo refuses.
+pub fn program(root: &Path, tell: &mut dyn FnMut(&str)) -> Result<PathBuf, BuildError> {
+    let mut command = Command::new(cargo());
+    command
+        .args(["build", "--release", "--locked", "--bin=kassette"])
+        .arg("--message-format=json-render-diagnostics")
+        .current_dir(root);
+    let artifacts = build(&mut command, &mut |artifact| {
+        if !artifact.fresh {
+            tell(&artifact.package);
+        }
+    })?;
+    let program = artifacts.into_iter().find_map(|artifact| artifact.program);
+    program.ok_or_else(|| BuildError::Cargo("it gave no program".into()))
 }
 
 /// The command that compiles `packages` into `target_dir`, for any toolchain.
 pub(crate) fn build_command(root: &Path, target_dir: &Path, packages: &[&str]) -> Command {
-    let mut command = Command::new(program());
+    let mut command = Command::new(cargo());
     command
         .args([
             "build",
@@ -151,6 +190,7 @@ fn read_message(line: &str) -> Option<Artifact> {
         reason: String,
         package_id: String,
         filenames: Vec<PathBuf>,
+        executable: Option<PathBuf>,
         fresh: bool,
     }
     let message: Message = serde_json::from_str(line).ok()?;
@@ -165,6 +205,7 @@ fn read_message(line: &str) -> Option<Artifact> {
         package: package_name(&message.package_id).to_owned(),
         fresh: message.fresh,
         module,
+        program: message.executable,
     })
 }
 
@@ -203,7 +244,7 @@ fn cargo_home() -> Option<PathBuf> {
 }
 
 /// The cargo that runs us, else the one on the path.
-fn program() -> OsString {
+fn cargo() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
@@ -228,6 +269,7 @@ mod tests {
             package: "k".into(),
             fresh: true,
             module: Some("/t/k.wasm".into()),
+            program: None,
         };
         assert_eq!(read_message(line), Some(artifact));
         for other in [

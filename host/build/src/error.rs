@@ -37,6 +37,14 @@ pub enum BuildError {
     /// cargo's description of the workspace could not be read.
     #[error("cannot read cargo's metadata: {0}")]
     Metadata(#[from] serde_json::Error),
+    /// The lock file could not be read.
+    #[error("cannot read Cargo.lock: {0}")]
+    Lock(String),
+    /// The program could not be stripped.
+    #[error(
+        "the program cannot be stripped of what only debuggers read: {0}\nstrip is a part of binutils, as the linker is that Rust uses (Debian: apt-get install binutils)"
+    )]
+    Strip(String),
     /// The package's name fits no slot.
     #[error(
         "{0} is not a guest: a guest is named kassette-method-<name> or kassette-provider-<name>"

@@ -4,7 +4,7 @@
 //! compiles guest packages with settings of its own, whatever the caller's profiles and RUSTFLAGS
 //! say, and makes each core module a component. The same source gives the same bytes from any
 //! folder. `dev`, the tests and the integrator's commands all build guests here; no build script
-//! runs cargo.
+//! runs cargo. [`Release`] packs them with the program, which finds them again by [`bundled`].
 //!
 //! ```no_run
 //! let builder = kassette_build::Builder::new(".");
@@ -27,16 +27,21 @@
 )]
 
 mod builder;
+mod bundle;
 mod cargo;
 mod child;
 mod component;
 mod error;
 mod lock;
+mod release;
 mod slot;
 mod testing;
 pub mod toolchain;
 
 pub use builder::{Builder, Built, Guest, Progress};
+pub use bundle::{BundledModule, bundled};
+pub use cargo::program as build_program;
 pub use error::BuildError;
+pub use release::{Release, host_target};
 pub use slot::slot_of;
 pub use testing::{guest, guests, guests_with};

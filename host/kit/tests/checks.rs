@@ -12,6 +12,7 @@
 #[path = "../../runtime/tests/support/mod.rs"]
 mod support;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,7 +57,7 @@ fn a_module_that_fails_a_check_does_not_replace_the_one_that_serves() {
     let installed = |acceptance: Option<Acceptance>| {
         let folder = tempfile::tempdir().unwrap();
         let config = RuntimeConfig::new(folder.path(), Arc::new(|| support::NOW));
-        let runtime = Runtime::start_judging(config, NoNetwork, acceptance).unwrap();
+        let runtime = Runtime::start_with(config, NoNetwork, acceptance, BTreeMap::new()).unwrap();
         runtime.install(&slot, &good, support::NOW).unwrap();
         let second = runtime.install(&slot, &trapping, support::NOW);
         let serving = runtime.method(MethodId::Ideal).unwrap().digest();

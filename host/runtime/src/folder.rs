@@ -24,6 +24,7 @@ use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use parking_lot::Mutex;
 
 use crate::error::{LoadError, RuntimeError};
+use crate::host::Host;
 use crate::load;
 use crate::module_file::{FileStamp, is_refused, read, slot_of, stamp};
 use crate::runtime::Runtime;
@@ -158,35 +159,20 @@ impl FolderWatch {
             }
         }
         slots.sort();
-        self.precompile(runtime, &slots);
+        let folder = &self.folder;
+        let files = slots.iter().filter_map(|slot| {
+            let path = folder.join(format!("{slot}.wasm"));
+            let readable = !is_refused(runtime.config(), &path);
+            let (_, bytes) = readable.then(|| read(&path).ok())???;
+            Some(bytes)
+        });
+        precompile(&runtime.host, files);
         for slot in &slots {
             while self.load_file(runtime, slot) == Taken::Unstable {
                 std::thread::sleep(DEBOUNCE);
             }
         }
         Ok(self)
-    }
-
-    /// Compiles what lies in the folder, some modules at once: no request is served before all of
-    /// them are there. They are activated one after the other all the same.
-    fn precompile(&self, runtime: &Arc<Runtime>, slots: &[Slot]) {
-        let (folder, next) = (&self.folder, Mutex::new(slots.iter()));
-        let take = || next.lock().next();
-        let work = || {
-            while let Some(slot) = take() {
-                let path = folder.join(format!("{slot}.wasm"));
-                if !is_refused(runtime.config(), &path)
-                    && let Ok(Some((_, bytes))) = read(&path)
-                {
-                    load::precompile(&runtime.host, &bytes);
-                }
-            }
-        };
-        std::thread::scope(|scope| {
-            for _ in 0..PRECOMPILE_THREADS {
-                scope.spawn(work);
-            }
-        });
     }
 
     /// Goes on in a thread of its own, which ends soon after the runtime.
@@ -342,6 +328,23 @@ impl FolderWatch {
         let _ = runtime.install_locked(&lock, slot, &bytes, (config.clock)());
         Taken::Done
     }
+}
+
+/// Compiles some modules at once: no request is served before all of them are there. They are activated
+/// one after the other all the same.
+pub(crate) fn precompile(host: &Host, modules: impl Iterator<Item = impl AsRef<[u8]>> + Send) {
+    let next = Mutex::new(modules);
+    let take = || next.lock().next();
+    let work = || {
+        while let Some(bytes) = take() {
+            load::precompile(host, bytes.as_ref());
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..PRECOMPILE_THREADS {
+            scope.spawn(work);
+        }
+    });
 }
 
 #[derive(PartialEq)]

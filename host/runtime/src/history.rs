@@ -37,6 +37,8 @@ pub enum Cause {
     Rollback,
     /// The plugin folder had no file that works at the start.
     Kept,
+    /// The program brought it along.
+    Bundled,
 }
 
 impl Cause {
@@ -47,6 +49,7 @@ impl Cause {
             Self::Upload => "upload",
             Self::Rollback => "rollback",
             Self::Kept => "kept",
+            Self::Bundled => "bundled",
         }
     }
 }
@@ -79,6 +82,10 @@ pub(crate) struct History {
     /// An operator has switched the slot off for new payments.
     #[serde(default)]
     pub(crate) disabled: bool,
+    /// The program brought the active version along, and an operator has neither put it there nor gone
+    /// back to it: the one that the next program brings takes its place.
+    #[serde(default)]
+    pub(crate) bundled: bool,
 }
 
 /// One version that is kept.
@@ -258,6 +265,7 @@ mod tests {
             versions: versions.iter().map(saved).collect(),
             events: versions.iter().map(event).collect(),
             disabled: false,
+            bundled: false,
         }
     }
 
@@ -330,6 +338,13 @@ mod tests {
             assert!(found.is_file() && found.permissions().mode() & 0o777 == 0o600);
         }
         assert_eq!(fs::read(&other).unwrap(), b"another's");
+    }
+
+    /// As releases wrote it that brought no modules along.
+    #[test]
+    fn a_history_that_does_not_say_it_was_the_program_is_an_operator_s() {
+        let read: History = serde_json::from_str(r#"{"versions":[],"events":[]}"#).unwrap();
+        assert!(!read.bundled);
     }
 
     #[test]

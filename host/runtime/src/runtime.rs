@@ -58,9 +58,12 @@ pub struct Installed {
     pub changed: bool,
 }
 
-/// A version that became active because its file was put into the plugin folder.
+/// A version that became active without an operator's call: its file was put into the plugin folder, or
+/// the program brought it along.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dropped {
+    /// Which of the two.
+    pub cause: Cause,
     /// The slot that serves it.
     pub slot: Slot,
     /// Of its file.
@@ -181,7 +184,7 @@ impl Runtime {
         self.slots.events(slot)
     }
 
-    /// What was dropped into the folder since the last call, the earliest first.
+    /// What became active without an operator's call since the last time, the earliest first.
     pub fn take_drops(&self) -> Vec<Dropped> {
         self.drops.lock().drain(..).collect()
     }
@@ -226,7 +229,7 @@ impl Runtime {
     ) -> Result<Installed, LoadError> {
         let digest = Digest::of(bytes);
         if self.slots.active(slot) == Some(digest) {
-            self.slots.confirm(slot);
+            self.confirm(slot);
             return Ok(Installed {
                 digest,
                 changed: false,
@@ -291,7 +294,7 @@ impl Runtime {
             kassette_files::write(&path, 0o644, &bytes)?;
         }
         if self.slots.active(&slot) == Some(module.identity().digest) {
-            self.slots.confirm(&slot);
+            self.confirm(&slot);
             return Ok(Installed {
                 digest: module.identity().digest,
                 changed: false,
@@ -380,6 +383,18 @@ impl Runtime {
         judges.try_for_each(|judge| judge(module))
     }
 
+    /// The active version was offered again by an operator.
+    fn confirm(&self, slot: &Slot) {
+        if self.slots.confirm(slot)
+            && let Err(error) = self.versions.save(slot, &self.slots.history(slot))
+        {
+            tracing::error!(
+                plugin.slot = %slot,
+                "it cannot be written down that {slot} is the operator's now: {error}",
+            );
+        }
+    }
+
     /// Keeps a version and makes it the active one.
     fn make_active(
         &self,
@@ -405,8 +420,14 @@ impl Runtime {
                 "version {} of {slot} serves, but is not kept over a restart: {error}", short(&digest),
             );
         }
-        if activated.new && cause == Cause::Folder {
-            self.note_drop(slot, digest, activated.before, now);
+        if activated.new && matches!(cause, Cause::Folder | Cause::Bundled) {
+            self.note_drop(Dropped {
+                cause,
+                slot: slot.clone(),
+                digest,
+                before: activated.before,
+                at: now,
+            });
         }
         if activated.forgotten {
             self.clean_cache();
@@ -421,17 +442,12 @@ impl Runtime {
         }
     }
 
-    fn note_drop(&self, slot: &Slot, digest: Digest, before: Option<Digest>, at: Time) {
+    fn note_drop(&self, dropped: Dropped) {
         let mut drops = self.drops.lock();
         if drops.len() == DROPS {
             drops.pop_front();
         }
-        drops.push_back(Dropped {
-            slot: slot.clone(),
-            digest,
-            before,
-            at,
-        });
+        drops.push_back(dropped);
         drop(drops);
         self.slots.notify();
     }

@@ -23,6 +23,8 @@ pub(crate) struct SlotRecord {
     pub(crate) last_error: Option<String>,
     /// Nothing new is routed to it.
     pub(crate) disabled: bool,
+    /// As in [`History`].
+    pub(crate) bundled: bool,
 }
 
 pub(crate) struct KeptVersion {
@@ -48,6 +50,7 @@ impl SlotRecord {
             events: history.events.into_iter().take(MAX_EVENTS).collect(),
             last_error: None,
             disabled: history.disabled,
+            bundled: history.bundled,
         }
     }
 
@@ -60,6 +63,7 @@ impl SlotRecord {
             versions: self.versions.iter().map(saved).collect(),
             events: self.events.iter().cloned().collect(),
             disabled: self.disabled,
+            bundled: self.bundled,
         }
     }
 

@@ -191,6 +191,14 @@ impl Slots {
         idle.map(|(slot, _)| slot.clone()).collect()
     }
 
+    /// Whether the program's own module is to serve in a slot: where no file or upload ever stood, or the
+    /// program before brought the active version along. A file that was loaded goes before it.
+    pub(crate) fn takes_bundled(&self, slot: &Slot) -> bool {
+        let records = self.records.lock();
+        let record = records.get(slot);
+        record.is_none_or(|record| record.bundled && record.active().is_none())
+    }
+
     /// A kept version was loaded from disk.
     pub(crate) fn set_loaded(&self, slot: &Slot, digest: &Digest, module: Module) {
         let mut records = self.records.lock();
@@ -234,8 +242,14 @@ impl Slots {
         });
         let forgotten = record.versions.len() > MAX_VERSIONS;
         record.versions.truncate(MAX_VERSIONS);
-        if cause != Cause::Kept {
-            record.last_error = None;
+        match cause {
+            Cause::Kept => {}
+            // A file that was refused before is refused still.
+            Cause::Bundled => record.bundled = true,
+            Cause::Folder | Cause::Upload | Cause::Rollback => {
+                record.bundled = false;
+                record.last_error = None;
+            }
         }
         self.snapshot.store(Arc::new(Snapshot::of(&records)));
         drop(records);
@@ -247,12 +261,16 @@ impl Slots {
         }
     }
 
-    /// The active version was offered again: whatever was wrong before is over.
-    pub(crate) fn confirm(&self, slot: &Slot) {
+    /// The active version was offered again: whatever was wrong before is over, and it is the operator's
+    /// from now on. Tells whether it was the program's.
+    pub(crate) fn confirm(&self, slot: &Slot) -> bool {
+        let mut was_bundled = false;
         if let Some(record) = self.records.lock().get_mut(slot) {
             record.last_error = None;
+            was_bundled = std::mem::take(&mut record.bundled);
         }
         self.notify();
+        was_bundled
     }
 
     /// Something was refused; what serves goes on serving.
@@ -362,6 +380,7 @@ mod tests {
             versions: vec![saved(&active), saved(&older)],
             events: vec![],
             disabled: false,
+            bundled: false,
         };
         let ideal = slot("method.ideal");
         let slots = Slots::new(vec![(ideal.clone(), history)]);

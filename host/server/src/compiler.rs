@@ -6,6 +6,9 @@ use kassette_runtime::{Compiler, CompilerChild};
 pub(crate) const COMPILE_MODULE: &str = "compile-module";
 
 /// The program that runs, even where its file was replaced since.
+pub(crate) const OWN_PROGRAM: &str = "/proc/self/exe";
+
+/// The compiler.
 pub(crate) fn child() -> Compiler {
-    Compiler::Child(CompilerChild::new("/proc/self/exe", [COMPILE_MODULE]))
+    Compiler::Child(CompilerChild::new(OWN_PROGRAM, [COMPILE_MODULE]))
 }

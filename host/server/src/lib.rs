@@ -8,6 +8,7 @@
 mod admin;
 mod admission;
 mod api;
+mod bundle;
 mod cli;
 mod compiler;
 mod config;

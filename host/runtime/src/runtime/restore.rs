@@ -1,13 +1,32 @@
-//! The start: versions from before the last stop.
+//! The start: modules that the program brings along, and versions from before the last stop.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use kassette_domain::id::{Digest, Slot};
 
 use super::Runtime;
 use crate::error::{RuntimeError, short};
+use crate::folder;
 use crate::history::Cause;
 use crate::load;
 
 impl Runtime {
+    /// Lets the program's own modules serve where no file or upload ever stood, or where the version
+    /// before came with the program too.
+    pub(crate) fn install_bundled(&self, mut bundled: BTreeMap<Slot, Vec<u8>>) {
+        bundled.retain(|slot, _| self.slots.takes_bundled(slot));
+        folder::precompile(&self.host, bundled.values());
+        let _lock = self.loading.lock();
+        for (slot, bytes) in &bundled {
+            // A refusal has been logged and noted.
+            if let Ok(module) = self.load(slot, Digest::of(bytes), bytes) {
+                let now = (self.config().clock)();
+                self.make_active(slot, module, bytes, Cause::Bundled, now);
+            }
+        }
+    }
+
     /// Lets the last good version serve in slots whose file is gone or refused.
     pub(crate) fn resume(&self) {
         let _lock = self.loading.lock();

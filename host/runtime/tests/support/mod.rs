@@ -1,6 +1,7 @@
 //! Guests written by hand, honest and hostile, and what is needed to run them.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -300,15 +301,21 @@ pub fn runtime(folder: &Path) -> Arc<Runtime> {
 }
 
 pub fn runtime_with(folder: &Path, change: impl FnOnce(&mut RuntimeConfig)) -> Arc<Runtime> {
+    bundled_with(folder, BTreeMap::new(), change)
+}
+
+/// The same, of a program that brings these modules along.
+pub fn bundled_with(
+    folder: &Path,
+    bundled: BTreeMap<Slot, Vec<u8>>,
+    change: impl FnOnce(&mut RuntimeConfig),
+) -> Arc<Runtime> {
     let mut config = RuntimeConfig::new(folder, Arc::new(|| NOW));
     change(&mut config);
-    Runtime::start(
-        config,
-        Client::new(Guard {
-            allow_loopback: true,
-        }),
-    )
-    .unwrap()
+    let client = Client::new(Guard {
+        allow_loopback: true,
+    });
+    Runtime::start_with(config, client, None, bundled).unwrap()
 }
 
 pub fn slot(text: &str) -> Slot {

@@ -1,5 +1,6 @@
 //! `kassette config check`: everything that `serve` would refuse, without starting it.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -177,7 +178,12 @@ fn load(plugin_dir: &Path, checked: &mut Checked) -> Option<Arc<Runtime>> {
     let client = Client::new(Guard {
         allow_loopback: false,
     });
-    let runtime = Runtime::start(RuntimeConfig::new(plugin_dir, clock), client);
+    let bundled = crate::bundle::modules().unwrap_or_else(|why| {
+        checked.warnings.push(why);
+        BTreeMap::new()
+    });
+    let config = RuntimeConfig::new(plugin_dir, clock);
+    let runtime = Runtime::start_with(config, client, None, bundled);
     let runtime = runtime.map_err(|error| {
         let warning = format!("{}: {error}", plugin_dir.display());
         checked.warnings.push(warning);

@@ -55,7 +55,7 @@ enum Command {
     },
     /// Build all modules and run everything on this machine, with simulated vendors.
     Dev(dev::DevArgs),
-    /// Run the simulated vendors alone.
+    /// Run a simulated vendor for an account of the test environment, of `serve` or of `dev`.
     Sim(offline::SimArgs),
     /// Back up the store, of a running server or of a stopped one.
     ///

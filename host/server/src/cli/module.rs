@@ -1,15 +1,18 @@
-//! `kassette plugin inspect` and `kassette plugin check`: a module's file, without a server.
+//! `kassette plugin inspect`, `check` and `install`: modules' files, without a server.
 
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use kassette_domain::id::Digest;
 use kassette_kit::{Check, Facts, Harness, NoNetwork, Report};
 use kassette_runtime::MAX_MODULE_BYTES;
 use serde::Serialize;
 
 use super::remote::print;
 use super::table;
+use crate::config::Config;
+use crate::files::make_private_folder;
 
 /// What to do with the file.
 pub(super) enum OnFile {
@@ -17,6 +20,16 @@ pub(super) enum OnFile {
     Inspect(PathBuf),
     /// Say whether it would do.
     Check(PathBuf),
+    /// Write those that the program brings along.
+    Install(Folder),
+}
+
+/// Where modules are written.
+pub(super) enum Folder {
+    /// There.
+    Named(PathBuf),
+    /// Where this configuration says.
+    Configured(PathBuf),
 }
 
 /// Does it.
@@ -27,6 +40,7 @@ pub(super) async fn run(what: OnFile, json: bool) -> Result<(), String> {
     let done = tokio::task::spawn_blocking(move || match what {
         OnFile::Inspect(path) => inspect(&path, json),
         OnFile::Check(path) => check(&path, json),
+        OnFile::Install(folder) => install(folder, json),
     });
     done.await.map_err(|_| "the check panicked".to_owned())?
 }
@@ -78,6 +92,67 @@ fn check(path: &Path, json: bool) -> Result<(), String> {
         None => Ok(()),
         Some(check) => Err(format!("{}: {}", path.display(), check.message)),
     }
+}
+
+/// A module that was written.
+#[derive(Serialize)]
+struct Written {
+    slot: String,
+    digest: String,
+    path: String,
+}
+
+/// Writes all modules or, where one would take the place of another version, none.
+fn install(folder: Folder, json: bool) -> Result<(), String> {
+    let modules = crate::bundle::modules()?;
+    if modules.is_empty() {
+        return Err("this program brings no modules along: only that of a release does".into());
+    }
+    let folder = match folder {
+        Folder::Named(folder) => folder,
+        Folder::Configured(config) => {
+            let main = Config::read_main(&config).map_err(|error| error.to_string())?;
+            config.join(main.plugin_dir)
+        }
+    };
+    let at = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
+    make_private_folder(&folder).map_err(|error| at(&folder, error))?;
+    let mut written = Vec::new();
+    let mut missing = Vec::new();
+    let mut others = Vec::new();
+    for (slot, bytes) in &modules {
+        let path = folder.join(format!("{slot}.wasm"));
+        match std::fs::read(&path) {
+            Ok(there) if there == *bytes => {}
+            Ok(_) => others.push(path.display().to_string()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                missing.push((path.clone(), bytes));
+            }
+            Err(error) => return Err(at(&path, error)),
+        }
+        written.push(Written {
+            slot: slot.to_string(),
+            digest: Digest::of(bytes).to_string(),
+            path: path.display().to_string(),
+        });
+    }
+    if !others.is_empty() {
+        return Err(format!(
+            "another version stands there, and nothing was written; remove it first: {}",
+            others.join(", ")
+        ));
+    }
+    for (path, bytes) in missing {
+        kassette_files::write(&path, 0o644, bytes).map_err(|error| at(&path, error))?;
+    }
+    print(&match json {
+        true => as_json(&serde_json::json!({ "modules": written }))?,
+        false => {
+            let rows = written.iter();
+            let rows = rows.map(|it| [&it.slot, &it.digest, &it.path].map(String::clone));
+            table::bare(&rows.collect::<Vec<_>>(), table::width())
+        }
+    })
 }
 
 fn as_json(value: &impl Serialize) -> Result<String, String> {

@@ -23,7 +23,7 @@ pub(super) struct SimArgs {
     /// The books and the account's secrets.
     #[arg(long, default_value = "data/simulators")]
     data_dir: PathBuf,
-    /// Origin of the gateway that is called back: plain http on loopback.
+    /// Origin of the gateway that is called back: a listener on loopback, without TLS.
     #[arg(long, default_value = "http://127.0.0.1:8080")]
     gateway: String,
     /// Whose protocol it speaks: sandbox, stripe, …

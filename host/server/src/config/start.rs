@@ -31,14 +31,18 @@ fn of_main(config: &Config) -> Vec<(&'static str, String)> {
         problems.push(("public_url", why));
     }
     let plugin_dir = config.path(&main.plugin_dir);
-    if !plugin_dir.is_dir() {
+    let data_dir = config.path(&main.data_dir);
+    // Below the data directory `serve` makes it. Elsewhere one that is not there is a mistake: with an empty
+    // one in its place other modules would serve than those that were meant.
+    let is_made = plugin_dir.starts_with(&data_dir) && !plugin_dir.exists();
+    if !plugin_dir.is_dir() && !is_made {
         let why = format!(
-            "plugin_dir = {} is no folder: make it, and put the modules there",
+            "plugin_dir = {} is no folder: make it",
             plugin_dir.display()
         );
         problems.push(("plugin_dir", why));
     }
-    if let Err(why) = files::can_be_a_folder(&config.path(&main.data_dir)) {
+    if let Err(why) = files::can_be_a_folder(&data_dir) {
         problems.push(("data_dir", format!("data_dir: {why}")));
     }
     let key_file = main.master_key_file.as_deref();

@@ -157,6 +157,7 @@ async fn assemble(
         clock,
         simulators: Some(simulators),
         controls: Some(controls),
+        bundled: std::collections::BTreeMap::new(),
         config,
     };
     let running = serve::start(options).await?;

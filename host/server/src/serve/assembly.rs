@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use kassette_domain::id::AccountId;
+use kassette_domain::id::{AccountId, Slot};
 use kassette_domain::secret::Secret;
 use kassette_gateway::Gateway;
 use kassette_gateway::clock::Clock;
@@ -54,11 +54,14 @@ pub(crate) struct ServerOptions {
     pub(crate) simulators: Option<Simulators>,
     /// The handles of `dev`.
     pub(crate) controls: Option<Arc<DevControls>>,
+    /// Modules that serve where the plugin folder and uploads say nothing.
+    pub(crate) bundled: BTreeMap<Slot, Vec<u8>>,
 }
 
 /// Makes store, modules, gateway and listeners. Nothing is answered yet.
 pub(crate) async fn start(mut options: ServerOptions) -> Result<Running, ServeError> {
     let sockets = std::mem::take(&mut options.sockets);
+    let bundled = std::mem::take(&mut options.bundled);
     let main = &options.config.main;
     let (public_caps, admin_caps) = within_limit(main.limits.caps(), Caps::operators());
     if let Some(files) = open_files().filter(|files| *files < LEAST_FILES) {
@@ -100,7 +103,15 @@ pub(crate) async fn start(mut options: ServerOptions) -> Result<Running, ServeEr
 
     let store = Arc::clone(&options.store.store);
     let clock = Arc::clone(&options.clock);
-    let runtime = start_runtime(&options).await?;
+    let runtime = start_runtime(&options, bundled).await?;
+    if runtime.slots().is_empty() {
+        tracing::warn!(
+            plugin.folder = %options.plugin_dir.display(),
+            "there are no modules, so nothing can be paid: {} is empty, and only the program of a release \
+             brings modules along; put some there",
+            options.plugin_dir.display(),
+        );
+    }
     let simulated = options
         .simulators
         .as_ref()
@@ -201,7 +212,10 @@ fn open_files() -> Option<u64> {
 }
 
 /// Loads every module; compiling blocks, so it is off the workers.
-async fn start_runtime(options: &ServerOptions) -> Result<Arc<Runtime>, ServeError> {
+async fn start_runtime(
+    options: &ServerOptions,
+    bundled: BTreeMap<Slot, Vec<u8>>,
+) -> Result<Arc<Runtime>, ServeError> {
     let clock = Arc::clone(&options.clock);
     let mut config = RuntimeConfig::new(&options.plugin_dir, Arc::new(move || clock.now()));
     config.compiler = crate::compiler::child();
@@ -215,8 +229,9 @@ async fn start_runtime(options: &ServerOptions) -> Result<Arc<Runtime>, ServeErr
         options.data_dir.join("compiled"),
         options.store.cache_key.clone(),
     ));
+    // The account decides: the runtime lets those of simulators alone send requests to loopback.
     let guard = Guard {
-        allow_loopback: options.simulators.is_some(),
+        allow_loopback: true,
     };
     let sim = options
         .simulators
@@ -227,7 +242,8 @@ async fn start_runtime(options: &ServerOptions) -> Result<Arc<Runtime>, ServeErr
         sim,
         clock_watch: ClockWatch::new(Arc::clone(&options.clock)),
     };
-    tokio::task::spawn_blocking(move || Runtime::start_judging(config, outgoing, acceptance))
+    let start = move || Runtime::start_with(config, outgoing, acceptance, bundled);
+    tokio::task::spawn_blocking(start)
         .await
         .map_err(|_| ServeError::Interrupted)?
         .map_err(|error| ServeError::Runtime { error })
@@ -274,7 +290,8 @@ pub(super) fn settings(
             .entry(id.clone())
             .or_insert_with(|| account.clone());
     }
-    settings.plain_loopback |= simulated.is_some();
+    let is_simulated = |account: &Account| account.simulated;
+    settings.plain_loopback |= settings.accounts.values().any(is_simulated);
     settings.webhooks.few_files = open_files().is_some_and(|files| files < FEW_FILES);
     let admin_names = config.main.admin_hosts.iter();
     let own = &mut settings.webhooks.own_origins;

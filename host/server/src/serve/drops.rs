@@ -1,14 +1,15 @@
-//! Modules that were put into the plugin folder, in the audit log.
+//! Modules that took over without an operator's call, in the audit log: put into the plugin folder, or
+//! brought along by the program.
 //!
 //! No request says which person put them there; the log says which version took over, and when.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use kassette_domain::audit::{Audited, PLUGIN_FOLDER};
+use kassette_domain::audit::{Audited, PLUGIN_FOLDER, SYSTEM};
 use kassette_domain::id::Digest;
 use kassette_gateway::Gateway;
-use kassette_runtime::Dropped;
+use kassette_runtime::{Cause, Dropped};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -52,12 +53,16 @@ pub(super) async fn audit(gateway: Gateway, ending: CancellationToken) {
 
 fn line(dropped: &Dropped) -> Audited {
     let version = |digest: Digest| json!({ "digest": digest.to_string() }).to_string();
+    let (operator, action) = match dropped.cause {
+        Cause::Bundled => (SYSTEM, "plugin.install"),
+        _ => (PLUGIN_FOLDER, "plugin.drop"),
+    };
     Audited {
-        operator: PLUGIN_FOLDER.into(),
+        operator: operator.into(),
         operator_id: None,
-        actor: PLUGIN_FOLDER.into(),
+        actor: operator.into(),
         reason: None,
-        action: "plugin.drop".into(),
+        action: action.into(),
         object: format!("plugin/{}", dropped.slot),
         before: dropped.before.map(version),
         after: Some(version(dropped.digest)),

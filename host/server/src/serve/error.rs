@@ -41,6 +41,8 @@ pub(crate) enum ServeError {
     #[error("{0}")]
     SimulatorSecrets(String),
     #[error("{0}")]
+    Bundle(String),
+    #[error("{0}")]
     Settings(String),
     #[error("the admin listener {0} is not loopback, so it needs admin_tls_cert and admin_tls_key")]
     PlainAdmin(SocketAddr),

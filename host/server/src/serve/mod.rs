@@ -55,6 +55,10 @@ pub(crate) async fn run(
     let data_dir = config.path(&config.main.data_dir);
     crate::files::make_private_folder(&data_dir)
         .map_err(|error| ServeError::folder(&data_dir, error))?;
+    if plugin_dir.starts_with(&data_dir) {
+        crate::files::make_private_folder(&plugin_dir)
+            .map_err(|error| ServeError::folder(&plugin_dir, error))?;
+    }
     let key_file = config
         .main
         .master_key_file
@@ -80,6 +84,7 @@ pub(crate) async fn run(
         clock,
         simulators,
         controls: None,
+        bundled: crate::bundle::modules().map_err(ServeError::Bundle)?,
         config,
     };
     let running = start(options).await?;

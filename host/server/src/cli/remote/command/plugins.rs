@@ -7,7 +7,7 @@ use http::Method;
 use kassette_runtime::MAX_MODULE_BYTES;
 
 use super::{Action, Noun, Paging};
-use crate::cli::module::OnFile;
+use crate::cli::module::{Folder, OnFile};
 use crate::cli::remote::call::{Call, Shape};
 
 /// What can be done with modules.
@@ -64,6 +64,19 @@ pub(in crate::cli) enum PluginAction {
         /// The component.
         file: PathBuf,
     },
+    /// Write the modules that the program brings along into the plugin folder, where they stay whatever the
+    /// next program brings.
+    Install {
+        /// Those of this program, all of them.
+        #[arg(long, required = true)]
+        bundled: bool,
+        /// Write them there; into the plugin folder of the configuration where it is not said.
+        #[arg(long, value_name = "DIR")]
+        into: Option<PathBuf>,
+        /// The folder with kassette.toml.
+        #[arg(long, default_value = "config", conflicts_with = "into")]
+        config: PathBuf,
+    },
 }
 
 impl Noun<PluginAction> {
@@ -74,6 +87,10 @@ impl Noun<PluginAction> {
         match self.action {
             PluginAction::Inspect { file } => Ok((OnFile::Inspect(file), json)),
             PluginAction::Check { file } => Ok((OnFile::Check(file), json)),
+            PluginAction::Install { into, config, .. } => Ok((
+                OnFile::Install(into.map_or(Folder::Configured(config), Folder::Named)),
+                json,
+            )),
             _ => Err(Box::new(self)),
         }
     }
@@ -129,8 +146,8 @@ impl Action for PluginAction {
             Self::History { slot, paging } => {
                 paging.of(Call::new(Method::GET, ["plugins", &slot, "history"]).shown(HISTORY))
             }
-            Self::Inspect { .. } | Self::Check { .. } => {
-                return Err("a file is looked at without a server".into());
+            Self::Inspect { .. } | Self::Check { .. } | Self::Install { .. } => {
+                return Err("this is done without a server".into());
             }
         })
     }

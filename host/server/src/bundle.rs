@@ -1,0 +1,22 @@
+//! The modules that this program brings along, where the release command made it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use kassette_domain::id::Slot;
+
+use crate::compiler::OWN_PROGRAM;
+
+/// The modules by their slots; none in a program that cargo alone built.
+///
+/// # Errors
+/// A sentence: the program cannot be read or was damaged.
+pub(crate) fn modules() -> Result<BTreeMap<Slot, Vec<u8>>, String> {
+    let modules = kassette_build::bundled(Path::new(OWN_PROGRAM)).map_err(|error| {
+        format!("the modules that this program brings along cannot be read: {error}; install the release again")
+    })?;
+    let by_slot = modules
+        .into_iter()
+        .filter_map(|module| Some((Slot::parse(&module.slot)?, module.bytes)));
+    Ok(by_slot.collect())
+}

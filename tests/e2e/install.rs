@@ -1,0 +1,379 @@
+//! A release: the archive, the program that brings its modules along, and the page that leads from the one to
+//! a live payment.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+
+use kassette_build::{Release, guests, host_target};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::service::Service;
+use crate::serving::{kassette, prepare};
+
+/// What bash knows before the page's first block. Paths of the system are below `$ROOT`, addresses are those
+/// of free ports, and no vendor is called.
+const PRELUDE: &str = r#"
+set -euo pipefail
+mkdir -p "$ROOT"/etc/systemd/system "$ROOT"/usr/bin "$ROOT"/var/lib
+PATH=$ROOT/usr/bin:$PATH
+# As root these would change the machine.
+useradd() { :; }
+chown() { :; }
+chmod() { # A file that root shares with the service's group is our user's alone here.
+    [ "$1" != 640 ] || set -- 600 "${@:2}"
+    command chmod "$@"
+}
+sudo() { shift 2; "$@"; }
+install() {
+    local given=()
+    while [ $# -gt 0 ]; do
+        case $1 in
+            -o | -g) shift 2 ;;
+            *) given+=("$1"); shift ;;
+        esac
+    done
+    command install "${given[@]}"
+}
+cp() {
+    command cp "$@"
+    sed -i 's|api\.mollie\.com|api.mollie.invalid|' "${@: -1}"
+}
+curl() {
+    local given=("${@//https:\/\/pay.example.com/$BASE}")
+    command curl --noproxy '*' "${given[@]//http:\/\/127.0.0.1:8081/$ADMIN}"
+}
+told() { sed -n 's|.*"'"$1"'": "\(.*\)".*|\1|p' "$ROOT/ready.json"; }
+# What the units say, without systemd. Addresses are theirs.
+systemctl() {
+    local before line
+    case $* in
+        daemon-reload) ;;
+        'enable --now kassette.socket kassette-admin.socket kassette' | \
+            'start kassette.socket kassette-admin.socket kassette')
+            sed -i 's|"127.0.0.1:808[01]"|"127.0.0.1:0"|' "$ROOT/etc/kassette/kassette.toml"
+            line=$(sed -n 's|^ExecStart=||p' "$ROOT/etc/systemd/system/kassette.service")
+            line=${line//\/usr\/bin/$ROOT/usr/bin}
+            rm -f "$ROOT/ready.json"
+            (umask 077 && cd / && exec env -i ${line//\/etc/$ROOT/etc} --ready-file "$ROOT/ready.json") 2>>"$ROOT/log.txt" &
+            gateway=$!
+            until [ -s "$ROOT/ready.json" ]; do kill -0 $gateway; sleep 0.05; done
+            BASE=http://$(told listen)
+            export KASSETTE_ADMIN_URL=$(told admin_url)
+            ADMIN=${KASSETTE_ADMIN_URL%/admin/v1}
+            ;;
+        'stop kassette.socket kassette-admin.socket kassette')
+            kill $gateway
+            wait $gateway
+            ;;
+        'reload kassette')
+            before=$(grep -c 'SIGHUP: taken over' "$ROOT/log.txt" || true)
+            kill -HUP $gateway
+            until [ "$(grep -c 'SIGHUP: taken over' "$ROOT/log.txt" || true)" -gt "$before" ]; do
+                ! grep 'SIGHUP: not taken over' "$ROOT/log.txt" >&2
+                sleep 0.05
+            done
+            ;;
+        *) echo "nothing here knows systemctl $*" >&2; return 1 ;;
+    esac
+}
+gateway=
+trap '[ -z "$gateway" ] || kill -9 $gateway 2>/dev/null || true' EXIT
+"#;
+
+/// What a block prints, by something that it holds; in the order of the page.
+const PRINTS: [(&str, &str); 11] = [
+    ("tar -xzf", "kassette 0."),
+    (
+        "config check",
+        ": 0 accounts, settings for 0 methods: all is well",
+    ),
+    ("enable --now", "provider.stripe"),
+    (
+        "outcome=approve",
+        r#""status":"completed","settlement_status":"confirmed""#,
+    ),
+    ("outcome=approve", r#""test_mode":true"#),
+    (
+        "mollie.example",
+        ": 1 accounts, settings for 0 methods: all is well",
+    ),
+    ("mollie.example", "mollie-live"),
+    ("--policy @policy.json", "whsec_"),
+    ("$LIVE methods", r#""status":"created""#),
+    ("$LIVE methods", r#""test_mode":false"#),
+    ("systemctl stop", "provider.stripe"),
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .unwrap()
+}
+
+/// The archive of this build, in a folder of its own.
+fn archive() -> &'static Path {
+    static MADE: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
+    let (_, archive) = MADE.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let release = Release {
+            root: root(),
+            program: Path::new(env!("CARGO_BIN_EXE_kassette")),
+            modules: guests(),
+            target: &host_target().unwrap(),
+            compression: 1,
+        };
+        let archive = release.write(folder.path()).unwrap();
+        (folder, archive)
+    });
+    archive
+}
+
+/// The unpacked archive.
+fn unpacked() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let done = Command::new("tar")
+        .arg("-xzf")
+        .arg(archive())
+        .current_dir(folder.path())
+        .status();
+    assert!(done.unwrap().success());
+    let name = archive().file_name().unwrap().to_str().unwrap();
+    let inside = folder.path().join(name.strip_suffix(".tar.gz").unwrap());
+    (folder, inside)
+}
+
+/// The files below a folder, by their paths in it.
+fn files(folder: &Path) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut waiting = vec![folder.to_owned()];
+    while let Some(next) = waiting.pop() {
+        for entry in std::fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => waiting.push(path),
+                false => {
+                    let path = path.strip_prefix(folder).unwrap();
+                    found.insert(path.to_str().unwrap().to_owned());
+                }
+            }
+        }
+    }
+    found
+}
+
+/// The shell blocks of the page, in their order.
+fn blocks() -> Vec<String> {
+    let page = std::fs::read_to_string(root().join("config/install.md")).unwrap();
+    let blocks = page.split("```sh\n").skip(1);
+    blocks
+        .map(|rest| rest.split_once("```").unwrap().0.to_owned())
+        .collect()
+}
+
+fn said(output: &Output) -> String {
+    let told = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    told.concat()
+}
+
+#[test]
+fn the_page_leads_from_the_archive_on_a_clean_root_to_a_live_payment_that_waits_for_its_vendor() {
+    let machine = tempfile::tempdir().unwrap();
+    let system = machine.path().join("system");
+    std::fs::create_dir(&system).unwrap();
+    let here = machine.path().join("downloads");
+    std::fs::create_dir(&here).unwrap();
+    let name = archive().file_name().unwrap();
+    std::fs::copy(archive(), here.join(name)).unwrap();
+    let sum = format!("{}.sha256", name.to_str().unwrap());
+    std::fs::copy(archive().with_file_name(&sum), here.join(&sum)).unwrap();
+    let blocks = blocks();
+    let mut script = format!("{PRELUDE}\n");
+    for (number, block) in blocks.iter().enumerate() {
+        let block = ["/etc/", "/var/lib/", "/usr/bin/"]
+            .iter()
+            .fold(block.clone(), |block, path| {
+                block.replace(path, &format!("{}{path}", system.display()))
+            });
+        let printed = system.join(format!("printed.{number}"));
+        let printed = printed.display();
+        script.push_str(&format!(
+            "echo 'block {number}' >&2\n{{\n{block}}} >{printed}\n"
+        ));
+    }
+    let output = Command::new("bash")
+        .args(["-c", &script])
+        .current_dir(&here)
+        .env("ROOT", &system)
+        .env_remove("KASSETTE_OPERATOR_TOKEN")
+        .env_remove("KASSETTE_MASTER_KEY")
+        .env_remove("KASSETTE_ADMIN_URL")
+        .env_remove("RUST_LOG")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let log = std::fs::read_to_string(system.join("log.txt")).unwrap_or_default();
+    let printed: Vec<String> = (0..blocks.len())
+        .map(|number| {
+            let file = system.join(format!("printed.{number}"));
+            std::fs::read_to_string(file).unwrap_or_default()
+        })
+        .collect();
+    assert!(
+        output.status.success(),
+        "{}{}\n{log}",
+        said(&output),
+        printed.concat()
+    );
+    for (holds, expected) in PRINTS {
+        let block = blocks.iter().position(|block| block.contains(holds));
+        let told = &printed[block.unwrap_or_else(|| panic!("no block has {holds:?}"))];
+        assert!(
+            told.contains(expected),
+            "{holds}: {expected} is not in {told}"
+        );
+    }
+    for holds in ["enable --now", "systemctl stop"] {
+        let block = blocks.iter().position(|block| block.contains(holds));
+        let serving = printed[block.unwrap()].matches(" serving ").count();
+        assert_eq!(serving, guests().len(), "every module serves: {holds}");
+    }
+    let plugins = system.join("var/lib/kassette/plugins");
+    assert_eq!(files(&plugins), BTreeSet::new(), "the folder stays empty");
+    let mode = std::fs::metadata(&plugins).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+    // The program that took over found nothing wrong.
+    let (_, second) = log.rsplit_once("stopped").unwrap();
+    assert!(!second.contains("\"ERROR\""), "{second}");
+}
+
+#[test]
+fn an_archive_holds_what_it_says_and_its_bill_names_every_crate_with_its_checksum() {
+    let (_folder, inside) = unpacked();
+    let sums = std::fs::read_to_string(inside.join("SHA256SUMS")).unwrap();
+    let mut named: BTreeSet<String> = sums
+        .lines()
+        .map(|line| line.split_once("  ").unwrap().1.to_owned())
+        .collect();
+    named.insert("SHA256SUMS".into());
+    assert_eq!(named, files(&inside));
+    for expected in [
+        "LICENSE",
+        "config/install.md",
+        "config/kassette.toml",
+        "config/deploy/Containerfile",
+        "config/deploy/kassette.service",
+        "config/providers/stripe.example.toml",
+    ] {
+        assert!(named.contains(expected), "{expected}");
+    }
+    let modules = named.iter().filter(|path| path.starts_with("modules/"));
+    assert_eq!(modules.count(), guests().len());
+
+    let bill = std::fs::read(inside.join("kassette.cdx.json")).unwrap();
+    let bill: Value = serde_json::from_slice(&bill).unwrap();
+    let components = bill["components"].as_array().unwrap();
+    let own = |name: &str| name.starts_with("kassette");
+    for component in components {
+        let name = component["name"].as_str().unwrap();
+        let has = |field: &str| component[field].as_array().is_some_and(|it| !it.is_empty());
+        assert!(has("licenses"), "{component}");
+        assert_eq!(has("hashes"), !own(name), "{component}");
+    }
+    let there = |name: &str| components.iter().any(|it| it["name"] == name);
+    // Of the program, of a module alone, and of neither.
+    assert!(there("wasmtime") && there("wit-bindgen") && there("kassette-method-ideal"));
+    assert!(!there("proptest") && !there("redb"));
+
+    // The program of a release is stripped.
+    let size = |path: &Path| std::fs::metadata(path).unwrap().len();
+    let built = size(Path::new(env!("CARGO_BIN_EXE_kassette")));
+    let released = size(&inside.join("kassette"));
+    assert!(released < built / 2, "{released} of {built}");
+
+    // The image is made of files that are there.
+    let image = std::fs::read_to_string(inside.join("config/deploy/Containerfile")).unwrap();
+    let copies = image.lines().filter_map(|line| line.strip_prefix("COPY "));
+    let copied: Vec<&str> = copies
+        .map(|line| line.split(' ').rev().nth(1).unwrap())
+        .collect();
+    assert_eq!(copied, ["kassette"]);
+    assert!(image.contains("\nUSER 65532"));
+}
+
+#[test]
+fn a_program_writes_its_modules_out_and_replaces_no_other_version() {
+    let (folder, inside) = unpacked();
+    let into = folder.path().join("plugins");
+    let install = |program: &Path| {
+        let mut command = Command::new(program);
+        command.args(["plugin", "install", "--bundled", "--into"]);
+        command.arg(&into).output().unwrap()
+    };
+    let released = inside.join("kassette");
+    let done = install(&released);
+    assert!(done.status.success(), "{}", said(&done));
+    let written: BTreeMap<String, Vec<u8>> = files(&into)
+        .into_iter()
+        .map(|name| (name.clone(), std::fs::read(into.join(name)).unwrap()))
+        .collect();
+    let expected: BTreeMap<String, Vec<u8>> = guests()
+        .iter()
+        .map(|built| {
+            (
+                format!("{}.wasm", built.slot),
+                std::fs::read(&built.path).unwrap(),
+            )
+        })
+        .collect();
+    assert!(written == expected, "{:?}", written.keys());
+    assert!(
+        install(&released).status.success(),
+        "once more changes nothing"
+    );
+
+    let own = into.join("method.ideal.wasm");
+    std::fs::write(&own, "an operator's").unwrap();
+    std::fs::remove_file(into.join("method.paypal.wasm")).unwrap();
+    let refused = install(&released);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(
+        said(&refused).contains("method.ideal.wasm"),
+        "{}",
+        said(&refused)
+    );
+    assert_eq!(std::fs::read(&own).unwrap(), b"an operator's");
+    assert!(!into.join("method.paypal.wasm").exists());
+
+    let bare = install(Path::new(env!("CARGO_BIN_EXE_kassette")));
+    assert_eq!(bare.status.code(), Some(1));
+    assert!(
+        said(&bare).contains("brings no modules along"),
+        "{}",
+        said(&bare)
+    );
+}
+
+#[tokio::test]
+async fn a_program_without_modules_serves_an_empty_folder_and_says_what_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    prepare(folder.path(), "sandbox = false");
+    let plugins = folder.path().join("plugins");
+    for name in files(&plugins) {
+        std::fs::remove_file(plugins.join(name)).unwrap();
+    }
+    // A name without a folder is one in the folder where it was started.
+    let mut command = kassette(folder.path(), "serve");
+    command.args(["--ready-file", "ready.json"]);
+    command.current_dir(folder.path());
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    let service = Service::start(folder.path(), command).await;
+    service
+        .says("there are no modules, so nothing can be paid", 1)
+        .await;
+    service.stop().await;
+}

@@ -1,0 +1,112 @@
+//! `kassette sim` beside `kassette serve`: a vendor for the test environment, on the operator's machine.
+
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use reqwest::redirect::Policy;
+use serde_json::{Value, json};
+
+use crate::harness::{PATIENCE, unique};
+use crate::service::Service;
+use crate::serving::{operator, prepare};
+
+/// A running simulator.
+struct Simulator(Child);
+
+impl Drop for Simulator {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test]
+async fn a_simulator_of_its_own_serves_an_account_for_test_where_the_sandbox_is_off() {
+    let folder = tempfile::tempdir().unwrap();
+    prepare(folder.path(), "sandbox = false");
+    let providers = folder.path().join("config/providers");
+    std::fs::create_dir(&providers).unwrap();
+    let token = operator(folder.path());
+    let service = Service::start(folder.path(), Service::command(folder.path())).await;
+    let gateway = format!("http://{}", service.address());
+    let account = providers.join("vendor-test.toml");
+    let simulator = Command::new(env!("CARGO_BIN_EXE_kassette"))
+        .args([
+            "sim",
+            "--listen",
+            "127.0.0.1:0",
+            "--provider-id",
+            "vendor-test",
+        ])
+        .args(["--gateway", &gateway, "--account-file"])
+        .arg(&account)
+        .arg("--data-dir")
+        .arg(folder.path().join("simulator"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let _simulator = Simulator(simulator);
+
+    let http = reqwest::Client::builder()
+        .redirect(Policy::none())
+        .no_proxy()
+        .build()
+        .unwrap();
+    let call = async |url: String, key: &str, body: Option<Value>| -> (u16, Value) {
+        let request = match &body {
+            Some(body) => http.post(url).json(body),
+            None => http.get(url),
+        };
+        let answer = request.bearer_auth(key).send().await.unwrap();
+        let status = answer.status().as_u16();
+        (status, answer.json().await.unwrap_or_default())
+    };
+    let admin = service.admin_url();
+    let merchant = json!({ "name": "Shop", "fx_rates": { "EUR": "1.08" } });
+    let (status, merchant) = call(format!("{admin}/merchants"), &token, Some(merchant)).await;
+    assert_eq!(status, 201, "{merchant}");
+    let keys = format!("{admin}/merchants/{}/keys", merchant["merchant_id"]);
+    let (_, key) = call(keys, &token, Some(json!({ "environment": "test" }))).await;
+    let key = key["key"].as_str().unwrap().to_owned();
+
+    // The gateway takes the account's file over by itself.
+    let began = Instant::now();
+    let payments = format!("{gateway}/api/v1/payments");
+    let payment = loop {
+        let payment = json!({
+            "order_id": unique(), "idempotency_key": format!("key-{}", unique()), "amount": "49.90",
+            "currency": "EUR", "checkout_mode": "direct", "payment_method": "ideal",
+        });
+        let (status, payment) = call(payments.clone(), &key, Some(payment)).await;
+        if status == 201 {
+            break payment["payment_id"].as_str().unwrap().to_owned();
+        }
+        let log = service.log();
+        assert!(began.elapsed() < PATIENCE, "{payment}\n{log}");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    };
+    let start = json!({ "payment_id": payment, "payment_method": "ideal" });
+    let (status, started) = call(format!("{payments}/start"), &key, Some(start)).await;
+    assert_eq!(status, 200, "{started}\n{}", service.log());
+    let page = started["redirect_url"].as_str().unwrap();
+    assert!(page.starts_with("http://127.0.0.1:"), "{page}");
+    let (form, session) = page.rsplit_once('/').unwrap();
+    let pressed = http
+        .post(form)
+        .form(&[("session", session), ("outcome", "approve")])
+        .send();
+    assert_eq!(pressed.await.unwrap().status(), 303);
+    let began = Instant::now();
+    loop {
+        let (_, paid) = call(format!("{payments}/{payment}"), &key, None).await;
+        if paid["status"] == "completed" && paid["settlement_status"] == "confirmed" {
+            break;
+        }
+        let log = service.log();
+        assert!(began.elapsed() < PATIENCE, "{paid}\n{log}");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    service.stop().await;
+}
