@@ -9,13 +9,14 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 /// Keywords that only tell people something, or that [`Contract`] leaves to others.
-const TOLD: [&str; 6] = [
+const TOLD: [&str; 7] = [
     "description",
     "example",
     "examples",
     "title",
     "format",
     "pattern",
+    "propertyNames",
 ];
 
 /// A document to be held against.
