@@ -115,11 +115,10 @@ fn root() -> &'static Path {
         .unwrap()
 }
 
-/// The archive of this build, in a folder of its own.
+/// The archive of this build; what the run before left is replaced.
 fn archive() -> &'static Path {
-    static MADE: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
-    let (_, archive) = MADE.get_or_init(|| {
-        let folder = tempfile::tempdir().unwrap();
+    static MADE: OnceLock<PathBuf> = OnceLock::new();
+    MADE.get_or_init(|| {
         let release = Release {
             root: root(),
             program: Path::new(env!("CARGO_BIN_EXE_kassette")),
@@ -127,10 +126,9 @@ fn archive() -> &'static Path {
             target: &host_target().unwrap(),
             compression: 1,
         };
-        let archive = release.write(folder.path()).unwrap();
-        (folder, archive)
-    });
-    archive
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("release");
+        release.write(&folder).unwrap()
+    })
 }
 
 /// The unpacked archive.
