@@ -1,7 +1,6 @@
 //! Running cargo and reading what it says.
 use crate::{BuildError, child};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -75,28 +74,30 @@ pub(crate) fn packages(root: &Path) -> Result<Vec<Package>, BuildError> {
         ])
         .arg(root.join("Cargo.toml"))
         .current_dir(root);
-    let metadata: Metadata = ask(&mut command)?;
+    let metadata: Metadata = serde_json::from_str(&ask(&mut command)?)?;
     Ok(metadata.packages)
 }
 
-/// What cargo knows of the workspace and of everything that is compiled for a target, without the network:
-/// who builds it has fetched it.
-pub(crate) fn resolved<T: DeserializeOwned>(root: &Path, target: &str) -> Result<T, BuildError> {
+/// What some packages are compiled of for a target, but for tests and build scripts: a line for each place of
+/// a crate, with a tab before its licence. Without the network: what was built is there.
+pub(crate) fn tree(root: &Path, target: &str, packages: &[&str]) -> Result<String, BuildError> {
     let mut command = Command::new(cargo());
     command
-        .args(["metadata", "--format-version=1", "--locked", "--offline"])
-        .args(["--filter-platform", target, "--manifest-path"])
-        .arg(root.join("Cargo.toml"))
+        .args(["tree", "--locked", "--offline", "--edges=normal"])
+        .args(["--prefix=none", "--format={p}\t{l}", "--target", target])
         .current_dir(root);
+    for package in packages {
+        command.args(["-p", package]);
+    }
     ask(&mut command)
 }
 
-fn ask<T: DeserializeOwned>(command: &mut Command) -> Result<T, BuildError> {
+fn ask(command: &mut Command) -> Result<String, BuildError> {
     let outcome = child::run_whole(command, METADATA_LIMIT)?;
     if !outcome.status.success() {
         return Err(BuildError::Cargo(outcome.stderr));
     }
-    Ok(serde_json::from_str(&outcome.stdout)?)
+    Ok(outcome.stdout)
 }
 
 /// Builds the program of the workspace at `root` as the README's command does, and gives its path; `tell`

@@ -21,10 +21,8 @@ use std::time::{Duration, Instant};
 use kassette_domain::id::Slot;
 use notify::event::{AccessKind, AccessMode, ModifyKind, RenameMode};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
-use parking_lot::Mutex;
 
 use crate::error::{LoadError, RuntimeError};
-use crate::host::Host;
 use crate::load;
 use crate::module_file::{FileStamp, is_refused, read, slot_of, stamp};
 use crate::runtime::Runtime;
@@ -40,10 +38,6 @@ const SCAN_INTERVAL: Duration = Duration::from_secs(1);
 const RESCAN_INTERVAL: Duration = Duration::from_millis(50);
 /// Events that wait while a module compiles. When there are more the whole folder is read again.
 const MAX_QUEUED_EVENTS: usize = 4096;
-
-/// Modules that are compiled at once at the start. Each compiler has two threads, but for a third of
-/// its time it uses one.
-const PRECOMPILE_THREADS: usize = 2;
 
 /// The folder, and what has been seen of it.
 pub(crate) struct FolderWatch {
@@ -166,7 +160,7 @@ impl FolderWatch {
             let (_, bytes) = readable.then(|| read(&path).ok())???;
             Some(bytes)
         });
-        precompile(&runtime.host, files);
+        load::precompile(&runtime.host, files);
         for slot in &slots {
             while self.load_file(runtime, slot) == Taken::Unstable {
                 std::thread::sleep(DEBOUNCE);
@@ -328,23 +322,6 @@ impl FolderWatch {
         let _ = runtime.install_locked(&lock, slot, &bytes, (config.clock)());
         Taken::Done
     }
-}
-
-/// Compiles some modules at once: no request is served before all of them are there. They are activated
-/// one after the other all the same.
-pub(crate) fn precompile(host: &Host, modules: impl Iterator<Item = impl AsRef<[u8]>> + Send) {
-    let next = Mutex::new(modules);
-    let take = || next.lock().next();
-    let work = || {
-        while let Some(bytes) = take() {
-            load::precompile(host, bytes.as_ref());
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..PRECOMPILE_THREADS {
-            scope.spawn(work);
-        }
-    });
 }
 
 #[derive(PartialEq)]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use kassette_domain::id::{Digest, Slot, SlotKind};
+use parking_lot::Mutex;
 use wasmtime::component::Component;
 
 use crate::engine::LoadedComponent;
@@ -29,6 +30,10 @@ const MAGIC: &[u8] = b"\0asm";
 const COMPONENT: &[u8] = &[0x0d, 0, 1, 0];
 /// What follows in a core module.
 const CORE: &[u8] = &[1, 0, 0, 0];
+
+/// Modules that are compiled at once at the start. Each compiler has two threads, but for a third of
+/// its time it uses one.
+const PRECOMPILE_THREADS: usize = 2;
 
 /// A module of either world.
 #[derive(Clone, Debug)]
@@ -200,8 +205,25 @@ fn check_header(bytes: &[u8]) -> Result<(), LoadError> {
     }
 }
 
+/// Compiles some modules at once: no request is served before all of them are there. They are activated
+/// one after the other all the same.
+pub(crate) fn precompile(host: &Host, modules: impl Iterator<Item = impl AsRef<[u8]>> + Send) {
+    let next = Mutex::new(modules);
+    let take = || next.lock().next();
+    let work = || {
+        while let Some(bytes) = take() {
+            precompile_one(host, bytes.as_ref());
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..PRECOMPILE_THREADS {
+            scope.spawn(work);
+        }
+    });
+}
+
 /// Compiles a file before it is loaded. What becomes of it is said when it is.
-pub(crate) fn precompile(host: &Host, bytes: &[u8]) {
+fn precompile_one(host: &Host, bytes: &[u8]) {
     if check_header(bytes).is_err() {
         return;
     }

@@ -7,8 +7,7 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::toolchain::TARGET;
-use crate::{BuildError, cargo, slot_of};
+use crate::{BuildError, cargo};
 
 /// The program's package.
 const PROGRAM: &str = "kassette";
@@ -17,43 +16,6 @@ const PROGRAM: &str = "kassette";
 pub(super) struct Bom {
     pub(super) version: String,
     pub(super) json: Vec<u8>,
-}
-
-#[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
-    resolve: Resolve,
-}
-
-#[derive(Deserialize)]
-struct Package {
-    id: String,
-    name: String,
-    version: String,
-    license: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Resolve {
-    nodes: Vec<Node>,
-}
-
-#[derive(Deserialize)]
-struct Node {
-    id: String,
-    deps: Vec<Dependency>,
-}
-
-#[derive(Deserialize)]
-struct Dependency {
-    pkg: String,
-    dep_kinds: Vec<Kind>,
-}
-
-#[derive(Deserialize)]
-struct Kind {
-    /// None: neither for tests nor for build scripts.
-    kind: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -68,14 +30,20 @@ struct Locked {
     checksum: Option<String>,
 }
 
-/// Reads what cargo knows of a workspace, without the network.
-pub(super) fn of(root: &Path, target: &str) -> Result<Bom, BuildError> {
-    let program: Metadata = cargo::resolved(root, target)?;
-    let modules: Metadata = cargo::resolved(root, TARGET)?;
-    let mut crates = compiled_in(&program, |name| name == PROGRAM);
-    crates.extend(compiled_in(&modules, |name| slot_of(name).is_some()));
-    let lock = root.join("Cargo.lock");
-    let text = fs::read_to_string(&lock).map_err(BuildError::io("read", &lock))?;
+/// A crate that is compiled in.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Crate {
+    name: String,
+    version: String,
+    license: String,
+}
+
+/// Lists the crates of the program and of some modules' packages, without the network.
+pub(super) fn of(root: &Path, target: &str, modules: &[&str]) -> Result<Bom, BuildError> {
+    let packages = [&[PROGRAM], modules].concat();
+    let crates = crates(&cargo::tree(root, target, &packages)?);
+    let path = root.join("Cargo.lock");
+    let text = fs::read_to_string(&path).map_err(BuildError::io("read", &path))?;
     let lock: Lock = toml::from_str(&text).map_err(|error| BuildError::Lock(error.to_string()))?;
     let checksums: BTreeMap<_, _> = lock
         .package
@@ -85,89 +53,56 @@ pub(super) fn of(root: &Path, target: &str) -> Result<Bom, BuildError> {
             Some(((locked.name.as_str(), locked.version.as_str()), checksum))
         })
         .collect();
-    let own = crates.iter().find(|(name, ..)| *name == PROGRAM);
-    let version = own.map(|(_, version, _)| (*version).to_owned());
-    let version = version.ok_or_else(|| BuildError::Lock(format!("it has no {PROGRAM}")))?;
-    let components: Vec<Value> = crates
+    let (program, others): (Vec<&Crate>, Vec<&Crate>) =
+        crates.iter().partition(|it| it.name == PROGRAM);
+    let [program] = program[..] else {
+        return Err(BuildError::Lock(format!("it has no {PROGRAM}")));
+    };
+    let components: Vec<Value> = others
         .iter()
-        .filter(|(name, ..)| *name != PROGRAM)
-        .map(|(name, version, license)| {
-            component(
-                "library",
-                name,
-                version,
-                *license,
-                checksums.get(&(*name, *version)),
-            )
+        .map(|it| {
+            let checksum = checksums.get(&(it.name.as_str(), it.version.as_str()));
+            component("library", it, checksum.copied())
         })
         .collect();
-    let program = crates
-        .iter()
-        .find(|(name, ..)| *name == PROGRAM)
-        .map(|(name, version, license)| component("application", name, version, *license, None));
     let bom = json!({
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
         "version": 1,
-        "metadata": { "component": program },
+        "metadata": { "component": component("application", program, None) },
         "components": components,
     });
     Ok(Bom {
-        version,
+        version: program.version.clone(),
         json: serde_json::to_vec_pretty(&bom)?,
     })
 }
 
-/// Name, version and licence.
-type Crate<'a> = (&'a str, &'a str, Option<&'a str>);
-
-/// The crates that some packages of the workspace are compiled of, themselves included.
-fn compiled_in(metadata: &Metadata, is_root: impl Fn(&str) -> bool) -> BTreeSet<Crate<'_>> {
-    let nodes: BTreeMap<&str, &Node> = metadata
-        .resolve
-        .nodes
-        .iter()
-        .map(|node| (node.id.as_str(), node))
-        .collect();
-    let roots = metadata.packages.iter().filter(|it| is_root(&it.name));
-    let mut waiting: Vec<&str> = roots.map(|package| package.id.as_str()).collect();
-    let mut reached = BTreeSet::new();
-    while let Some(id) = waiting.pop() {
-        if !reached.insert(id) {
-            continue;
-        }
-        let dependencies = nodes.get(id).into_iter().flat_map(|node| &node.deps);
-        waiting.extend(
-            dependencies
-                .filter(|it| it.dep_kinds.iter().any(|kind| kind.kind.is_none()))
-                .map(|it| it.pkg.as_str()),
-        );
-    }
-    let packages = metadata.packages.iter();
-    packages
-        .filter(|package| reached.contains(package.id.as_str()))
-        .map(|package| {
-            let (name, version) = (package.name.as_str(), package.version.as_str());
-            (name, version, package.license.as_deref())
+/// The crates of `cargo tree`: a line of name, version and perhaps more, a tab and the licence each, with a
+/// mark where a crate was listed before.
+fn crates(tree: &str) -> BTreeSet<Crate> {
+    let read = |line: &str| {
+        let (package, license) = line.split_once('\t')?;
+        let mut words = package.split(' ');
+        let (name, version) = (words.next()?, words.next()?.strip_prefix('v')?);
+        let license = license.strip_suffix(" (*)").unwrap_or(license);
+        Some(Crate {
+            name: name.to_owned(),
+            version: version.to_owned(),
+            // As crates wrote it once: MIT/Apache-2.0.
+            license: license.replace('/', " OR "),
         })
-        .collect()
+    };
+    tree.lines().filter_map(read).collect()
 }
 
-fn component(
-    kind: &str,
-    name: &str,
-    version: &str,
-    license: Option<&str>,
-    checksum: Option<&&str>,
-) -> Value {
-    let purl = format!("pkg:cargo/{name}@{version}");
+fn component(kind: &str, it: &Crate, checksum: Option<&str>) -> Value {
+    let purl = format!("pkg:cargo/{}@{}", it.name, it.version);
     let mut component = json!({
-        "type": kind, "bom-ref": purl, "name": name, "version": version, "purl": purl,
+        "type": kind, "bom-ref": purl, "name": it.name, "version": it.version, "purl": purl,
     });
-    if let Some(license) = license {
-        // As crates wrote it once: MIT/Apache-2.0.
-        let license = license.replace('/', " OR ");
-        component["licenses"] = json!([{ "expression": license }]);
+    if !it.license.is_empty() {
+        component["licenses"] = json!([{ "expression": it.license }]);
     }
     if let Some(checksum) = checksum {
         component["hashes"] = json!([{ "alg": "SHA-256", "content": checksum }]);
@@ -180,39 +115,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bill_names_what_is_compiled_in_and_neither_tests_nor_build_scripts() {
-        let text = r#"{
-            "packages": [
-                {"id":"k","name":"kassette","version":"1.0.0","license":"Apache-2.0"},
-                {"id":"s","name":"serde","version":"1.0.1","license":"MIT/Apache-2.0"},
-                {"id":"c","name":"core","version":"2.0.0","license":null},
-                {"id":"t","name":"proptest","version":"1.0.0","license":"MIT"},
-                {"id":"b","name":"cc","version":"1.0.0","license":"MIT"},
-                {"id":"o","name":"other","version":"1.0.0","license":"MIT"}
-            ],
-            "resolve": {"nodes": [
-                {"id":"k","deps":[
-                    {"pkg":"s","dep_kinds":[{"kind":"dev"},{"kind":null}]},
-                    {"pkg":"t","dep_kinds":[{"kind":"dev"}]},
-                    {"pkg":"b","dep_kinds":[{"kind":"build"}]}]},
-                {"id":"s","deps":[{"pkg":"c","dep_kinds":[{"kind":null}]}]},
-                {"id":"c","deps":[{"pkg":"s","dep_kinds":[{"kind":null}]}]},
-                {"id":"o","deps":[]}
-            ]}
-        }"#;
-        let metadata: Metadata = serde_json::from_str(text).unwrap();
-        let found = compiled_in(&metadata, |name| name == PROGRAM);
-        let names: Vec<_> = found.iter().map(|(name, ..)| *name).collect();
-        assert_eq!(names, ["core", "kassette", "serde"]);
-        let serde = component(
-            "library",
-            "serde",
-            "1.0.1",
-            Some("MIT/Apache-2.0"),
-            Some(&"ab"),
-        );
+    fn a_bill_names_each_crate_once_with_licence_and_checksum() {
+        let tree = "kassette v1.0.0 (/w/host/server)\tApache-2.0\n\
+            serde v1.0.1\tMIT/Apache-2.0\n\
+            serde_derive v1.0.1 (proc-macro)\tMIT\n\
+            serde v1.0.1\tMIT/Apache-2.0 (*)\n\
+            odd v2.0.0\t\n\n";
+        let found = crates(tree);
+        let named = |it: &Crate| format!("{} {} {}", it.name, it.version, it.license);
+        let expected = [
+            "kassette 1.0.0 Apache-2.0",
+            "odd 2.0.0 ",
+            "serde 1.0.1 MIT OR Apache-2.0",
+            "serde_derive 1.0.1 MIT",
+        ];
+        assert_eq!(found.iter().map(named).collect::<Vec<_>>(), expected);
+        let serde = found.iter().find(|it| it.name == "serde").unwrap();
+        let serde = component("library", serde, Some("ab"));
         assert_eq!(serde["licenses"][0]["expression"], "MIT OR Apache-2.0");
         assert_eq!(serde["hashes"][0]["content"], "ab");
         assert_eq!(serde["purl"], "pkg:cargo/serde@1.0.1");
+        let odd = found.iter().find(|it| it.name == "odd").unwrap();
+        assert_eq!(component("library", odd, None)["licenses"], Value::Null);
     }
 }

@@ -50,7 +50,8 @@ impl Release<'_> {
     /// Where a file cannot be read or written, and where there is no strip.
     pub fn write(&self, out: &Path) -> Result<PathBuf, BuildError> {
         fs::create_dir_all(out).map_err(BuildError::io("create", out))?;
-        let bom = bom::of(self.root, self.target)?;
+        let modules = self.modules.iter().map(|module| module.package.as_str());
+        let bom = bom::of(self.root, self.target, &modules.collect::<Vec<_>>())?;
         let name = format!("kassette-{}-{}", bom.version, self.target);
         let mut files = Files::new();
         files.insert("kassette".into(), (0o755, self.whole_program(out)?));

@@ -7,7 +7,6 @@ use kassette_domain::id::{Digest, Slot};
 
 use super::Runtime;
 use crate::error::{RuntimeError, short};
-use crate::folder;
 use crate::history::Cause;
 use crate::load;
 
@@ -16,7 +15,7 @@ impl Runtime {
     /// before came with the program too.
     pub(crate) fn install_bundled(&self, mut bundled: BTreeMap<Slot, Vec<u8>>) {
         bundled.retain(|slot, _| self.slots.takes_bundled(slot));
-        folder::precompile(&self.host, bundled.values());
+        load::precompile(&self.host, bundled.values());
         let _lock = self.loading.lock();
         for (slot, bytes) in &bundled {
             // A refusal has been logged and noted.
