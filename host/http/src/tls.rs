@@ -25,8 +25,8 @@ pub enum Trust {
 
 /// A connector that offers HTTP/2 and HTTP/1.1.
 ///
-/// Beside those of the trust, others are believed. None where an authority cannot be read or the crypto library refuses its own defaults; then
-/// nothing can be sent over https.
+/// It believes the authorities `beside` too. None where an authority cannot be read or the crypto library
+/// refuses its own defaults; then nothing can be sent over https.
 pub(crate) fn connector(trust: &Trust, beside: &[CertificateDer<'static>]) -> Option<TlsConnector> {
     let mut roots = RootCertStore::empty();
     match trust {

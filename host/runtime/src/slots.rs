@@ -196,7 +196,10 @@ impl Slots {
     pub(crate) fn takes_bundled(&self, slot: &Slot) -> bool {
         let records = self.records.lock();
         let record = records.get(slot);
-        record.is_none_or(|record| record.bundled && record.active().is_none())
+        record.is_none_or(|record| {
+            let nothing_stood = record.versions.is_empty() && record.events.is_empty();
+            nothing_stood || (record.bundled && record.active().is_none())
+        })
     }
 
     /// A kept version was loaded from disk.

@@ -232,7 +232,7 @@ formats! {
     Class = one_of("How the module runs.", "native", [kassette_runtime::Class::Native, kassette_runtime::Class::Interpreted].map(kassette_runtime::Class::as_str));
 
     /// [`kassette_runtime::Cause`]
-    VersionCause = one_of("Why the version became active.", "upload", ["folder", "upload", "rollback", "kept"]);
+    VersionCause = one_of("Why the version became active.", "upload", ["folder", "upload", "rollback", "kept", "bundled"]);
 
     /// How an uploaded module begins.
     UploadMode = one_of("`activate`, also where it is absent: it serves at once.", "activate", ["activate"]);
