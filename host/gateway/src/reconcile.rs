@@ -18,8 +18,8 @@ pub(crate) const RECONCILED_AT_ONCE: usize = 64;
 const IN_TEST_AT_ONCE: usize = 16;
 /// Live payments that wait to be reconciled; beyond it the worker finds them in the store.
 const WAITING_MOST: usize = 10_000;
-/// Test payments that are reconciled or wait to be.
-const IN_TEST_MOST: usize = 128;
+/// Test payments that are reconciled or wait to be: all that fall due at once after an outage, in most shops.
+const IN_TEST_MOST: usize = 4_096;
 /// Least time between two looks at the same attempt that a payer causes, and between those that
 /// notices cause once there were [`LOOKS_IN_A_ROW`].
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -228,7 +228,8 @@ impl Gateway {
                 return;
             };
             loop {
-                if let Err(fault) = gateway.reconcile(payment).await {
+                // In a box: those that wait take little memory.
+                if let Err(fault) = Box::pin(gateway.reconcile(payment)).await {
                     return failed(fault);
                 }
                 match reconciler.next_step(payment) {
@@ -312,9 +313,9 @@ mod tests {
     async fn test_payments_take_no_room_and_no_permit_of_live_ones() {
         let reconciler = Arc::new(Reconciler::default());
         let room = reconciler.room();
-        let id = |number: u8| PaymentId::from_bytes([number; 16]);
+        let id = |number: usize| PaymentId::from_bytes((number as u128).to_be_bytes());
         let left_alone = Arc::new(Mutex::new(0));
-        for number in 0..200 {
+        for number in 0..IN_TEST_MOST + 100 {
             assert!(reconciler.begin(id(number), true));
             let (reconciler, left_alone) = (Arc::clone(&reconciler), Arc::clone(&left_alone));
             tokio::spawn(async move {
@@ -326,11 +327,11 @@ mod tests {
                 *left_alone.lock() += 1;
             });
         }
-        while *left_alone.lock() < 200 - IN_TEST_MOST {
+        while *left_alone.lock() < 100 {
             tokio::task::yield_now().await;
         }
         assert_eq!(reconciler.room(), room);
-        let live = id(200);
+        let live = id(usize::MAX);
         assert!(reconciler.begin(live, true));
         assert_eq!(reconciler.room(), room - 1);
         assert!(reconciler.permit(live, Environment::Live).await.is_some());
