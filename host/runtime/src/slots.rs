@@ -197,7 +197,8 @@ impl Slots {
         let records = self.records.lock();
         let record = records.get(slot);
         record.is_none_or(|record| {
-            let nothing_stood = record.versions.is_empty() && record.events.is_empty();
+            // A file that was refused stands there all the same.
+            let nothing_stood = record.versions.is_empty() && record.last_error.is_none();
             nothing_stood || (record.bundled && record.active().is_none())
         })
     }
