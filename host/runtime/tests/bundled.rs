@@ -19,7 +19,7 @@ use std::sync::Arc;
 use kassette_domain::id::Digest;
 use kassette_domain::method::MethodId;
 use kassette_http::{Client, Guard};
-use kassette_runtime::{Acceptance, Cause, RollbackError, Runtime, SlotState};
+use kassette_runtime::{Acceptance, Cause, Dropped, RollbackError, Runtime, SlotState};
 use support::{Method, NOW, active, bundled_with, slot};
 
 const IDEAL: &str = "method.ideal";
@@ -121,6 +121,11 @@ async fn a_file_goes_before_what_the_program_brings_and_its_version_stays_when_i
     let runtime = place.start(&first);
     fs::write(place.file(), &own).unwrap();
     active(&runtime, IDEAL, &own).await;
+    // It is told of once it is kept.
+    let is_kept = |dropped: &Dropped| dropped.cause == Cause::Folder;
+    while !runtime.take_drops().iter().any(is_kept) {
+        tokio::task::yield_now().await;
+    }
     drop(runtime);
     fs::remove_file(place.file()).unwrap();
     let runtime = place.start(&second);

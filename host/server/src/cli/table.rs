@@ -7,8 +7,9 @@ use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
 
 /// Columns of text where there is no terminal to ask.
 const WIDTH: u16 = 120;
-/// The blanks beside a cell, and the borders beside a row.
+/// The blanks beside a cell, what stands between two cells, and the borders beside a row.
 const PADDING: u16 = 2;
+const BETWEEN: u16 = 1;
 const BORDERS: u16 = 2;
 /// Longest word that stays whole: a digest.
 const WORD: usize = 64;
@@ -58,11 +59,11 @@ pub(super) fn fit(titles: Vec<String>, rows: Vec<Vec<String>>, width: u16) -> Fi
             least(cells.chain(titles.get(column)))
         })
         .collect();
-    let mut room = width.saturating_sub(BORDERS);
+    let mut room = width.saturating_sub(BORDERS) + BETWEEN;
     let kept: Vec<bool> = least
         .iter()
         .map(|least| {
-            let rest = room.checked_sub(least + PADDING);
+            let rest = room.checked_sub(least + PADDING + BETWEEN);
             room = rest.unwrap_or(room);
             rest.is_some()
         })

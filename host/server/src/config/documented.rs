@@ -13,7 +13,7 @@ const TABLE: &str = "| Setting | Live | Meaning |";
 /// What the sample says otherwise than its default: the samples' folders lie beside one another.
 const OWN: [&str; 4] = ["public_url", "data_dir", "plugin_dir", "master_key_file"];
 /// Values of settings that are a text of a form, other than the default.
-const OTHERS: [(&str, &str); 8] = [
+const OTHERS: [(&str, &str); 9] = [
     ("public_url", "\"https://other.example\""),
     ("listen", "\"127.0.0.1:1\""),
     ("admin_listen", "\"127.0.0.1:1\""),
@@ -22,6 +22,7 @@ const OTHERS: [(&str, &str); 8] = [
     ("log.format", "\"pretty\""),
     ("log.filter", "\"warn\""),
     ("payments.query_minutes", "[2]"),
+    ("webhooks.test_hosts", "[\"other.internal\"]"),
 ];
 
 /// The sample with every line that it shows, those too that are comments.

@@ -7,12 +7,14 @@ async fn lists_are_named_after_what_they_hold() {
     let world = World::new().await;
     for (path, plural) in [
         ("/plugins", "plugins"),
-        ("/work", "work"),
-        ("/work?done=true", "work"),
         ("/payments", "payments"),
         ("/merchants", "merchants"),
     ] {
         let empty = json!({ plural: [], "next_cursor": null });
+        assert_eq!(world.get(path).await.is(200), &empty);
+    }
+    for path in ["/work", "/work?done=true"] {
+        let empty = json!({ "work": [], "next_cursor": null, "in_review": null });
         assert_eq!(world.get(path).await.is(200), &empty);
     }
 }
@@ -27,7 +29,8 @@ async fn a_provider_is_switched_off_and_on_again() {
         "simulated": true, "enabled": true, "methods": [],
         "health": {
             "state": "stale", "checked_at": null, "success_rate": null, "median_ms": null,
-            "samples": 0,
+            "samples": 0, "reason": "module",
+            "detail": "no module serves in provider.sandbox: put provider.sandbox.wasm into the plugin folder",
         },
     });
     assert_eq!(first, expected);
