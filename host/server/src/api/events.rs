@@ -116,7 +116,7 @@ pub(super) fn webhooks() -> Paths {
         .securities(Some([]))
         .response("2XX", taken);
     PathsBuilder::new()
-        .path("paymentEvent", PathItem::new(HttpMethod::Post, operation))
+        .path("payment-event", PathItem::new(HttpMethod::Post, operation))
         .build()
 }
 

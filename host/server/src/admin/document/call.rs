@@ -418,5 +418,8 @@ pub(super) fn joined<A: PartialSchema, B: PartialSchema>() -> RefOr<Schema> {
     object.required.extend(more.required);
     object.required.sort();
     object.required.dedup();
+    // The first type's has not all fields.
+    object.example = None;
+    object.examples.clear();
     RefOr::T(Schema::Object(object))
 }

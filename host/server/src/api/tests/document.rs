@@ -212,7 +212,7 @@ fn bodies_are_closed_and_their_rules_are_told() {
 #[test]
 fn the_event_is_told_with_its_headers_and_its_types() {
     let document = document();
-    let event = &document["webhooks"]["paymentEvent"]["post"];
+    let event = &document["webhooks"]["payment-event"]["post"];
     let headers = event["parameters"].as_array().unwrap().iter();
     let names: Vec<_> = headers
         .map(|header| (header["name"].as_str().unwrap(), &header["required"]))
