@@ -16,7 +16,7 @@ const START: &str = "/api/v1/payments/start";
 /// Most memory, bytes, whatever is attacked.
 const MEMORY: usize = 300_000_000;
 /// The longest that a create and its start may take, whatever is attacked on the same processors.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(15);
 
 fn aim(server: &Server) -> Aim {
     aim_at(server, server.base())
