@@ -66,7 +66,6 @@ pub(super) async fn export(
         store: Arc::clone(state.gateway.store()),
         filter,
         format,
-        next: Some(None),
     };
     download::answer(format, HEADER, pages).await
 }
@@ -148,36 +147,25 @@ impl Filter {
     }
 }
 
-/// The lines that are still to come.
+/// The lines that are written.
 struct Lines {
     store: Arc<dyn Store>,
     filter: Filter,
     format: Format,
-    /// The next page's cursor, of which the first has none; none after the last.
-    next: Option<Option<String>>,
 }
 
 impl Pages for Lines {
-    fn are_over(&self) -> bool {
-        self.next.is_none()
-    }
+    type Item = AuditEntry;
 
-    async fn page(mut self) -> Result<(Self, String), Fault> {
-        let mut text = String::new();
-        let Some(cursor) = self.next.take() else {
-            return Ok((self, text));
-        };
+    async fn page(&self, cursor: Option<String>) -> Result<Listed<AuditEntry>, Fault> {
         let limit = AT_ONCE;
         let paging = Paging { limit, cursor };
-        let page = match self.filter.find(self.store.as_ref(), paging).await? {
-            Listed::Page(page) => page,
-            Listed::BadCursor => return Err(Fault::Corrupt("a list's own cursor".into())),
-        };
-        for entry in &page.items {
-            line(&mut text, self.format, entry);
-        }
-        self.next = page.next.map(Some);
-        Ok((self, text))
+        self.filter.find(self.store.as_ref(), paging).await
+    }
+
+    async fn lines(&self, text: &mut String, entry: AuditEntry) -> Result<(), Fault> {
+        line(text, self.format, &entry);
+        Ok(())
     }
 }
 

@@ -6,7 +6,7 @@ use axum::body::{Body, Bytes};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
 use http::header::CONTENT_TYPE;
-use kassette_store::Fault;
+use kassette_store::{Fault, Listed};
 use serde_json::{Map, Value};
 
 use super::csv;
@@ -61,12 +61,23 @@ pub(super) fn object(text: &mut String, object: &Value) {
     text.push('\n');
 }
 
-/// What is still to be written.
-pub(super) trait Pages: Send + Sized + 'static {
-    /// Whether nothing is.
-    fn are_over(&self) -> bool;
-    /// The lines of the next page, perhaps none.
-    fn page(self) -> impl Future<Output = Result<(Self, String), Fault>> + Send;
+/// What is written.
+pub(super) trait Pages: Send + Sync + 'static {
+    /// One of its items, of which each is a line or more.
+    type Item: Send;
+
+    /// The page that a cursor leads to; the first one without.
+    fn page(
+        &self,
+        cursor: Option<String>,
+    ) -> impl Future<Output = Result<Listed<Self::Item>, Fault>> + Send;
+
+    /// Adds the lines of an item.
+    fn lines(
+        &self,
+        text: &mut String,
+        item: Self::Item,
+    ) -> impl Future<Output = Result<(), Fault>> + Send;
 }
 
 /// The answer that holds all pages. A store that cannot be read is told as such where it fails at once; later
@@ -80,33 +91,49 @@ pub(super) async fn answer<const N: usize>(
     if format == Format::Csv {
         csv::line(&mut first, names);
     }
-    let (pages, page) = pages.page().await.map_err(ApiError::from)?;
-    first.push_str(&page);
-    let begin = (Some(first), pages);
-    let body = stream::try_unfold(begin, |(first, pages)| async {
+    let page = add_page(&pages, &mut first, None).await;
+    let next = page.map_err(ApiError::from)?;
+    let begin = (Some(first), next, pages);
+    let body = stream::try_unfold(begin, |(first, mut next, pages)| async {
         if let Some(first) = first {
-            return Ok(Some((Bytes::from(first), (None, pages))));
+            return Ok(Some((Bytes::from(first), (None, next, pages))));
         }
-        let piece = piece(pages).await.inspect_err(|fault| {
+        let piece = piece(&pages, &mut next).await.inspect_err(|fault| {
             tracing::warn!(error = %fault, "an export ends before its end: the store failed");
         });
         let piece = piece?;
-        Ok::<_, Fault>(piece.map(|(pages, text)| (Bytes::from(text), (None, pages))))
+        Ok::<_, Fault>(piece.map(|text| (Bytes::from(text), (None, next, pages))))
     });
     let head = [(CONTENT_TYPE, format.media_type())];
     Ok((head, Body::from_stream(body)).into_response())
 }
 
-/// The next lines; none at the end.
-async fn piece<P: Pages>(mut pages: P) -> Result<Option<(P, String)>, Fault> {
-    while !pages.are_over() {
+/// The next lines, from `next` on; none at the end.
+async fn piece(pages: &impl Pages, next: &mut Option<String>) -> Result<Option<String>, Fault> {
+    let mut text = String::new();
+    while let Some(cursor) = next.take() {
         // Reading the store waits for nothing: others have their turn between two pages.
         tokio::task::yield_now().await;
-        let text;
-        (pages, text) = pages.page().await?;
+        *next = add_page(pages, &mut text, Some(cursor)).await?;
         if !text.is_empty() {
-            return Ok(Some((pages, text)));
+            return Ok(Some(text));
         }
     }
     Ok(None)
+}
+
+/// Adds the lines of a page, perhaps none; where the next one begins.
+async fn add_page(
+    pages: &impl Pages,
+    text: &mut String,
+    cursor: Option<String>,
+) -> Result<Option<String>, Fault> {
+    let page = match pages.page(cursor).await? {
+        Listed::Page(page) => page,
+        Listed::BadCursor => return Err(Fault::Corrupt("a list's own cursor".into())),
+    };
+    for item in page.items {
+        pages.lines(text, item).await?;
+    }
+    Ok(page.next)
 }

@@ -8,6 +8,7 @@ use kassette_domain::attempt::Attempt;
 use kassette_domain::id::MerchantId;
 use kassette_domain::lifecycle::PaymentAggregate;
 use kassette_domain::money::Minor;
+use kassette_domain::payment::Payment;
 use kassette_domain::provider::{DisputeState, RefundState};
 use kassette_domain::time::Time;
 use kassette_store::{About, Fault, Listed, Paging, PaymentFilter, Store};
@@ -73,45 +74,31 @@ pub(super) async fn export(
         store: Arc::clone(state.gateway.store()),
         filter,
         format,
-        next: Some(None),
     };
     download::answer(format, HEADER, pages).await
 }
 
-/// The payments that are still to come.
+/// The payments whose movements are written.
 struct Movements {
     store: Arc<dyn Store>,
     filter: PaymentFilter,
     format: Format,
-    /// The next page's cursor, of which the first has none; none after the last.
-    next: Option<Option<String>>,
 }
 
 impl Pages for Movements {
-    fn are_over(&self) -> bool {
-        self.next.is_none()
+    type Item = Payment;
+
+    async fn page(&self, cursor: Option<String>) -> Result<Listed<Payment>, Fault> {
+        let limit = AT_ONCE;
+        let paging = Paging { limit, cursor };
+        self.store.payments(self.filter.clone(), paging).await
     }
 
-    async fn page(mut self) -> Result<(Self, String), Fault> {
-        let mut text = String::new();
-        let Some(cursor) = self.next.take() else {
-            return Ok((self, text));
-        };
-        let paging = Paging {
-            limit: AT_ONCE,
-            cursor,
-        };
-        let page = match self.store.payments(self.filter.clone(), paging).await? {
-            Listed::Page(page) => page,
-            Listed::BadCursor => return Err(Fault::Corrupt("a list's own cursor".into())),
-        };
-        for payment in page.items {
-            if let Some(aggregate) = self.store.aggregate(About::Payment(payment.id)).await? {
-                lines(&mut text, self.format, &aggregate);
-            }
+    async fn lines(&self, text: &mut String, payment: Payment) -> Result<(), Fault> {
+        if let Some(aggregate) = self.store.aggregate(About::Payment(payment.id)).await? {
+            lines(text, self.format, &aggregate);
         }
-        self.next = page.next.map(Some);
-        Ok((self, text))
+        Ok(())
     }
 }
 
