@@ -66,16 +66,14 @@ async fn receive(State(state): State<ApiState>, request: Request) -> Result<Resp
             None
         }
         Some(_) => {
-            if let Err(exhausted) = limits.unproved(&account, from, state.now()) {
+            let taken = limits.unproved(&account, from, state.now());
+            let room = taken
+                .map_err(ApiError::TooManyOfAddress)
+                .and_then(|()| state.unproved_callback().ok_or(ApiError::Busy));
+            if room.is_err() {
                 state.gateway().count_limited_callback(&account);
-                return Err(ApiError::TooManyOfAddress(exhausted));
             }
-            let in_hand = limits.unproved_in_hand();
-            if in_hand.is_none() {
-                state.gateway().count_limited_callback(&account);
-                return Err(ApiError::Busy);
-            }
-            in_hand
+            Some(room?)
         }
     };
     let body = body::read(&parts.headers, body, BODY_LIMIT).await?;

@@ -11,14 +11,12 @@ use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hash};
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use kassette_domain::id::{AccountId, KeyId};
 use kassette_domain::policy::RateLimit;
 use kassette_domain::time::Time;
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::proxies::subscriber;
 use crate::web::error::Exhausted;
@@ -199,28 +197,12 @@ const UNPROVED_OF_ACCOUNT: RateLimit = RateLimit {
     burst: 100,
 };
 
-/// Callbacks in hand from addresses that have proved none: half of all that may be. They may send their bodies
-/// slowly, and wait for permits of their own; neither holds up who has proved one.
-const UNPROVED_IN_HAND: usize = 128;
-
+#[derive(Default)]
 struct Unproved {
     addresses: Buckets<IpAddr>,
     accounts: Buckets<AccountId>,
-    /// Requests in hand from addresses that have proved none, whatever the account.
-    in_hand: Arc<Semaphore>,
     /// Callbacks from a known address that proved nothing all the same.
     of_proven: Buckets<(AccountId, IpAddr)>,
-}
-
-impl Default for Unproved {
-    fn default() -> Self {
-        Self {
-            addresses: Buckets::default(),
-            accounts: Buckets::default(),
-            in_hand: Arc::new(Semaphore::new(UNPROVED_IN_HAND)),
-            of_proven: Buckets::default(),
-        }
-    }
 }
 
 /// The buckets of the public listener.
@@ -256,11 +238,6 @@ impl Limits {
         } = &self.unproved;
         addresses.take(&subscriber(address), UNPROVED_OF_ADDRESS, now)?;
         accounts.take(account, UNPROVED_OF_ACCOUNT, now)
-    }
-
-    /// Room for a callback from an address that has proved none, until it is dropped; none where there is none.
-    pub(crate) fn unproved_in_hand(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.unproved.in_hand).try_acquire_owned().ok()
     }
 
     /// Counts a callback from a known address that proved nothing. Once there are too many, the address is

@@ -7,6 +7,7 @@ use axum::extract::ConnectInfo;
 use http::request::Parts;
 use kassette_domain::time::Time;
 use kassette_gateway::Gateway;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::limit::Limits;
 use crate::admission::{Admission, InHand};
@@ -22,6 +23,9 @@ struct Shared {
     limits: Limits,
     trusted_proxies: Proxies,
     admission: Arc<Admission>,
+    /// Callbacks in hand from addresses that have proved none: half of all that may be. They may send their
+    /// bodies slowly, and wait for permits of their own; neither holds up an address that has proved one.
+    unproved_callbacks: Arc<Semaphore>,
 }
 
 impl ApiState {
@@ -33,12 +37,20 @@ impl ApiState {
             limits: Limits::default(),
             trusted_proxies,
             admission: Arc::new(Admission::new(most)),
+            unproved_callbacks: Arc::new(Semaphore::new(most.callbacks.div_ceil(2))),
         }))
     }
 
     /// Admission, for everything that the public listener answers.
     pub(crate) fn admission(&self) -> &Arc<Admission> {
         &self.0.admission
+    }
+
+    /// Room for a callback from an address that has proved none, until it is dropped.
+    pub(super) fn unproved_callback(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.0.unproved_callbacks)
+            .try_acquire_owned()
+            .ok()
     }
 
     /// The use cases.

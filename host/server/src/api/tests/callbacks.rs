@@ -7,6 +7,9 @@ use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, Request};
 
 use super::world::World;
+use crate::admission::InHand;
+use crate::api::ApiState;
+use crate::proxies::Proxies;
 use crate::telemetry::for_tests;
 
 const OWN: &str = "/callbacks/sandbox-test";
@@ -91,6 +94,20 @@ async fn bodies_that_strangers_do_not_end_leave_room_for_who_has_proved_one() {
     assert_eq!(from(&world, 1, "genuine").await, 200);
     drop(held);
     assert_eq!(from(&world, 99, "genuine").await, 200);
+}
+
+#[tokio::test]
+async fn strangers_have_half_of_the_callbacks_that_an_operator_allows() {
+    let world = World::new().await;
+    let most = InHand {
+        callbacks: 3,
+        ..InHand::default()
+    };
+    let state = ApiState::new(world.gateway.clone(), Proxies::default(), most);
+    let held: Vec<_> = std::iter::from_fn(|| state.unproved_callback()).collect();
+    assert_eq!(held.len(), 2);
+    drop(held);
+    assert!(state.unproved_callback().is_some());
 }
 
 #[tokio::test]
