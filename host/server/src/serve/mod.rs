@@ -55,10 +55,6 @@ pub(crate) async fn run(
     let data_dir = config.path(&config.main.data_dir);
     crate::files::make_private_folder(&data_dir)
         .map_err(|error| ServeError::folder(&data_dir, error))?;
-    if plugin_dir.starts_with(&data_dir) {
-        crate::files::make_private_folder(&plugin_dir)
-            .map_err(|error| ServeError::folder(&plugin_dir, error))?;
-    }
     let key_file = config
         .main
         .master_key_file
@@ -66,6 +62,10 @@ pub(crate) async fn run(
         .map(|path| config.path(path));
     let master = crate::master_key::read(key_file.as_deref())?;
     let store = OpenStore::open(&data_dir, &master, &config.main)?;
+    if plugin_dir.starts_with(&data_dir) {
+        crate::files::make_private_folder(&plugin_dir)
+            .map_err(|error| ServeError::folder(&plugin_dir, error))?;
+    }
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let simulators = if config.main.sandbox {
         Some(sandbox(&public_url, &data_dir, Arc::clone(&clock)).await?)
