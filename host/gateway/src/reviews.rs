@@ -130,7 +130,7 @@ impl Gateway {
             let count = all.len();
             (all, count)
         };
-        newest.sort_unstable_by_key(|(made, id)| std::cmp::Reverse((*made, id.to_string())));
+        newest.sort_unstable_by(|one, other| other.cmp(one));
         let mut payments = Vec::new();
         for (_, id) in newest.into_iter().take(at_most) {
             let payment = self.store().payment(id).await?;

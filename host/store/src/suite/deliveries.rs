@@ -699,8 +699,8 @@ pub async fn what_waits_is_made_due_at_once_and_keeps_its_attempts(harness: &dyn
     let made = lines.iter();
     let made = made.filter(|entry| entry.audited.action == "endpoint.deliver");
     assert_eq!(made.count(), 2, "one for each command");
-    let nobody = endpoint("nobody", NOW).id;
-    let unknown = store.hasten(nobody, None, None, NOW).await;
+    let missing = endpoint("missing", NOW).id;
+    let unknown = store.hasten(missing, None, None, NOW).await;
     assert_eq!(unknown, Ok(Hastened::Unknown));
 }
 

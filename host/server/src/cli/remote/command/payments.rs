@@ -39,8 +39,8 @@ pub(in crate::cli) enum PaymentAction {
         #[command(flatten)]
         paging: Paging,
     },
-    /// Write CSV, or with --json an object a line, to standard output: a line for each capture, refund and dispute of the payments
-    /// that were created in a period, newest payment first.
+    /// Write CSV, or with --json an object a line, to standard output: a line for each capture, refund and
+    /// dispute of the payments that were created in a period, newest payment first.
     Export {
         #[command(flatten)]
         period: Period,
