@@ -1,5 +1,6 @@
 //! The engine as its user has it: how operations and reads reach the rows, and how it ends.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::ops::ControlFlow;
@@ -25,6 +26,7 @@ use crate::rebuild::disk_bytes;
 use crate::rows::Rows;
 use crate::span::{Key, Span};
 use crate::state::State;
+use crate::stats::Took;
 use crate::view::View;
 
 /// Rows that are read at once where many are wanted: a part of a millisecond.
@@ -89,7 +91,6 @@ impl<S: State> Reader<S> {
     }
 
     /// The rows of an open engine.
-    #[cfg(any(test, feature = "suite"))]
     pub fn memtable(&self) -> Option<Arc<crate::Memtable>> {
         match &*self.0.read() {
             Database::Open(memtable, _) => Some(Arc::clone(memtable)),
@@ -265,11 +266,15 @@ impl<E: Embedder> Engine<E> {
             .map_err(io::Error::other)?
     }
 
-    /// The most that one operation of each name has taken of the writing thread since the engine was
-    /// opened.
-    #[cfg(any(test, feature = "suite"))]
-    pub fn most(&self) -> std::collections::BTreeMap<&'static str, crate::Took> {
-        self.applier.stats().most.lock().clone()
+    /// Measures from now on what operations take of the writing thread, for [`Self::most`].
+    pub fn watch(&self) {
+        self.applier.stats().most.get_or_init(Default::default);
+    }
+
+    /// The most that one operation of each name has taken of the writing thread since [`Self::watch`].
+    pub fn most(&self) -> BTreeMap<&'static str, Took> {
+        let most = self.applier.stats().most.get();
+        most.map(|most| most.lock().clone()).unwrap_or_default()
     }
 
     /// Writes a row, so that a full or broken disk is noticed.

@@ -69,6 +69,5 @@ pub use rows::{Made, Rows, Touched};
 pub use segment::SEGMENT_BYTES;
 pub use span::{Key, Span, Written};
 pub use state::State;
-#[cfg(any(test, feature = "suite"))]
 pub use stats::Took;
 pub use view::View;

@@ -263,7 +263,6 @@ impl<A: Iterator<Item = LayerRow>, B: Iterator<Item = LayerRow>> Iterator for Me
 }
 
 /// For tests, which change rows behind the engine's back.
-#[cfg(any(test, feature = "suite"))]
 impl Memtable {
     /// All rows.
     ///

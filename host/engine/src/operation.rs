@@ -30,7 +30,6 @@ pub(crate) type Settle = Box<dyn FnOnce(Result<(), Fault>) + Send>;
 
 pub(crate) trait Job<S: State>: Send {
     /// The operation's type, without the path to it and what goes around it.
-    #[cfg(any(test, feature = "suite"))]
     fn name(&self) -> &'static str;
 
     fn apply(self: Box<Self>, rows: &mut Rows<'_, S>) -> Settle;
@@ -46,7 +45,6 @@ pub(crate) struct Submission<O, T> {
 }
 
 impl<S: State, O: Operation<S>> Job<S> for Submission<O, O::Outcome> {
-    #[cfg(any(test, feature = "suite"))]
     fn name(&self) -> &'static str {
         let name = std::any::type_name::<O>().trim_end_matches('>');
         name.rsplit([':', '<']).next().unwrap_or(name)

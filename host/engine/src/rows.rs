@@ -170,7 +170,6 @@ impl<'a, S: State> Rows<'a, S> {
     }
 
     /// What the operation under way has touched.
-    #[cfg(any(test, feature = "suite"))]
     pub(crate) const fn touched(&self) -> Touched {
         self.counter.touched()
     }

@@ -1,14 +1,12 @@
 //! What the applier does, counted: for metrics, and for tests that watch groups form.
 
-#[cfg(any(test, feature = "suite"))]
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-#[cfg(any(test, feature = "suite"))]
 use parking_lot::Mutex;
 
-#[cfg(any(test, feature = "suite"))]
 use crate::rows::Touched;
 
 /// Counters since the engine was opened.
@@ -20,13 +18,11 @@ pub(crate) struct Stats {
     pub(crate) commits: AtomicU64,
     /// Bytes of keys and values in them.
     pub(crate) bytes: AtomicU64,
-    /// The most that one operation of each name took.
-    #[cfg(any(test, feature = "suite"))]
-    pub(crate) most: Mutex<BTreeMap<&'static str, Took>>,
+    /// The most that one operation of each name took, where that is watched.
+    pub(crate) most: OnceLock<Mutex<BTreeMap<&'static str, Took>>>,
 }
 
 /// What an operation took of the writing thread.
-#[cfg(any(test, feature = "suite"))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Took {
     /// Rows that it read or wrote.
@@ -37,7 +33,6 @@ pub struct Took {
     pub time: Duration,
 }
 
-#[cfg(any(test, feature = "suite"))]
 impl Took {
     pub(crate) const fn new(Touched { rows, bytes }: Touched, time: Duration) -> Self {
         Self { rows, bytes, time }
@@ -46,9 +41,9 @@ impl Took {
 
 impl Stats {
     /// An operation was applied.
-    #[cfg(any(test, feature = "suite"))]
     pub(crate) fn applied(&self, name: &'static str, took: Took) {
-        let mut all = self.most.lock();
+        let Some(all) = self.most.get() else { return };
+        let mut all = all.lock();
         let most = all.entry(name).or_default();
         most.rows = most.rows.max(took.rows);
         most.bytes = most.bytes.max(took.bytes);

@@ -1,7 +1,7 @@
 //! How long creates take beside work on what is stored: pruning of delivered webhooks, claims after a day
 //! of paid payments, an operator's list that matches nothing.
 //!
-//! `cargo run --release -p kassette-store --features suite --example beside [payments] [folder]`
+//! `cargo run --release -p kassette-store --example beside [payments] [folder]`
 //!
 //! Each payment is paid, and leaves deliveries that have arrived: 400,000 payments make a million. With a
 //! thousand at first where no number is given. Each work runs between two times without any, and p99 and
@@ -66,6 +66,7 @@ async fn main() {
         cache_bytes: 8 << 20,
     })
     .unwrap();
+    store.watch();
     let began = Instant::now();
     let listener = fill(&store, payments).await;
     let delivered = deliver(&store, listener).await;

@@ -1,7 +1,7 @@
 //! How long backup, restore, verify and compact take, and how large a store is before and after, on the
 //! disk and, in a process that does nothing else, in memory.
 //!
-//! `cargo run --release -p kassette-store --features suite --example upkeep [payments] [paid] [folder]`
+//! `cargo run --release -p kassette-store --example upkeep [payments] [paid] [folder]`
 //!
 //! Every fourth payment has an attempt that was paid, with its timeline and events; or every one, every
 //! other one, none, where `paid` is 1, 2, 0.

@@ -13,7 +13,6 @@ mod nonces;
 mod resellers;
 mod rows;
 pub mod sled;
-#[cfg(any(test, feature = "suite"))]
 pub mod suite;
 
 pub use crate::connects::{CodeIssued, CodeUsed, Connects, Exchange, Exchanged};

@@ -40,6 +40,4 @@ pub use crate::rows::seal::{MasterKey, NotAMasterKey};
 pub use open::{OpenError, OpenOptions};
 pub use store::SledStore;
 
-pub use kassette_engine::Counters;
-#[cfg(any(test, feature = "suite"))]
-pub use kassette_engine::Took;
+pub use kassette_engine::{Counters, Took};

@@ -120,9 +120,12 @@ impl SledStore {
         self.engine.counters()
     }
 
-    /// The most that one operation of each name has taken of the writing thread since the store was
-    /// opened.
-    #[cfg(any(test, feature = "suite"))]
+    /// Measures from now on what operations take of the writing thread, see [`Engine::most`].
+    pub fn watch(&self) {
+        self.engine.watch();
+    }
+
+    /// The most that one operation of each name has taken of the writing thread since [`Self::watch`].
     pub fn most(&self) -> std::collections::BTreeMap<&'static str, crate::sled::Took> {
         self.engine.most()
     }

@@ -291,6 +291,7 @@ async fn directory(store: &Shared) {
 async fn every_operation_touches_a_bounded_number_of_rows_and_bytes() {
     let folder = Folder::new();
     let opened = SledStore::open(&options(folder.0.path())).unwrap();
+    opened.watch();
     let store: Shared = opened.clone();
     shop(&store).await;
     let one = listen(&store, endpoint("one", NOW)).await;
@@ -454,6 +455,7 @@ async fn groups_are_shown_between_the_slices_of_a_read() {
 async fn what_is_due_behind_many_that_are_over_is_claimed_by_one_call() {
     let folder = Folder::new();
     let opened = SledStore::open(&options(folder.0.path())).unwrap();
+    opened.watch();
     let store: Shared = opened.clone();
     payments(&store).await;
     each(&store, MANY / 2, |store, number| async move {
