@@ -37,7 +37,7 @@ const KILLS: &str = "what_was_acknowledged_survives_every_kill";
 const HERD: &str = "each_key_makes_one_payment_whoever_asks_and_whatever_is_killed";
 
 /// What is asked for.
-struct Wishes {
+struct Options {
     cycles: usize,
     load: usize,
     keys: usize,
@@ -48,14 +48,14 @@ struct Wishes {
     skip: Vec<String>,
 }
 
-impl Wishes {
+impl Options {
     fn read() -> Self {
         let number = |name: &str, otherwise: u64| {
             let said = std::env::var(name).ok();
             said.map_or(otherwise, |said| said.parse().expect("a whole number"))
         };
         let count = |number: u64| usize::try_from(number).expect("a count");
-        let mut wishes = Self {
+        let mut options = Self {
             cycles: count(number("KASSETTE_CRASH_CYCLES", 10)),
             keys: count(number("KASSETTE_CRASH_KEYS", 200)),
             callers: 64,
@@ -69,20 +69,20 @@ impl Wishes {
         while let Some(word) = said.next() {
             let mut value = || said.next().and_then(|said| said.parse().ok());
             match word.as_str() {
-                "--cycles" => wishes.cycles = count(value().expect("--cycles NUMBER")),
-                "--load" => wishes.load = count(value().expect("--load MILLISECONDS")),
-                "--keys" => wishes.keys = count(value().expect("--keys NUMBER")),
-                "--callers" => wishes.callers = count(value().expect("--callers NUMBER")),
-                "--seed" => wishes.seed = value().expect("--seed NUMBER"),
-                "--list" => wishes.list = true,
-                "--skip" => wishes.skip.extend(said.next()),
+                "--cycles" => options.cycles = count(value().expect("--cycles NUMBER")),
+                "--load" => options.load = count(value().expect("--load MILLISECONDS")),
+                "--keys" => options.keys = count(value().expect("--keys NUMBER")),
+                "--callers" => options.callers = count(value().expect("--callers NUMBER")),
+                "--seed" => options.seed = value().expect("--seed NUMBER"),
+                "--list" => options.list = true,
+                "--skip" => options.skip.extend(said.next()),
                 // What cargo's own runner knows and nothing here needs.
                 "--test-threads" | "--format" | "--color" => drop(said.next()),
                 flag if flag.starts_with('-') => {}
-                filter => wishes.filter = Some(filter.to_owned()),
+                filter => options.filter = Some(filter.to_owned()),
             }
         }
-        wishes
+        options
     }
 
     fn wants(&self, case: &str) -> bool {
@@ -92,9 +92,9 @@ impl Wishes {
 }
 
 fn main() -> ExitCode {
-    let wishes = Wishes::read();
+    let options = Options::read();
     let cases = [KILLS, HERD];
-    if wishes.list {
+    if options.list {
         for case in cases {
             println!("{case}: test");
         }
@@ -108,23 +108,23 @@ fn main() -> ExitCode {
     let began = Instant::now();
     let wanted: Vec<&str> = cases
         .into_iter()
-        .filter(|case| wishes.wants(case))
+        .filter(|case| options.wants(case))
         .collect();
     println!("\nrunning {} tests", wanted.len());
     let mut failed = 0;
     for case in &wanted {
         let told = runtime.block_on(async {
             if *case == KILLS {
-                kills::run(wishes.cycles, wishes.load, wishes.seed).await
+                kills::run(options.cycles, options.load, options.seed).await
             } else {
-                herd::run(wishes.callers, wishes.keys, wishes.seed).await
+                herd::run(options.callers, options.keys, options.seed).await
             }
         });
         match told {
             Ok(told) => println!("{told}\ntest {case} ... ok"),
             Err(wrong) => {
                 failed += 1;
-                println!("seed {}: {wrong}\ntest {case} ... FAILED", wishes.seed);
+                println!("seed {}: {wrong}\ntest {case} ... FAILED", options.seed);
             }
         }
     }

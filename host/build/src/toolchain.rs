@@ -39,7 +39,7 @@ const RUSTUP_LIMIT: Duration = Duration::from_secs(60);
 /// 22 s where it was measured; a slow mirror takes several times that.
 const APT_LIMIT: Duration = Duration::from_secs(600);
 
-/// The caller's wish.
+/// Which toolchain the caller prefers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Preference {
     /// Whatever works.
@@ -65,7 +65,7 @@ impl Preference {
         }
     }
 
-    /// The wish in the environment.
+    /// The preference in the environment.
     ///
     /// # Errors
     /// As [`Preference::parse`].

@@ -11,7 +11,7 @@ use crate::returns::Returns;
 use crate::secret::Secret;
 use crate::time::Time;
 
-/// How news came.
+/// How a report came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Via {
@@ -150,7 +150,7 @@ pub struct Attempt {
     pub answers: Vec<(String, Secret)>,
     /// What is known of the payer, for a repeated start.
     pub payer: crate::provider::Payer,
-    /// The raw query with which the payer's browser last came back. A hint, never news.
+    /// The raw query with which the payer's browser last came back. A hint, which proves nothing.
     pub returned: Option<Secret>,
     /// Whether a start's outcome was ever unknown: then only the vendor's own word, or the repeat of
     /// the start with an answer, proves that no money can move.
@@ -186,7 +186,7 @@ pub struct Attempt {
     /// What the vendor told beside where the money is: the newest of each, its refunds and disputes
     /// left out.
     pub particulars: Particulars,
-    /// News that already has its line "changed nothing": one for each way and status.
+    /// Reports that already have their line "changed nothing": one for each way and status.
     pub heard: Vec<(Via, VendorStatus)>,
     /// When it was opened.
     pub opened_at: Time,

@@ -210,7 +210,7 @@ impl Chain {
         self.unnamed
     }
 
-    /// Whether a line was already named: what follows from it is no news.
+    /// Whether a line was already named: what follows from it tells nothing new.
     fn broken_at(&self, line: u64) -> bool {
         self.breaks.iter().rev().take(2).any(|known| match *known {
             ChainBreak::Altered(at)

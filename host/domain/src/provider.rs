@@ -188,7 +188,7 @@ pub enum Action {
         /// Names and values.
         fields: Vec<(String, String)>,
     },
-    /// Stay: our page shows this and waits for news.
+    /// Stay: our page shows this and waits for a report.
     Show(Instructions),
     /// Our page asks this, then starts again.
     Ask(Vec<Question>),
@@ -439,7 +439,7 @@ pub enum Subject {
     Reference(String),
 }
 
-/// One piece of news out of a callback.
+/// One of the notices of a callback.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
     /// Which payment.

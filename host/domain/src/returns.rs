@@ -48,7 +48,7 @@ pub struct Returns {
 pub struct Told<'a> {
     /// The vendor's own sum; none where the report says nothing of it.
     pub sum: Option<Minor>,
-    /// Whether the vendor was asked just now, so that a lower sum than before is no old news.
+    /// Whether the vendor was asked just now, so that a lower sum than before is no old report.
     pub fresh: bool,
     /// Refunds told one by one.
     pub refunds: &'a [ProviderRefund],

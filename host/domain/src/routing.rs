@@ -125,7 +125,7 @@ pub struct Candidate {
     pub maximum: Option<Minor>,
     /// What it would charge, minor units of the context's currency, where known.
     pub fee: Option<Minor>,
-    /// The operator's wish, higher first.
+    /// The operator's priority, higher first.
     pub priority: i32,
     /// What the host measured.
     pub health: Health,

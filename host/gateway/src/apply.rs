@@ -6,7 +6,7 @@ use std::time::Duration;
 use kassette_domain::attempt::AttemptState;
 use kassette_domain::id::{AttemptId, PaymentId};
 use kassette_domain::lifecycle::{
-    Act, Asked, ClaimPurpose, NextAction, PaymentAggregate, Step, Via,
+    Act, ClaimPurpose, NextAction, PaymentAggregate, Query, Step, Via,
 };
 use kassette_domain::provider::{QueryPurpose, Report};
 use kassette_store::{About, Fault, Stepped};
@@ -15,10 +15,10 @@ use crate::Gateway;
 use crate::vendor::QueryAnswer;
 
 /// Actions done for one payment in one go: a capture, closing what is left, a last look, expiry, and
-/// room for news in between. What is left stays due.
+/// room for callbacks in between. What is left stays due.
 const ACTIONS_MOST: usize = 8;
 
-/// What became of news.
+/// What became of a report.
 #[derive(Clone, Debug)]
 pub(crate) enum Applied {
     /// The machine took it, or said that it changes nothing.
@@ -47,15 +47,15 @@ impl Gateway {
         attempt: AttemptId,
         report: Report,
         via: Via,
-        asked: Option<Asked>,
+        asked: Option<Query>,
     ) -> Result<Applied, Fault> {
-        let news = Step::Report {
+        let step = Step::Report {
             attempt,
             report,
             via,
             asked,
         };
-        match self.step(About::Attempt(attempt), news, None).await? {
+        match self.step(About::Attempt(attempt), step, None).await? {
             Stepped::Done { aggregate, .. } => Ok(Applied::Taken(Box::new(aggregate))),
             Stepped::Refused { refusal, .. } => {
                 tracing::warn!(
@@ -109,7 +109,7 @@ impl Gateway {
         let Some(attempt) = aggregate.attempt(id) else {
             return Ok(None);
         };
-        let asked = Asked {
+        let asked = Query {
             purpose,
             notices: attempt.notices,
         };
@@ -126,13 +126,13 @@ impl Gateway {
             // No silence of the vendor's. What made the question due is still there.
             QueryAnswer::Unasked => return Ok(None),
         };
-        let silence = Step::QueryFailed {
+        let step = Step::QueryFailed {
             attempt: id,
             asked,
             absent,
             scheduled: purpose == QueryPurpose::Sync && via == Via::Query,
         };
-        Ok(match self.step(About::Attempt(id), silence, None).await? {
+        Ok(match self.step(About::Attempt(id), step, None).await? {
             Stepped::Done { aggregate, .. }
             | Stepped::Refused { aggregate, .. }
             | Stepped::ReferenceTaken(aggregate) => Some(aggregate),

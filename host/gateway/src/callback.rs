@@ -39,7 +39,7 @@ enum Source {
     Address(IpAddr),
 }
 
-/// Why news could not be stored; the vendor is to repeat it.
+/// Why a notice could not be stored; the vendor is to repeat it.
 enum NotStored {
     Fault(Fault),
     /// Too many notices wait for a start that knows their reference.
@@ -132,10 +132,10 @@ impl Gateway {
         Judged { was_read, said }
     }
 
-    /// Stores the news of a callback that came `from` an address, and says what the vendor is to be
+    /// Stores the notices of a callback that came `from` an address, and says what the vendor is to be
     /// answered: 404 for an unknown account, 401 for a forged and 400 for a malformed callback, 503 or 500
-    /// where the vendor should repeat it, else what the module says, after its news is stored.
-    pub async fn heed_callback(
+    /// where the vendor should repeat it, else what the module says, after its notices are stored.
+    pub async fn handle_callback(
         &self,
         account: &AccountId,
         judged: Judged,
@@ -144,9 +144,10 @@ impl Gateway {
         let (outcome, answer) = match judged.said {
             Ok(said) => {
                 let (gateway, id) = (self.clone(), account.clone());
-                let heeding = self.carry(async move { gateway.store_news(&id, said, from).await });
+                let storing =
+                    self.carry(async move { gateway.store_notices(&id, said, from).await });
                 let stopping = |_| ("failed", CallbackAnswer::plain(503, "stopping"));
-                heeding.await.unwrap_or_else(stopping)
+                storing.await.unwrap_or_else(stopping)
             }
             Err(refused) => refused,
         };
@@ -172,8 +173,8 @@ impl Gateway {
         .increment(1);
     }
 
-    /// Stores the news that a callback brought; with the answer one word of what became of it.
-    async fn store_news(
+    /// Stores the notices that a callback brought; with the answer one word of what became of it.
+    async fn store_notices(
         &self,
         id: &AccountId,
         said: CallbackReply,
@@ -197,7 +198,7 @@ impl Gateway {
             Err(NotStored::Fault(fault)) => {
                 // That more comes than the store can take is counted, and no failure.
                 if !matches!(fault, Fault::Busy)
-                    && let Some(left_out) = self.inner.lines.news.line()
+                    && let Some(left_out) = self.inner.lines.not_stored.line()
                 {
                     tracing::error!(
                         provider.id = %id, error = %fault, left_out, "news could not be stored"
@@ -284,7 +285,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// Stores one piece of news, whatever attempt it is about; only attempts of the account are reached.
+    /// Stores one notice, whatever attempt it is about; only attempts of the account are reached.
     async fn take(
         &self,
         account: &AccountId,
@@ -335,7 +336,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// Heeds news about an attempt that has our form and is not in the store, as after a backup was
+    /// Takes a notice about an attempt that has our form and is not in the store, as after a backup was
     /// restored: captured money is put before the operators. An attempt is written before its
     /// vendor is called, so it cannot become known later.
     async fn unknown(
@@ -435,7 +436,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// Keeps news about a reference that is not known yet.
+    /// Keeps a notice about a reference that is not known yet.
     async fn park(
         &self,
         account: &AccountId,

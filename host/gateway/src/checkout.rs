@@ -150,9 +150,8 @@ impl Gateway {
         Ok(())
     }
 
-    /// The payer's browser came back: asks the vendor, at most once per 5 s and
-    /// attempt but for what the payer brings back, applies the
-    /// news, and shows the true state. None for an unknown token.
+    /// The payer's browser came back: asks the vendor, at most once per 5 s and attempt but for what the
+    /// payer brings back, applies the report, and shows the true state. None for an unknown token.
     ///
     /// # Errors
     /// The store's.

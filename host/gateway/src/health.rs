@@ -21,7 +21,7 @@ use crate::Gateway;
 use crate::access::{lacks, unusable};
 pub(crate) use crate::health::record::Call;
 pub use crate::health::record::Unwell;
-use crate::health::record::{Record, Standing};
+use crate::health::record::{Condition, Record};
 use crate::settings::Account;
 
 /// How often an account that is not well is probed: soon enough that a payer who tries again finds
@@ -52,11 +52,11 @@ pub(crate) struct Measured {
 
 impl Measured {
     /// Notes a call to a vendor that a payment needed; what it changes, if anything.
-    fn call(&self, account: &AccountId, call: Call, now: Time) -> Option<Standing> {
+    fn call(&self, account: &AccountId, call: Call, now: Time) -> Option<Condition> {
         let mut records = self.records.lock();
         let record = records.entry(account.clone()).or_default();
         record.call(call, now);
-        record.news()
+        record.change()
     }
 
     fn probed(
@@ -65,12 +65,12 @@ impl Measured {
         found: Option<(Availability, Unwell)>,
         detail: &str,
         now: Time,
-    ) -> Option<Standing> {
+    ) -> Option<Condition> {
         let mut records = self.records.lock();
         let record = records.entry(account.clone()).or_default();
         record.probed(found, now);
         detail.clone_into(&mut record.detail);
-        record.news()
+        record.change()
     }
 
     /// The figures that routing sees.
@@ -269,24 +269,24 @@ impl Gateway {
             provider.id = %account, probe.duration_ms = since.elapsed().as_millis(),
             probe.well = found.is_none(), probe.detail = %detail, "a provider was probed"
         );
-        let news = self
+        let change = self
             .inner
             .measured
             .probed(account, found, &detail, self.now());
-        tell(account, news, &detail);
+        tell(account, change, &detail);
     }
 
     /// Notes a call to a vendor that a payment needed.
     pub(crate) fn note_call(&self, account: &AccountId, call: Call) {
-        let news = self.inner.measured.call(account, call, self.now());
-        tell(account, news, "");
+        let change = self.inner.measured.call(account, call, self.now());
+        tell(account, change, "");
     }
 }
 
 /// Tells the log that an account is not well, or is well again: once for each time, however often it is
 /// probed meanwhile.
-fn tell(account: &AccountId, news: Option<Standing>, detail: &str) {
-    match news {
+fn tell(account: &AccountId, change: Option<Condition>, detail: &str) {
+    match change {
         None => {}
         Some((_, None)) => {
             tracing::info!(provider.id = %account, "the provider account is well again");

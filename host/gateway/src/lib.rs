@@ -1,4 +1,4 @@
-//! The use cases of a payment: create, list methods, start, read news, capture, close, expire.
+//! The use cases of a payment: create, list methods, start, read callbacks, capture, close, expire.
 //!
 //! The gateway sequences; it holds no rule about money (those are the domain's) and knows no HTTP
 //! server. Each use case answers with a type of its own whose errors the edge maps to HTTP.
@@ -129,9 +129,9 @@ struct Inner {
 /// Lines of the log that callers can cause, each kind so many a second.
 #[derive(Debug)]
 struct Lines {
-    /// News that the store did not take.
-    news: Sampled,
-    /// News about attempts of another account.
+    /// Notices that the store did not take.
+    not_stored: Sampled,
+    /// Notices about attempts of another account.
     foreign: Sampled,
     /// What providers answered to starts.
     starts: Sampled,
@@ -146,7 +146,7 @@ struct Lines {
 impl Default for Lines {
     fn default() -> Self {
         Self {
-            news: Sampled::new("news-not-stored", 1),
+            not_stored: Sampled::new("news-not-stored", 1),
             foreign: Sampled::new("foreign-news", 1),
             starts: Sampled::new("start", 20),
             barred: Sampled::new("start-barred", 1),

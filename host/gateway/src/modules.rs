@@ -111,7 +111,7 @@ pub struct Inquiry {
     pub reference: Option<String>,
     /// What is wished.
     pub purpose: QueryPurpose,
-    /// The raw query with which the payer last came back. A hint, never news.
+    /// The raw query with which the payer last came back. A hint, which proves nothing.
     pub returned: Option<Secret>,
 }
 

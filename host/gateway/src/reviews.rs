@@ -21,17 +21,17 @@ const PAGE: usize = 100;
 
 /// Those that are known.
 #[derive(Debug, Default)]
-pub(crate) struct Reviews(tokio::sync::Mutex<Known>);
+pub(crate) struct Reviews(tokio::sync::Mutex<ReviewIndex>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct ReviewIndex {
     /// Each with where it is and when it was made.
     waiting: HashMap<PaymentId, (Environment, Time)>,
     /// All payments of before the start were looked at.
     whole: bool,
 }
 
-impl Known {
+impl ReviewIndex {
     fn note(&mut self, payment: &Payment) {
         match payment.status {
             Status::Review => {

@@ -168,6 +168,6 @@ pub struct Terms {
     pub fee_basis_points: Option<u32>,
     /// The fixed part of the fee.
     pub fee_fixed: BTreeMap<Currency, Minor>,
-    /// The operator's wish, higher first.
+    /// The operator's priority, higher first.
     pub priority: i32,
 }

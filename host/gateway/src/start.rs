@@ -9,6 +9,7 @@ use std::time::Duration;
 use kassette_domain::attempt::Attempt;
 use kassette_domain::id::{AccountId, PaymentId};
 use kassette_domain::lifecycle::{ClaimPurpose, PaymentAggregate, StartResult, Step};
+use kassette_domain::merchant::Merchant;
 use kassette_domain::method::MethodId;
 use kassette_domain::payment::Payment;
 use kassette_domain::provider::{Action, Payer};
@@ -19,7 +20,6 @@ use tokio::time::{Instant, timeout_at};
 use crate::Gateway;
 use crate::apply::AttemptClaim;
 use crate::permits::{Holder, Kind};
-use crate::start::run::Run;
 
 /// Who starts: decides what is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,6 +124,33 @@ impl StartError {
     }
 }
 
+/// A start under way; this process holds the lock of the payment.
+struct Run<'a> {
+    gateway: &'a Gateway,
+    start: Start,
+    deadline: Instant,
+}
+
+impl<'a> Run<'a> {
+    fn new(gateway: &'a Gateway, start: Start, deadline: Instant) -> Self {
+        Self {
+            gateway,
+            start,
+            deadline,
+        }
+    }
+
+    fn left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+
+    async fn merchant(&self, aggregate: &PaymentAggregate) -> Result<Merchant, StartError> {
+        let id = aggregate.payment.merchant;
+        let merchant = self.gateway.store().merchant(id).await?;
+        merchant.ok_or(StartError::NotFound)
+    }
+}
+
 impl Gateway {
     /// Refuses a start by a method that there is not, unless it is the one of the payment: that one's
     /// module may be gone since.
@@ -169,7 +196,7 @@ impl Gateway {
                 return Err(StartError::unsettled());
             };
             let started = Run::new(&gateway, start, deadline).go().await;
-            // News that waited for the start may have left something to do.
+            // Callbacks that waited for the start may have left something to do.
             gateway.reconcile_soon(payment, false);
             started
         })

@@ -34,12 +34,12 @@ struct Key {
 
 /// The same, borrowed.
 #[derive(Hash)]
-struct Asked<'a> {
+struct KeyRef<'a> {
     digest: &'a Digest,
     question: &'a Context,
 }
 
-impl Equivalent<Key> for Asked<'_> {
+impl Equivalent<Key> for KeyRef<'_> {
     fn equivalent(&self, key: &Key) -> bool {
         key.digest == *self.digest && key.question == *self.question
     }
@@ -64,7 +64,7 @@ impl AnswerCache {
 
     /// What a version answered to this very question.
     pub(crate) fn get(&self, digest: &Digest, question: &Context) -> Option<Arc<Answer>> {
-        self.0.as_ref()?.get(&Asked { digest, question })
+        self.0.as_ref()?.get(&KeyRef { digest, question })
     }
 
     pub(crate) fn insert(&self, digest: &Digest, question: &Context, answer: &Arc<Answer>) {

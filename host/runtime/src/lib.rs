@@ -84,7 +84,9 @@ pub use outcome::StartOutcome;
 pub use outgoing::{Outgoing, Sending};
 pub use provider::ProviderModule;
 pub use quarantine::QuarantineRules;
-pub use runtime::{Acceptance, Dropped, Installed, Prepared, RemoveError, RollbackError, Runtime};
+pub use runtime::{
+    Acceptance, Installed, Prepared, RemoveError, RollbackError, Runtime, UnattendedInstall,
+};
 pub use sampled::Sampled;
 pub use status::{ActiveVersion, PreviousVersion, SlotState, SlotStatus};
 pub use tokens::TokenStore;

@@ -27,7 +27,7 @@ use crate::slots::Slots;
 use crate::status::SlotStatus;
 
 /// Folder drops that the server has not taken yet; more at once than a deployment of every module.
-const DROPS: usize = 1000;
+const MOST_UNATTENDED: usize = 1000;
 
 /// Judges a module that was loaded and has not served yet; the error is a sentence for the operator.
 pub type Acceptance = Arc<dyn Fn(&Module) -> Result<(), String> + Send + Sync>;
@@ -41,7 +41,7 @@ pub struct Runtime {
     acceptance: [OnceLock<Acceptance>; 2],
     /// One module is compiled at a time: the compiler takes every core it gets.
     loading: Mutex<()>,
-    drops: Mutex<VecDeque<Dropped>>,
+    unattended: Mutex<VecDeque<UnattendedInstall>>,
 }
 
 /// Held by the thread that loads or activates.
@@ -61,7 +61,7 @@ pub struct Installed {
 /// A version that became active without an operator's call: its file was put into the plugin folder, or
 /// the program brought it along.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Dropped {
+pub struct UnattendedInstall {
     /// Which of the two.
     pub cause: Cause,
     /// The slot that serves it.
@@ -144,7 +144,7 @@ impl Runtime {
                 OnceLock::new(),
             ],
             loading: Mutex::new(()),
-            drops: Mutex::default(),
+            unattended: Mutex::default(),
         })
     }
 
@@ -185,8 +185,8 @@ impl Runtime {
     }
 
     /// What became active without an operator's call since the last time, the earliest first.
-    pub fn take_drops(&self) -> Vec<Dropped> {
-        self.drops.lock().drain(..).collect()
+    pub fn take_unattended(&self) -> Vec<UnattendedInstall> {
+        self.unattended.lock().drain(..).collect()
     }
 
     /// Tells of every file and upload that was dealt with, accepted or not.
@@ -421,7 +421,7 @@ impl Runtime {
             );
         }
         if activated.new && matches!(cause, Cause::Folder | Cause::Bundled) {
-            self.note_drop(Dropped {
+            self.note_unattended(UnattendedInstall {
                 cause,
                 slot: slot.clone(),
                 digest,
@@ -442,13 +442,13 @@ impl Runtime {
         }
     }
 
-    fn note_drop(&self, dropped: Dropped) {
-        let mut drops = self.drops.lock();
-        if drops.len() == DROPS {
-            drops.pop_front();
+    fn note_unattended(&self, install: UnattendedInstall) {
+        let mut waiting = self.unattended.lock();
+        if waiting.len() == MOST_UNATTENDED {
+            waiting.pop_front();
         }
-        drops.push_back(dropped);
-        drop(drops);
+        waiting.push_back(install);
+        drop(waiting);
         self.slots.notify();
     }
 

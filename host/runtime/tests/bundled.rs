@@ -19,7 +19,7 @@ use std::sync::Arc;
 use kassette_domain::id::Digest;
 use kassette_domain::method::MethodId;
 use kassette_http::{Client, Guard};
-use kassette_runtime::{Acceptance, Cause, Dropped, RollbackError, Runtime, SlotState};
+use kassette_runtime::{Acceptance, Cause, RollbackError, Runtime, SlotState, UnattendedInstall};
 use support::{Method, NOW, active, bundled_with, slot};
 
 const IDEAL: &str = "method.ideal";
@@ -83,13 +83,13 @@ fn an_empty_folder_serves_what_the_program_brings_and_a_newer_program_its_newer_
     assert_eq!(serving(&runtime), Some(Digest::of(&first)));
     assert_eq!(causes(&runtime), [Cause::Bundled]);
     assert!(!place.file().exists(), "the folder is the operator's");
-    let told = runtime.take_drops();
+    let told = runtime.take_unattended();
     assert_eq!(told.len(), 1);
     assert_eq!(told[0].cause, Cause::Bundled);
     drop(runtime);
     let runtime = place.start(&first);
     assert_eq!(causes(&runtime), [Cause::Bundled], "the same serves on");
-    assert_eq!(runtime.take_drops(), []);
+    assert_eq!(runtime.take_unattended(), []);
     drop(runtime);
     let runtime = place.start(&second);
     assert_eq!(serving(&runtime), Some(Digest::of(&second)));
@@ -122,8 +122,8 @@ async fn a_file_goes_before_what_the_program_brings_and_its_version_stays_when_i
     fs::write(place.file(), &own).unwrap();
     active(&runtime, IDEAL, &own).await;
     // It is told of once it is kept.
-    let is_kept = |dropped: &Dropped| dropped.cause == Cause::Folder;
-    while !runtime.take_drops().iter().any(is_kept) {
+    let is_kept = |dropped: &UnattendedInstall| dropped.cause == Cause::Folder;
+    while !runtime.take_unattended().iter().any(is_kept) {
         tokio::task::yield_now().await;
     }
     drop(runtime);

@@ -212,21 +212,21 @@ fn what_was_dropped_into_the_folder_is_told_once() {
     let (first, second) = (saying("first"), saying("second"));
     fs::write(place.file(IDEAL), &first).unwrap();
     let runtime = place.start();
-    let drops = runtime.take_drops();
-    assert_eq!(drops.len(), 1);
+    let installs = runtime.take_unattended();
+    assert_eq!(installs.len(), 1);
     assert_eq!(
-        (drops[0].digest, drops[0].before),
+        (installs[0].digest, installs[0].before),
         (Digest::of(&first), None)
     );
-    assert_eq!(runtime.take_drops(), []);
+    assert_eq!(runtime.take_unattended(), []);
     upload(&runtime, IDEAL, &second);
-    assert_eq!(runtime.take_drops(), [], "that was no drop");
+    assert_eq!(runtime.take_unattended(), [], "that was no drop");
     drop(runtime);
-    assert_eq!(place.start().take_drops(), [], "nor is a restart one");
+    assert_eq!(place.start().take_unattended(), [], "nor is a restart one");
     // Replaced while no runtime ran: told at the start.
     fs::write(place.file(IDEAL), &first).unwrap();
-    let drops = place.start().take_drops();
-    let told = (drops[0].digest, drops[0].before);
+    let installs = place.start().take_unattended();
+    let told = (installs[0].digest, installs[0].before);
     assert_eq!(told, (Digest::of(&first), Some(Digest::of(&second))));
 }
 

@@ -9,7 +9,7 @@
 //! | modules | its turn on a core | each takes a core for as long as ten small answers |
 //! | starts | a vendor | each may take seconds |
 //! | exchanges | a shop | each may take ten seconds, and must hold up no payment |
-//! | callbacks | the store, or a vendor | news must get through whatever merchants do |
+//! | callbacks | the store, or a vendor | reports must get through whatever merchants do |
 //!
 //! A request counts from when its body has arrived: a client that sends a byte a second takes no permit.
 //! Where too many bodies arrive at one moment, those beyond the bound are refused then.

@@ -1,4 +1,4 @@
-//! One simulated account at work: its books, its faults, and the news that changes cause.
+//! One simulated account at work: its books, its faults, and the callbacks that changes cause.
 use std::{
     net::SocketAddr,
     path::Path,
@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use url::{Host, Url};
 
 use crate::{
-    books::{BookEntry, Books, News},
+    books::{BookEntry, Books, Callback},
     capture::Denied,
     config::{SimAccount, SimClock, SimError},
     fault::{Fault, Faults},
@@ -30,7 +30,7 @@ pub(crate) struct Account {
     api: OnceLock<SocketAddr>,
     /// What payer links begin with, without a slash at the end.
     payer_base: String,
-    /// Wakes the courier.
+    /// Wakes the task that delivers.
     pub(crate) wake: Notify,
 }
 
@@ -117,7 +117,7 @@ impl Account {
         )
     }
 
-    /// Says where callbacks go. Only plain http to this machine: a simulator's news is for a
+    /// Says where callbacks go. Only plain http to this machine: a simulator's callbacks are for a
     /// gateway under development and must not leave it.
     pub(crate) fn set_callback_url(&self, url: &str) -> Result<(), SimError> {
         let url = Url::parse(url)
@@ -219,7 +219,7 @@ impl Account {
         .await
     }
 
-    /// Changes a payment as the API was asked to, and queues the news about it.
+    /// Changes a payment as the API was asked to, and queues the callbacks about it.
     pub(crate) async fn change(
         self: &Arc<Self>,
         reference: String,
@@ -245,7 +245,7 @@ impl Account {
         self.alter(reference, act).await
     }
 
-    /// Changes a payment and queues the news about it, as one write that is on the disk when
+    /// Changes a payment and queues the callbacks about it, as one write that is on the disk when
     /// this returns.
     pub(crate) async fn alter(
         self: &Arc<Self>,
@@ -264,14 +264,14 @@ impl Account {
                     Err(Denied::Conflict) => return Err(Unchanged::Conflict),
                     Err(Denied::Refused) => return Err(Unchanged::Refused),
                 };
-                let news = match happened {
+                let callbacks = match happened {
                     Some(happened) => account
-                        .news(&session, happened, books.next_news(), now)
+                        .callbacks(&session, happened, books.next_callback(), now)
                         .map_err(Unchanged::Books)?,
                     None => Vec::new(),
                 };
                 books
-                    .commit(vec![session], news)
+                    .commit(vec![session], callbacks)
                     .map_err(Unchanged::Books)?;
                 Ok(answer)
             })
@@ -285,23 +285,23 @@ impl Account {
     pub(crate) fn ripen_due(&self, moved: bool) -> Result<(), SimError> {
         let now = self.now();
         let mut books = self.books.lock();
-        let (mut changed, mut news) = (Vec::new(), Vec::new());
-        let mut number = books.next_news();
+        let (mut changed, mut callbacks) = (Vec::new(), Vec::new());
+        let mut number = books.next_callback();
         for mut session in books.ripe(now, moved) {
             if let Some(happened) = self.ripen(&mut session, now) {
-                let told = self.news(&session, happened, number, now)?;
+                let told = self.callbacks(&session, happened, number, now)?;
                 number = number.saturating_add(told.len() as u64);
-                news.extend(told);
+                callbacks.extend(told);
             }
             changed.push(session);
         }
         if changed.is_empty() {
             return Ok(());
         }
-        books.commit(changed, news)
+        books.commit(changed, callbacks)
     }
 
-    /// The same for the courier, where it holds nothing up.
+    /// The same for the task that delivers, where it holds nothing up.
     pub(crate) async fn ripen_in_time(self: &Arc<Self>) -> Result<(), Unchanged> {
         let next = self.books.lock().next_ripe();
         if next.is_none_or(|at| at > self.now()) {
@@ -337,21 +337,21 @@ impl Account {
         .await
     }
 
-    /// News that should go out now, beside what is on its way.
-    pub(crate) fn due(&self, most: usize, except: &dyn Fn(u64) -> bool) -> Vec<News> {
+    /// Callbacks that should go out now, beside what is on its way.
+    pub(crate) fn due(&self, most: usize, except: &dyn Fn(u64) -> bool) -> Vec<Callback> {
         self.books.lock().due(self.now(), most, except)
     }
 
-    /// When the next piece of news falls due that is not on its way.
+    /// When the next callback falls due that is not on its way.
     pub(crate) fn next_due(&self, except: &dyn Fn(u64) -> bool) -> Option<u64> {
         self.books.lock().next_due(except)
     }
 
-    /// Notes that news was delivered or given up (`None`), or is to be tried again.
+    /// Notes that a callback was delivered or given up (`None`), or is to be tried again.
     pub(crate) async fn settle(
         self: &Arc<Self>,
         number: u64,
-        again: Option<News>,
+        again: Option<Callback>,
     ) -> Result<(), Unchanged> {
         self.blocking(move |account| {
             account

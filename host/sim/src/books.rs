@@ -1,4 +1,4 @@
-//! An account's books: its payments and the news that still has to be delivered.
+//! An account's books: its payments and the callbacks that still have to be delivered.
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     path::Path,
@@ -17,8 +17,8 @@ use crate::{
 /// Payments one account keeps. A load test makes some hundred thousand at about 1 KiB each.
 pub(crate) const MOST_SESSIONS: usize = 1_000_000;
 
-/// News waiting at one account. Reached only where the gateway does not listen; the oldest is given up then.
-pub(crate) const MOST_NEWS: usize = 10_000;
+/// Callbacks waiting at one account. Reached only where the gateway does not listen; the oldest is given up then.
+pub(crate) const MOST_CALLBACKS: usize = 10_000;
 
 /// One line of the books in the JSON form of `dev/books`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,7 +43,7 @@ pub struct BookEntry {
 
 /// A callback that waits to be delivered.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct News {
+pub(crate) struct Callback {
     /// Counts upwards; the order in which things happened.
     pub(crate) number: u64,
     /// The exact bytes to sign and send.
@@ -61,12 +61,13 @@ pub(crate) struct News {
     pub(crate) forged: bool,
 }
 
-/// One line of the journal: the newest about a payment or a piece of news counts.
+/// One line of the journal: the newest about a payment or a callback counts.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Record {
     Session(Box<Session>),
-    News(News),
+    #[serde(rename = "news")]
+    Callback(Callback),
     /// Delivered or given up.
     Done(u64),
 }
@@ -83,8 +84,8 @@ pub(crate) struct Books {
     by_part: HashMap<String, usize>,
     /// Payments with something under way.
     underway: BTreeSet<usize>,
-    news: BTreeMap<u64, News>,
-    next_news: u64,
+    callbacks: BTreeMap<u64, Callback>,
+    next_callback: u64,
 }
 
 impl Books {
@@ -92,7 +93,7 @@ impl Books {
     pub(crate) fn open(path: &Path) -> Result<Self, SimError> {
         let mut sessions: Vec<Session> = Vec::new();
         let mut seen: HashMap<String, usize> = HashMap::new();
-        let mut news = BTreeMap::new();
+        let mut callbacks = BTreeMap::new();
         for record in Journal::read::<Record>(path)? {
             match record {
                 Record::Session(session) => match seen.get(&session.reference) {
@@ -106,18 +107,18 @@ impl Books {
                         sessions.push(*session);
                     }
                 },
-                Record::News(item) => {
-                    news.insert(item.number, item);
+                Record::Callback(item) => {
+                    callbacks.insert(item.number, item);
                 }
                 Record::Done(number) => {
-                    news.remove(&number);
+                    callbacks.remove(&number);
                 }
             }
         }
         let records: Vec<Record> = sessions
             .iter()
             .map(|session| Record::Session(Box::new(session.clone())))
-            .chain(news.values().cloned().map(Record::News))
+            .chain(callbacks.values().cloned().map(Record::Callback))
             .collect();
         let mut books = Self {
             journal: Journal::rewrite(path, &records)?,
@@ -128,50 +129,50 @@ impl Books {
             by_attempt: HashMap::new(),
             by_part: HashMap::new(),
             underway: BTreeSet::new(),
-            next_news: news
+            next_callback: callbacks
                 .keys()
                 .next_back()
                 .map_or(0, |last| last.saturating_add(1)),
-            news,
+            callbacks,
         };
         sessions.into_iter().for_each(|session| books.put(session));
         Ok(books)
     }
 
-    /// Writes payments and the news about them to the disk, then shows them.
+    /// Writes payments and the callbacks about them to the disk, then shows them.
     pub(crate) fn commit(
         &mut self,
         sessions: Vec<Session>,
-        news: Vec<News>,
+        callbacks: Vec<Callback>,
     ) -> Result<(), SimError> {
         let boxed = |session: &Session| Record::Session(Box::new(session.clone()));
         let mut records: Vec<Record> = sessions.iter().map(boxed).collect();
-        records.extend(news.iter().cloned().map(Record::News));
-        let overflow = (self.news.len() + news.len()).saturating_sub(MOST_NEWS);
-        let given_up: Vec<u64> = self.news.keys().take(overflow).copied().collect();
+        records.extend(callbacks.iter().cloned().map(Record::Callback));
+        let overflow = (self.callbacks.len() + callbacks.len()).saturating_sub(MOST_CALLBACKS);
+        let given_up: Vec<u64> = self.callbacks.keys().take(overflow).copied().collect();
         records.extend(given_up.iter().copied().map(Record::Done));
         self.journal.append(&records)?;
         sessions.into_iter().for_each(|session| self.put(session));
-        for item in news {
-            self.next_news = self.next_news.max(item.number.saturating_add(1));
-            self.news.insert(item.number, item);
+        for item in callbacks {
+            self.next_callback = self.next_callback.max(item.number.saturating_add(1));
+            self.callbacks.insert(item.number, item);
         }
         for number in given_up {
-            self.news.remove(&number);
+            self.callbacks.remove(&number);
         }
         Ok(())
     }
 
-    /// Notes that a piece of news was delivered or given up (`None`), or waits longer.
-    pub(crate) fn settle(&mut self, number: u64, again: Option<News>) -> Result<(), SimError> {
+    /// Notes that a callback was delivered or given up (`None`), or waits longer.
+    pub(crate) fn settle(&mut self, number: u64, again: Option<Callback>) -> Result<(), SimError> {
         match again {
             Some(item) => {
-                self.journal.append(&[Record::News(item.clone())])?;
-                self.news.insert(number, item);
+                self.journal.append(&[Record::Callback(item.clone())])?;
+                self.callbacks.insert(number, item);
             }
             None => {
                 self.journal.append(&[Record::Done(number)])?;
-                self.news.remove(&number);
+                self.callbacks.remove(&number);
             }
         }
         Ok(())
@@ -209,9 +210,9 @@ impl Books {
         self.sessions.len() >= MOST_SESSIONS
     }
 
-    /// The number for the next piece of news; one transaction may use it and those after it.
-    pub(crate) fn next_news(&self) -> u64 {
-        self.next_news
+    /// The number for the next callback; one transaction may use it and those after it.
+    pub(crate) fn next_callback(&self) -> u64 {
+        self.next_callback
     }
 
     pub(crate) fn by_reference(&self, reference: &str) -> Option<&Session> {
@@ -294,9 +295,9 @@ impl Books {
         sessions.filter_map(|session| Some((session, session.underway.as_ref()?)))
     }
 
-    /// News that is due, oldest first, at most `most`, without what is on its way already.
-    pub(crate) fn due(&self, now: u64, most: usize, except: &dyn Fn(u64) -> bool) -> Vec<News> {
-        let waiting = self.news.values().filter(|item| !except(item.number));
+    /// Callbacks that are due, oldest first, at most `most`, without what is on its way already.
+    pub(crate) fn due(&self, now: u64, most: usize, except: &dyn Fn(u64) -> bool) -> Vec<Callback> {
+        let waiting = self.callbacks.values().filter(|item| !except(item.number));
         waiting
             .filter(|item| item.due_at <= now)
             .take(most)
@@ -304,9 +305,9 @@ impl Books {
             .collect()
     }
 
-    /// When the next piece of news falls due, without what is on its way already.
+    /// When the next callback falls due, without what is on its way already.
     pub(crate) fn next_due(&self, except: &dyn Fn(u64) -> bool) -> Option<u64> {
-        let waiting = self.news.values().filter(|item| !except(item.number));
+        let waiting = self.callbacks.values().filter(|item| !except(item.number));
         waiting.map(|item| item.due_at).min()
     }
 

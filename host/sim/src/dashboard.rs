@@ -6,7 +6,7 @@ use crate::{
 
 impl Sim {
     /// Gives all that is left of a captured payment back, as a person at the vendor's dashboard
-    /// would; the news goes out. The refund's id.
+    /// would; its callback goes out. The refund's id.
     ///
     /// # Errors
     /// [`SimError::UnknownAccount`]; [`SimError::Payment`] where it is not captured;
@@ -29,7 +29,7 @@ impl Sim {
             .await
     }
 
-    /// Lets a refund that was made come back; the news goes out.
+    /// Lets a refund that was made come back; its callback goes out.
     ///
     /// # Errors
     /// As [`Sim::refund`], and where there is no such refund or it has failed already.
@@ -45,7 +45,7 @@ impl Sim {
         Ok(())
     }
 
-    /// Disputes what is left of a captured payment, as the payer's bank would; the news goes out. Of
+    /// Disputes what is left of a captured payment, as the payer's bank would; its callback goes out. Of
     /// a dispute that is open it goes out again. The dispute's id.
     ///
     /// # Errors
@@ -60,7 +60,7 @@ impl Sim {
             .unwrap_or_default())
     }
 
-    /// Ends the open dispute of a payment for the merchant, or for the payer; the news goes out.
+    /// Ends the open dispute of a payment for the merchant, or for the payer; its callback goes out.
     ///
     /// # Errors
     /// As [`Sim::refund`], and where none is open.

@@ -24,15 +24,15 @@ pub enum Fault {
     Malformed,
     /// The call does its work, the answer breaks off in the middle.
     Truncated,
-    /// A piece of news is delivered twice.
+    /// A callback is delivered twice.
     CallbackTwice,
-    /// A piece of news is delivered ten seconds of the injected clock later.
+    /// A callback is delivered ten seconds of the injected clock later.
     CallbackLate,
-    /// A piece of news is followed by an older one.
+    /// A callback is followed by an older one.
     CallbackReordered,
-    /// A piece of news is never delivered.
+    /// A callback is never delivered.
     CallbackNever,
-    /// Instead of the news comes a claim that the payment was captured, with a wrong signature.
+    /// Instead of the callback comes a claim that the payment was captured, with a wrong signature.
     CallbackForged,
     /// The payment is captured with another amount than the one asked for.
     WrongAmount,

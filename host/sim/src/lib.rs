@@ -9,12 +9,12 @@
 //! that implements the trait of `vendor`; books, payer page, callbacks and faults are shared.
 //!
 //! ```text
-//! door (listener per account) ─ misbehave (faults) ─ vendor's routes ─ account ─ books ─ journal
-//! payer (shared listener) ───────────────────────────────────────────────┘  └─ courier (callbacks)
+//! listener (one per account) ─ misbehave (faults) ─ vendor's routes ─ account ─ books ─ journal
+//! payer (shared listener) ───────────────────────────────────────────────┘  └─ delivery (callbacks)
 //! ```
 //!
 //! Some vendors only take in what they are asked for and do it a moment later: `capture` decides when,
-//! and the courier does it in time. What happens to payments that were paid, refunds in parts and
+//! and `delivery` does it in time. What happens to payments that were paid, refunds in parts and
 //! disputes, is in `afterwards`.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
@@ -24,19 +24,19 @@ mod adyen;
 mod afterwards;
 mod books;
 mod btcpay;
+mod callback;
 mod capture;
 mod config;
-mod courier;
 mod dashboard;
-mod door;
+mod delivery;
 mod fault;
 mod http;
 mod ids;
 mod journal;
+mod listener;
 mod misbehave;
 mod mollie;
 mod money;
-mod news;
 mod payer;
 mod paypal;
 mod paysafe;

@@ -15,9 +15,9 @@ use crate::{
     account::Account,
     books::BookEntry,
     config::{Profile, SimAccount, SimConfig, SimError},
-    courier,
-    door::Door,
+    delivery,
     fault::Fault,
+    listener::Listener,
     misbehave,
     payer::{self, Accounts},
     record::{self, Recorder},
@@ -37,13 +37,13 @@ pub type SignedCallback = (Vec<(&'static str, String)>, String);
 pub struct Sim {
     payer: SocketAddr,
     accounts: Accounts,
-    doors: HashMap<String, Arc<Door>>,
+    listeners: HashMap<String, Arc<Listener>>,
     stop: watch::Sender<bool>,
     tasks: Mutex<JoinSet<()>>,
 }
 
 impl Sim {
-    /// Opens the books, the listeners and the couriers of all accounts.
+    /// Opens the books, the listeners and the deliveries of all accounts.
     ///
     /// # Errors
     /// Where an account cannot be used as configured, the books are damaged or unwritable, or a
@@ -66,40 +66,40 @@ impl Sim {
         };
         let listen = |address| move |source| SimError::Listen { address, source };
         let address = wanted(PAYER, config.listen);
-        let (payer_door, payer_socket) = Door::bind(address).map_err(listen(address))?;
-        let own_base = format!("http://{}", payer_door.address());
-        let mut ports = BTreeMap::from([(PAYER.to_owned(), payer_door.address().port())]);
+        let (payer_listener, payer_socket) = Listener::bind(address).map_err(listen(address))?;
+        let own_base = format!("http://{}", payer_listener.address());
+        let mut ports = BTreeMap::from([(PAYER.to_owned(), payer_listener.address().port())]);
 
         let (stop, stopping) = watch::channel(false);
         let mut tasks = JoinSet::new();
         let mut accounts = HashMap::new();
-        let mut doors = HashMap::new();
-        let courier = courier::client();
+        let mut listeners = HashMap::new();
+        let client = delivery::client();
         let any_port = SocketAddr::new(config.listen.ip(), 0);
         for settings in config.accounts {
             let id = settings.provider_id.clone();
             let account = Arc::new(open(settings, &config.clock, folder, &own_base)?);
             let address = wanted(&id, any_port);
-            let (door, socket) = Door::bind(address).map_err(listen(address))?;
-            let door = Arc::new(door);
-            ports.insert(id.clone(), door.address().port());
-            account.serves_at(door.address());
+            let (listener, socket) = Listener::bind(address).map_err(listen(address))?;
+            let listener = Arc::new(listener);
+            ports.insert(id.clone(), listener.address().port());
+            account.serves_at(listener.address());
             let routes = api(&account, config.record.as_deref())?;
-            serve(&mut tasks, &door, socket, routes, stopping.clone())?;
-            tasks.spawn(courier::run(
+            serve(&mut tasks, &listener, socket, routes, stopping.clone())?;
+            tasks.spawn(delivery::run(
                 Arc::clone(&account),
-                courier.clone(),
+                client.clone(),
                 stopping.clone(),
             ));
-            doors.insert(id.clone(), door);
+            listeners.insert(id.clone(), listener);
             accounts.insert(id, account);
         }
         let accounts = Arc::new(accounts);
-        let payer = payer_door.address();
+        let payer = payer_listener.address();
         let pages = payer::routes(Arc::clone(&accounts));
         serve(
             &mut tasks,
-            &Arc::new(payer_door),
+            &Arc::new(payer_listener),
             payer_socket,
             pages,
             stopping,
@@ -108,7 +108,7 @@ impl Sim {
         Ok(Self {
             payer,
             accounts,
-            doors,
+            listeners,
             stop,
             tasks: Mutex::new(tasks),
         })
@@ -125,7 +125,7 @@ impl Sim {
     /// # Errors
     /// [`SimError::UnknownAccount`].
     pub fn api_addr(&self, provider_id: &str) -> Result<SocketAddr, SimError> {
-        Ok(self.door(provider_id)?.address())
+        Ok(self.listener(provider_id)?.address())
     }
 
     /// What the gateway's account is made of: settings, secrets, methods.
@@ -143,7 +143,7 @@ impl Sim {
         payer::routes(Arc::clone(&self.accounts))
     }
 
-    /// Says where an account's callbacks go. News waits until this is known.
+    /// Says where an account's callbacks go. Callbacks wait until this is known.
     ///
     /// # Errors
     /// [`SimError::UnknownAccount`]; [`SimError::Account`] where the address is not plain http on
@@ -199,7 +199,7 @@ impl Sim {
             return Err(SimError::Times { fault, times });
         }
         match fault {
-            Fault::RefuseConnection => self.door(provider_id)?.refuse(times),
+            Fault::RefuseConnection => self.listener(provider_id)?.refuse(times),
             _ => account.faults.arm(fault, times),
         }
         Ok(())
@@ -211,7 +211,7 @@ impl Sim {
     /// [`SimError::UnknownAccount`].
     pub fn clear_faults(&self, provider_id: &str) -> Result<(), SimError> {
         self.account(provider_id)?.faults.clear();
-        self.door(provider_id)?.refuse(0);
+        self.listener(provider_id)?.refuse(0);
         Ok(())
     }
 
@@ -219,13 +219,17 @@ impl Sim {
     /// refuses without telling them, so this is how `refuse-connection` counts its calls;
     /// without it the port opens again by itself after five seconds per call, sixty at most.
     pub fn connection_refused(&self, address: SocketAddr) {
-        if let Some(door) = self.doors.values().find(|door| door.address() == address) {
-            door.refused();
+        if let Some(listener) = self
+            .listeners
+            .values()
+            .find(|listener| listener.address() == address)
+        {
+            listener.refused();
         }
     }
 
     /// Tells the simulators that the injected clock was moved: what vendors have taken in and is due
-    /// is done when this returns, what waits for the clock (`capture-late`) too. News that falls due
+    /// is done when this returns, what waits for the clock (`capture-late`) too. Callbacks that fall due
     /// goes out.
     pub fn clock_moved(&self) {
         for account in self.accounts.values() {
@@ -245,7 +249,7 @@ impl Sim {
         Ok(self.account(provider_id)?.confirms_at())
     }
 
-    /// Stops listening and delivering, and waits until that is so. News that is not delivered is
+    /// Stops listening and delivering, and waits until that is so. Callbacks that are not delivered is
     /// delivered after the next start.
     pub async fn shutdown(&self) {
         self.stop.send_replace(true);
@@ -259,8 +263,8 @@ impl Sim {
             .ok_or_else(|| SimError::UnknownAccount(provider_id.to_owned()))
     }
 
-    fn door(&self, provider_id: &str) -> Result<&Arc<Door>, SimError> {
-        self.doors
+    fn listener(&self, provider_id: &str) -> Result<&Arc<Listener>, SimError> {
+        self.listeners
             .get(provider_id)
             .ok_or_else(|| SimError::UnknownAccount(provider_id.to_owned()))
     }
@@ -324,13 +328,13 @@ fn api(account: &Arc<Account>, record: Option<&Path>) -> Result<Router, SimError
 
 fn serve(
     tasks: &mut JoinSet<()>,
-    door: &Arc<Door>,
+    listener: &Arc<Listener>,
     socket: TcpSocket,
     routes: Router,
     stop: watch::Receiver<bool>,
 ) -> Result<(), SimError> {
-    let address = door.address();
-    let serving = door
+    let address = listener.address();
+    let serving = listener
         .open(socket, routes, stop)
         .map_err(|source| SimError::Listen { address, source })?;
     tasks.spawn(serving);

@@ -214,7 +214,7 @@ mod tests {
             let later = async |later, amount| {
                 let (reference, amount) = (reference.clone(), amount);
                 let changed = desk.account.later(reference, later, amount, None);
-                (changed.await.is_ok(), desk.news().pop())
+                (changed.await.is_ok(), desk.callbacks().pop())
             };
             for amount in [1_000, 1_000, 500] {
                 assert!(
@@ -232,7 +232,7 @@ mod tests {
             ids.sort_unstable();
             ids.dedup();
             assert_eq!(ids.len(), all, "{module}: every id is one of its own");
-            let bodies = desk.news().concat();
+            let bodies = desk.callbacks().concat();
             // Mollie and BTCPay tell no parts at all, Paysafe no disputes; of what is refunded Stripe
             // tells the whole charge.
             if !["mollie", "btcpay"].contains(&module) {

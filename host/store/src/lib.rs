@@ -76,7 +76,7 @@ pub enum About {
     Attempt(AttemptId),
     /// The payment of the attempt that the vendor knows by this id in this account.
     Reference {
-        /// The account that the news came through.
+        /// The account that the report came through.
         account: AccountId,
         /// The vendor's id.
         reference: String,
@@ -201,7 +201,7 @@ pub trait Payments: Send + Sync {
     /// an attempt of a reseller's payment is refused where the reseller may not work for the merchant
     /// any more; a fallback is left out. Where a step makes a
     /// reference known, callbacks pending for it are applied in the same transaction (a report as
-    /// `News` by callback; a bare notice as `AskAt` now). An `audited` line is written only where
+    /// `Report` by callback; a bare notice as `AskAt` now). An `audited` line is written only where
     /// the step was done.
     fn step(
         &self,

@@ -75,7 +75,7 @@ pub struct World<P> {
     hasty: Rc<Cell<bool>>,
     sent: Rc<RefCell<Vec<String>>>,
     kept: Rc<RefCell<HashMap<String, Response>>>,
-    news: TcpListener,
+    callbacks: TcpListener,
     attempts: AtomicU64,
     provider: PhantomData<P>,
 }
@@ -134,7 +134,7 @@ impl<P: Provider> World<P> {
         let clock = Arc::new(AtomicU64::new(BEGIN_MS));
         let sim = start(&runtime, folder.path(), &clock, module, environment);
         let id = sim.provider_ids().remove(0);
-        let news = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let callbacks = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let world = Self {
             sim,
             module,
@@ -150,7 +150,7 @@ impl<P: Provider> World<P> {
             hasty: Rc::default(),
             sent: Rc::default(),
             kept: Rc::default(),
-            news,
+            callbacks,
             attempts: AtomicU64::new(0),
             provider: PhantomData,
         };
@@ -197,7 +197,7 @@ impl<P: Provider> World<P> {
     pub fn callback_url(&self) -> String {
         format!(
             "http://{}/callbacks/{}",
-            self.news.local_addr().unwrap(),
+            self.callbacks.local_addr().unwrap(),
             self.id
         )
     }
@@ -471,7 +471,7 @@ impl<P: Provider> World<P> {
     pub fn next_callback(&self) -> CallbackRequest {
         self.confirm();
         self.runtime.block_on(async {
-            let arrives = tokio::time::timeout(PATIENCE, self.news.accept()).await;
+            let arrives = tokio::time::timeout(PATIENCE, self.callbacks.accept()).await;
             let (mut stream, _) = arrives.expect("no callback arrives").unwrap();
             let mut bytes = Vec::new();
             let (head, body) = loop {

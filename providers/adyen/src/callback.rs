@@ -56,7 +56,7 @@ pub(crate) fn read(
         let ours =
             item.merchant_account == api::merchant_account(account) && is_attempt(&item.reference);
         if ours {
-            notices.extend(events::news(account, item)?);
+            notices.extend(events::notices(account, item)?);
         }
     }
     Ok(CallbackReply {

@@ -3,13 +3,13 @@ use kassette_plugin::provider::{
     Account, CallbackFailure, Dispute, DisputeState, Notice, Refund, RefundState, Report, Subject,
 };
 
-use crate::known::{Payment, Stage};
 use crate::notification::Item;
+use crate::reference::{Payment, Stage};
 use crate::wire::is_plain;
 use crate::{methods, refusal};
 
 /// What an item says of our attempt; nothing for events that do not matter.
-pub(crate) fn news(account: &Account, item: &Item) -> Result<Vec<Notice>, CallbackFailure> {
+pub(crate) fn notices(account: &Account, item: &Item) -> Result<Vec<Notice>, CallbackFailure> {
     let notice = |report: Option<Report>| Notice {
         about: Subject::Attempt(item.reference.clone()),
         reference: None,

@@ -12,7 +12,7 @@
 //! | `query.rs` | finding what is to be asked about |
 //! | `session.rs`, `link.rs` | reading and ending a page |
 //! | `payment.rs` | capturing and cancelling a payment |
-//! | `known.rs` | what is proved of a payment, kept in the reference |
+//! | `reference.rs` | what is proved of a payment, kept in the reference |
 //! | `callback.rs` | notifications: which are believed, and whose they are |
 //! | `events.rs` | what each event reports |
 //! | `refusal.rs` | what becomes of the page after a refused try |
@@ -24,12 +24,12 @@
 mod api;
 mod callback;
 mod events;
-mod known;
 mod link;
 mod methods;
 mod notification;
 mod payment;
 mod query;
+mod reference;
 mod refusal;
 mod session;
 mod start;

@@ -3,7 +3,7 @@ use kassette_plugin::json::Json;
 use kassette_plugin::provider::call::Answer;
 use kassette_plugin::provider::{Account, Attempt, QueryFailure, QueryPurpose, Report};
 
-use crate::known::{Payment, Stage};
+use crate::reference::{Payment, Stage};
 use crate::wire::{self, Problem};
 use crate::{api, methods, start};
 

@@ -3,7 +3,7 @@ use kassette_plugin::json::object;
 use kassette_plugin::provider::call::{Answer, Broken};
 use kassette_plugin::provider::{Account, Attempt, QueryFailure, QueryPurpose, Report};
 
-use crate::known::Known;
+use crate::reference::Reference;
 use crate::{api, link, methods, payment, session, start, wire};
 
 /// Fulfils the purpose and tells.
@@ -15,7 +15,7 @@ pub(crate) fn query(
     returned: Option<&str>,
 ) -> Result<Report, QueryFailure> {
     let known = match reference {
-        Some(reference) => Known::read(reference)
+        Some(reference) => Reference::read(reference)
             .ok_or_else(|| payment::unavailable("the reference is not one of this module's"))?,
         None => {
             let id = recover(account, attempt)?;
@@ -25,15 +25,15 @@ pub(crate) fn query(
                 let ended = link::end(account, &attempt.id, &id, "link expired")?;
                 return ended.ok_or_else(|| payment::unavailable("the link is not expired"));
             }
-            Known::Page(id)
+            Reference::Page(id)
         }
     };
     match known {
-        Known::Payment(known) => payment::query(account, attempt, &known, purpose),
-        Known::Page(id) if methods::is_captured_by_us(&attempt.method) => {
+        Reference::Payment(known) => payment::query(account, attempt, &known, purpose),
+        Reference::Page(id) if methods::is_captured_by_us(&attempt.method) => {
             session::query(account, attempt, &id, purpose, returned)
         }
-        Known::Page(id) => link::query(account, attempt, &id, purpose),
+        Reference::Page(id) => link::query(account, attempt, &id, purpose),
     }
 }
 

@@ -2,9 +2,9 @@
 use kassette_plugin::provider::{Account, CallbackFailure, QueryFailure, Report, Status};
 use kassette_plugin::settings;
 
-use crate::known::{Payment, Stage};
 use crate::link;
 use crate::notification::Item;
+use crate::reference::{Payment, Stage};
 use crate::wire::is_plain;
 
 /// Setting: whether a hosted page stays open after a decline.

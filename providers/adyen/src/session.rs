@@ -9,7 +9,7 @@ use kassette_plugin::provider::{
     Account, Attempt, Money, Particulars, QueryFailure, QueryPurpose, Report, Settlement, Status,
 };
 
-use crate::known::{Payment, Stage};
+use crate::reference::{Payment, Stage};
 use crate::wire::{self, SessionResult, SessionStatus};
 use crate::{api, payment, start};
 

@@ -8,7 +8,7 @@ const LOCALES: [&str; 28] = [
     "da_DK", "is_IS", "hu_HU", "pl_PL", "lv_LV", "lt_LT", "cs_CZ", "sk_SK",
 ];
 
-/// The locale for a browser's first wish (BCP 47); none where Mollie has no such language, and then
+/// The locale for a browser's preferred language (BCP 47); none where Mollie has no such language, and then
 /// it asks the browser itself.
 pub(crate) fn of(language: &str) -> Option<&'static str> {
     let mut parts = language.split('-');

@@ -62,11 +62,11 @@ pub(crate) fn read(
         return Err(CallbackFailure::Malformed("not a POST".into()));
     }
     signature::verify(account, incoming)?;
-    news(account, &incoming.body)
+    read_event(account, &incoming.body)
 }
 
 /// Reads what PayPal has signed.
-fn news(account: &Account, body: &[u8]) -> Result<CallbackReply, CallbackFailure> {
+fn read_event(account: &Account, body: &[u8]) -> Result<CallbackReply, CallbackFailure> {
     let event = Json::parse(body);
     let event = event.ok_or_else(|| CallbackFailure::Malformed("the body is no JSON".into()))?;
     let Some((kind, found, resource)) = about(&event) else {

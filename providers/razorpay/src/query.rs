@@ -6,7 +6,7 @@ use kassette_plugin::provider::{Account, Attempt, QueryFailure, QueryPurpose, Re
 use kassette_plugin::settings;
 
 use crate::api;
-use crate::report::{self, Known, is_authorized};
+use crate::report::{self, Findings, is_authorized};
 use crate::start::LINKS;
 use crate::tries::{is_alive, was_given_back};
 use crate::wire::{self, Link, Objection, Payment, Phase, Stage};
@@ -61,7 +61,7 @@ pub(crate) fn query(
     }
     let refunds = refunds(account, &tries)?;
     let disputes = disputes(account, &tries)?;
-    let known = Known {
+    let known = Findings {
         link: &link,
         tries: &tries,
         refunds: &refunds,

@@ -11,7 +11,7 @@ const MOST_REFERENCES: usize = 8;
 const MOST_ITEMS: usize = 64;
 
 /// What was read about a link in this call.
-pub(crate) struct Known<'a> {
+pub(crate) struct Findings<'a> {
     pub(crate) link: &'a Link,
     /// Every try to pay it, the newest first.
     pub(crate) tries: &'a [Payment],
@@ -23,7 +23,7 @@ pub(crate) struct Known<'a> {
 }
 
 /// Where a payment stands. None where that cannot be told: a paid link shows no payment.
-pub(crate) fn report(known: &Known<'_>) -> Option<Report> {
+pub(crate) fn report(known: &Findings<'_>) -> Option<Report> {
     let taken: Vec<&Payment> = known.tries.iter().filter(|each| each.captured).collect();
     let received = received(known.link, &taken);
     let returned = returned(known, &taken);
@@ -54,7 +54,7 @@ pub(crate) fn is_authorized(tries: &[Payment]) -> bool {
 
 /// Nothing is taken and nothing held. A link that is over proves nothing as long as a try to pay it may
 /// still be authorised.
-fn untaken(known: &Known<'_>) -> Option<(Status, &'static str)> {
+fn untaken(known: &Findings<'_>) -> Option<(Status, &'static str)> {
     let alive = known.tries.iter().any(|each| is_alive(each, known.now));
     let released = known.tries.iter().any(was_given_back);
     Some(match known.link.stage {
@@ -114,7 +114,7 @@ fn received(link: &Link, taken: &[&Payment]) -> Money {
 }
 
 /// Given back: refunds that have not failed, which may still be under way, and disputes that were lost.
-fn returned(known: &Known<'_>, taken: &[&Payment]) -> u64 {
+fn returned(known: &Findings<'_>, taken: &[&Payment]) -> u64 {
     let refunds = taken.iter().map(|payment| {
         let read = known.refunds.iter().find(|(of, _)| *of == payment.id);
         read.map_or(payment.refunded, |(_, refunds)| {
@@ -132,7 +132,7 @@ fn returned(known: &Known<'_>, taken: &[&Payment]) -> u64 {
 }
 
 /// What is told beside: the payment that took the money counts, or else the newest try.
-fn particulars(known: &Known<'_>, taken: &[&Payment]) -> Particulars {
+fn particulars(known: &Findings<'_>, taken: &[&Payment]) -> Particulars {
     let held = || {
         let mut tries = known.tries.iter();
         tries.find(|each| each.phase == Phase::Authorized)
@@ -168,7 +168,7 @@ fn particulars(known: &Known<'_>, taken: &[&Payment]) -> Particulars {
 }
 
 /// The order, the payment that counts with the bank's numbers for it, then the other tries.
-fn references(known: &Known<'_>, main: Option<&Payment>) -> Vec<String> {
+fn references(known: &Findings<'_>, main: Option<&Payment>) -> Vec<String> {
     let mut references: Vec<String> = known.link.order.iter().cloned().collect();
     if let Some(payment) = main {
         references.push(payment.id.clone());
@@ -203,7 +203,7 @@ mod tests {
         now: u64,
     ) -> Option<Report> {
         let link = read(&told(status)).unwrap();
-        report(&Known {
+        report(&Findings {
             link: &link,
             tries,
             refunds,

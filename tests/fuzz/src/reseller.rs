@@ -9,7 +9,7 @@ use http::HeaderValue;
 use http::header::AUTHORIZATION;
 use kassette_domain::signing::SignedRequest;
 
-use crate::talk::Asked;
+use crate::talk::Request;
 use crate::{rules, talk, world};
 
 /// For how many seconds a nonce is taken.
@@ -57,7 +57,7 @@ pub(crate) fn run(input: &[u8]) {
 }
 
 /// Puts the signature in where the input asks for one; whether it is the right one.
-fn sign(asked: &mut Asked) -> bool {
+fn sign(asked: &mut Request) -> bool {
     let said = asked.headers.get(SIGNATURE).cloned();
     let said = said.as_ref().and_then(|value| value.to_str().ok());
     let other = said.and_then(|said| said.strip_prefix("{signature")?.strip_suffix('}'));

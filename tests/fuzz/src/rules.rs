@@ -4,7 +4,7 @@ use memchr::memmem;
 use rust_decimal::Decimal;
 use serde_json::Value;
 
-use crate::talk::{self, Answer, Asked};
+use crate::talk::{self, Answer, Request};
 use crate::world::{Counted, OTHERS, World};
 
 /// Where answers are pages or a vendor's, not JSON.
@@ -21,7 +21,7 @@ const NO_API: [&str; 6] = [
 pub(crate) fn judge(
     world: &World,
     input: &[u8],
-    asked: &Asked,
+    asked: &Request,
     answer: &Answer,
     before: &Counted,
     after: &Counted,
@@ -89,7 +89,7 @@ pub(crate) fn judge(
 }
 
 /// What was asked to be paid is what the payment is over.
-fn money(asked: &Asked, answer: &Answer, told: &dyn Fn() -> String) {
+fn money(asked: &Request, answer: &Answer, told: &dyn Fn() -> String) {
     let path = asked.target.split('?').next().unwrap_or_default();
     if !["/api/v1/payments", "/api/v1/reseller/payments"].contains(&path) {
         return;

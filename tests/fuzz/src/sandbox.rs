@@ -95,7 +95,7 @@ pub(crate) fn run(input: &[u8]) {
     });
 }
 
-fn judge(asked: &talk::Asked, answer: &talk::Answer, before: &[BookEntry], after: &[BookEntry]) {
+fn judge(asked: &talk::Request, answer: &talk::Answer, before: &[BookEntry], after: &[BookEntry]) {
     let told = || {
         let (method, target) = (&asked.method, &asked.target);
         format!(

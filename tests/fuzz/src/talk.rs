@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, Version};
 use memchr::memmem;
 use serde_json::Value;
 use tower::ServiceExt as _;
@@ -25,7 +25,7 @@ const ANSWER: usize = 4 << 20;
 pub(crate) type Words = BTreeMap<&'static str, String>;
 
 /// A request, ready to be sent.
-pub(crate) struct Asked {
+pub(crate) struct Request {
     pub(crate) method: Method,
     pub(crate) target: String,
     pub(crate) headers: HeaderMap,
@@ -74,7 +74,12 @@ pub(crate) fn split(input: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Reads a request; none where no HTTP library would hand it on.
-pub(crate) fn read(section: &[u8], words: &Words, credentials: &Words, now: u64) -> Option<Asked> {
+pub(crate) fn read(
+    section: &[u8],
+    words: &Words,
+    credentials: &Words,
+    now: u64,
+) -> Option<Request> {
     let (head, body) = match memmem::find(section, b"\n\n") {
         Some(at) => (&section[..at], &section[at + 2..]),
         None => (section, &[][..]),
@@ -108,7 +113,7 @@ pub(crate) fn read(section: &[u8], words: &Words, credentials: &Words, now: u64)
         };
         headers.append(name, HeaderValue::from_bytes(&value).ok()?);
     }
-    Some(Asked {
+    Some(Request {
         method,
         target,
         headers,
@@ -152,8 +157,8 @@ fn fill(text: &[u8], words: &Words, now: u64) -> Vec<u8> {
 }
 
 /// Sends a request to a router, as from an address of the documentation.
-pub(crate) async fn send(router: &Router, asked: &Asked) -> Answer {
-    let mut request = Request::builder()
+pub(crate) async fn send(router: &Router, asked: &Request) -> Answer {
+    let mut request = http::Request::builder()
         .method(asked.method.clone())
         .uri(&asked.target)
         .version(asked.version)

@@ -24,7 +24,7 @@ use kassette_store::{Listed, Paging, PaymentFilter, SledStore, Store};
 use serde_json::{Value, json};
 
 use crate::modules::{METHODS, Scripted};
-use crate::talk::{self, Answer, Asked, Words};
+use crate::talk::{self, Answer, Request, Words};
 
 /// The name under which the admin API answers.
 pub(crate) const ADMIN: &str = "admin.example";
@@ -261,7 +261,7 @@ impl World {
         headers.insert(HOST, HeaderValue::from_static(ADMIN));
         headers.insert(AUTHORIZATION, bearer.parse().unwrap());
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let asked = Asked {
+        let asked = Request {
             method,
             target: target.to_owned(),
             headers,
@@ -423,7 +423,7 @@ impl World {
     fn hear(&self, news: &str) {
         let mut headers = HeaderMap::new();
         headers.insert("x-proof", HeaderValue::from_static("genuine"));
-        let asked = Asked {
+        let asked = Request {
             method: Method::POST,
             target: "/callbacks/first-test".into(),
             headers,

@@ -1,4 +1,4 @@
-//! News of money that was taken, and of attempts that are no longer the payment's own.
+//! Reports of money that was taken, and of attempts that are no longer the payment's own.
 
 use super::moves::Log;
 use super::{PaymentAggregate, Via};
@@ -30,7 +30,7 @@ struct Taken {
 }
 
 impl PaymentAggregate {
-    /// Heeds news of the attempt that holds the payment's money: settlement, refunds, disputes.
+    /// Applies a report of the attempt that holds the payment's money: settlement, refunds, disputes.
     pub(super) fn own_money(
         &mut self,
         i: usize,
@@ -78,7 +78,7 @@ impl PaymentAggregate {
         }
     }
 
-    /// Heeds news of money that is not the payment's: the work list follows it, the merchant, whose
+    /// Applies a report of money that is not the payment's: the work list follows it, the merchant, whose
     /// money it is not, is told nothing.
     pub(super) fn surplus_money(
         &mut self,
@@ -159,14 +159,14 @@ impl PaymentAggregate {
         new
     }
 
-    /// A line for what was heeded, where the step has none yet.
+    /// A line for what was recorded, where the step has none yet.
     fn remark_once(&self, log: &mut Log<'_>) {
         if log.change.transitions.is_empty() {
             self.remark(log);
         }
     }
 
-    /// Heeds news of an attempt that has ended, or that another attempt has overtaken.
+    /// Applies a report of an attempt that has ended, or that another attempt has overtaken.
     pub(super) fn late(&mut self, i: usize, report: &Report, log: &mut Log<'_>) {
         let attempt = &self.attempts[i];
         let changed = attempt

@@ -9,7 +9,7 @@
 //! | `open` | opening attempts and what became of a start |
 //! | `claim` | taking an attempt in hand |
 //! | `report` | what a vendor reports |
-//! | `late` | news of money, and of attempts that are no longer the payment's own |
+//! | `late` | reports of money, and of attempts that are no longer the payment's own |
 //! | `query_failed` | questions without an answer, and the schedule of questions |
 //! | `act` | what an operator does, and expiry |
 //! | `review` | an operator's decision about a review, until it is carried out |
@@ -101,20 +101,20 @@ pub enum Step {
         /// How it came, for the timeline.
         via: Via,
         /// The question that it answers; none for a callback's.
-        asked: Option<Asked>,
+        asked: Option<Query>,
     },
     /// A question to the vendor had no answer.
     QueryFailed {
         /// Which attempt.
         attempt: AttemptId,
         /// The question.
-        asked: Asked,
+        asked: Query,
         /// Whether the vendor said that it knows no such payment.
         absent: bool,
         /// Whether this was a question of the schedule, which counts.
         scheduled: bool,
     },
-    /// A notice that proves nothing by itself arrived, or news may be missing: ask at `at`.
+    /// A notice that proves nothing by itself arrived, or a report may be missing: ask at `at`.
     AskAt {
         /// Which attempt.
         attempt: AttemptId,
@@ -136,10 +136,10 @@ pub enum Step {
     Redact,
 }
 
-/// A question to a vendor.
+/// A query of a vendor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asked {
-    /// What was wished.
+pub struct Query {
+    /// What for.
     pub purpose: QueryPurpose,
     /// [`Attempt::notices`] when it was asked: those that came later it does not answer.
     pub notices: u32,
@@ -202,7 +202,7 @@ pub enum Refusal {
     /// run on, none starts.
     #[error(transparent)]
     Barred(#[from] Barred),
-    /// News that cannot be: a capture without amount or currency, an empty reference.
+    /// A report that cannot be: a capture without amount or currency, an empty reference.
     #[error("the provider's report is not usable: {0}")]
     BadReport(&'static str),
     /// The act does not fit the payment's status.
@@ -231,7 +231,7 @@ pub struct Transition {
     pub at: Time,
     /// From where.
     pub from: Status,
-    /// To where; the same as `from` for news that changed no status.
+    /// To where; the same as `from` for a report that changed no status.
     pub to: Status,
     /// The settlement after it.
     pub settlement: Settlement,
@@ -287,7 +287,7 @@ pub enum Outcome {
     Done,
     /// This attempt was opened, by `Open` or as `next`.
     Opened(AttemptId),
-    /// The news or act was allowed to change nothing; a line of the timeline may say so.
+    /// The report or act was allowed to change nothing; a line of the timeline may say so.
     Nothing,
 }
 
@@ -351,13 +351,13 @@ impl PaymentAggregate {
                 report,
                 via,
                 asked,
-            } => self.news(attempt, report, via, asked, &mut log),
+            } => self.apply_report(attempt, report, via, asked, &mut log),
             Step::QueryFailed {
                 attempt,
                 asked,
                 absent,
                 scheduled,
-            } => self.silence(attempt, asked, absent, scheduled, &mut log),
+            } => self.query_failed(attempt, asked, absent, scheduled, &mut log),
             Step::AskAt { attempt, at } => self.ask_at(attempt, at),
             Step::Returned { attempt, query } => self.returned(attempt, query),
             Step::Act(act) => self.act(act, &mut log),

@@ -80,7 +80,7 @@ impl PaymentAggregate {
         });
     }
 
-    /// A line for what was heeded and changed no status.
+    /// A line for what was recorded and changed no status.
     pub(super) fn remark(&self, log: &mut Log<'_>) {
         self.line(self.payment.status, self.payment.status, true, log);
     }

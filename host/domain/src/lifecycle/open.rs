@@ -134,7 +134,7 @@ impl PaymentAggregate {
         attempt.next_query = sooner(attempt.next_query, now.after(FIRST_RETRY));
     }
 
-    /// News came before the start was recorded: what it said of the state stays.
+    /// A report came before the start was recorded: what it said of the state stays.
     fn overtaken(&mut self, i: usize, result: StartResult, log: &mut Log<'_>) -> Outcome {
         let StartResult::Open {
             reference,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::moves::Log;
-use super::{Asked, Outcome, PaymentAggregate, QuerySchedule, Refusal};
+use super::{Outcome, PaymentAggregate, Query, QuerySchedule, Refusal};
 use crate::attempt::{Attempt, AttemptState};
 use crate::id::AttemptId;
 use crate::payment::{Resolution, ReviewCause, Settlement, Status};
@@ -38,10 +38,10 @@ fn pause(retries: u8) -> Duration {
 }
 
 impl PaymentAggregate {
-    pub(super) fn silence(
+    pub(super) fn query_failed(
         &mut self,
         id: AttemptId,
-        asked: Asked,
+        asked: Query,
         absent: bool,
         scheduled: bool,
         log: &mut Log<'_>,

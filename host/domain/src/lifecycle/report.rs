@@ -1,11 +1,11 @@
 //! What a vendor reports about an attempt that is the payment's own and still open.
 //!
-//! Unapplied lines of the timeline are bounded: repeated or impossible news is written down once for
+//! Unapplied lines of the timeline are bounded: a repeated or impossible report is written down once for
 //! each way that it came and each status that it named, however often it comes.
 
 use super::moves::Log;
 use super::query_failed::sooner;
-use super::{Asked, Outcome, PaymentAggregate, Refusal, Via};
+use super::{Outcome, PaymentAggregate, Query, Refusal, Via};
 use crate::attempt::{AttemptState, VendorFacts};
 use crate::id::AttemptId;
 use crate::money::Minor;
@@ -15,12 +15,12 @@ use crate::returns::{Difference, Told};
 use crate::time::Time;
 
 impl PaymentAggregate {
-    pub(super) fn news(
+    pub(super) fn apply_report(
         &mut self,
         id: AttemptId,
         mut report: Report,
         via: Via,
-        asked: Option<Asked>,
+        asked: Option<Query>,
         log: &mut Log<'_>,
     ) -> Result<Outcome, Refusal> {
         let i = self.index(id)?;
@@ -38,7 +38,9 @@ impl PaymentAggregate {
         match before {
             AttemptState::Captured => self.own_money(i, &report, via, returned, log),
             AttemptState::Surplus => self.surplus_money(i, &report, returned, log),
-            state if state.is_open() && self.is_own(i) => self.heed(i, &report, may_exceed, log),
+            state if state.is_open() && self.is_own(i) => {
+                self.apply_open(i, &report, may_exceed, log)
+            }
             _ => self.late(i, &report, log),
         }
         if asked.is_some_and(|asked| asked.purpose == QueryPurpose::Capture)
@@ -51,8 +53,8 @@ impl PaymentAggregate {
         if moved && log.change.transitions.is_empty() {
             self.remark(log);
         }
-        let heeded = !log.change.transitions.is_empty();
-        if !heeded {
+        let recorded = !log.change.transitions.is_empty();
+        if !recorded {
             self.note(i, via, report.status, log);
         }
         if let Some(asked) = asked {
@@ -63,7 +65,7 @@ impl PaymentAggregate {
         if let Some(at) = asked_for.filter(|_| attempt.notices != attempt.notices_answered) {
             attempt.next_query = sooner(attempt.next_query, at);
         }
-        Ok(if heeded {
+        Ok(if recorded {
             Outcome::Done
         } else {
             Outcome::Nothing
@@ -101,14 +103,14 @@ impl PaymentAggregate {
         !self.payment.status.is_final() && self.captured().is_none_or(|own| own == i)
     }
 
-    /// Writes news that changed nothing down, once for each way and status.
+    /// Writes a report that changed nothing down, once for each way and status.
     fn note(&mut self, i: usize, via: Via, status: VendorStatus, log: &mut Log<'_>) {
         if self.hear(i, via, status) {
             self.line(self.payment.status, aim(status), false, log);
         }
     }
 
-    /// Remembers that such news was written down; false where it was before.
+    /// Remembers that such a report was written down; false where it was before.
     pub(super) fn hear(&mut self, i: usize, via: Via, status: VendorStatus) -> bool {
         let heard = &mut self.attempts[i].heard;
         let new = !heard.contains(&(via, status));
@@ -120,7 +122,7 @@ impl PaymentAggregate {
 
     /// A question of ours was answered: the worker that held the attempt for it is done, and the
     /// schedule goes on where the answer ended nothing.
-    fn answered_question(&mut self, i: usize, asked: Asked, moved: bool, log: &mut Log<'_>) {
+    fn answered_question(&mut self, i: usize, asked: Query, moved: bool, log: &mut Log<'_>) {
         self.answered_decision();
         self.let_go(i, asked.purpose);
         let attempt = &mut self.attempts[i];
@@ -169,7 +171,7 @@ impl PaymentAggregate {
             detail: report.detail.clone(),
             at: now,
         };
-        // News without a difference is none: it does not even move the time.
+        // A report without a difference is none: it does not even move the time.
         let same = |known: &VendorFacts| {
             VendorFacts {
                 at: now,
@@ -181,9 +183,9 @@ impl PaymentAggregate {
         }
     }
 
-    /// Heeds news of the payment's own open attempt. Where more was received than due, `may_exceed` says
+    /// Applies a report of the payment's own open attempt. Where more was received than due, `may_exceed` says
     /// that the scheme lets the payer send more.
-    fn heed(&mut self, i: usize, report: &Report, may_exceed: bool, log: &mut Log<'_>) {
+    fn apply_open(&mut self, i: usize, report: &Report, may_exceed: bool, log: &mut Log<'_>) {
         let state = self.attempts[i].state;
         let fresh = matches!(state, AttemptState::Open | AttemptState::Unknown);
         if report.status == VendorStatus::Pending && !fresh {
@@ -327,7 +329,7 @@ fn check(report: &Report) -> Result<(), Refusal> {
     }
 }
 
-/// What news says, in the timeline's words: what it adds, else where the payment stands.
+/// What a report says, in the timeline's words: what it adds, else where the payment stands.
 const fn happened(report: &Report, returned: Difference) -> &'static str {
     if returned.refunds > 0 {
         "refunded"
@@ -352,7 +354,7 @@ const fn happened(report: &Report, returned: Difference) -> &'static str {
     }
 }
 
-/// Where news would have moved a payment, for lines that were not applied.
+/// Where a report would have moved a payment, for lines that were not applied.
 const fn aim(status: VendorStatus) -> Status {
     match status {
         VendorStatus::Pending => Status::Pending,

@@ -1,7 +1,7 @@
 //! An operator's decision about a review: recorded once, carried out by the vendor's word.
 //!
 //! A decision waits until the vendor has captured or closed what it needs; the next_actions that follow from
-//! it do that. Every piece of news and every silence ends in [`PaymentAggregate::pursue`], which carries the
+//! it do that. Every report and every query that failed ends in [`PaymentAggregate::pursue`], which carries the
 //! decision out or lets it lapse, so that no way of learning the outcome can be forgotten.
 
 use super::moves::Log;

@@ -70,7 +70,7 @@ impl Unwell {
 }
 
 /// How an account fares, and why where it is not well.
-pub(crate) type Standing = (Availability, Option<Unwell>);
+pub(crate) type Condition = (Availability, Option<Unwell>);
 
 /// What is known of one account.
 #[derive(Debug, Default)]
@@ -82,7 +82,7 @@ pub(crate) struct Record {
     pub(crate) detail: String,
     checked_at: Option<Time>,
     /// What the log was told last; none before the first.
-    told: Option<Standing>,
+    told: Option<Condition>,
     /// What the calls amount to; none until a caller asks.
     figures: Option<Figures>,
 }
@@ -129,17 +129,17 @@ impl Record {
     }
 
     /// What a call or a probe of this moment has changed; none where it is as the log was told.
-    pub(crate) fn news(&mut self) -> Option<Standing> {
+    pub(crate) fn change(&mut self) -> Option<Condition> {
         let now = self.condition(self.measured());
         let was_well = self
             .told
             .is_none_or(|(status, _)| status == Availability::Operational);
-        let is_news = match now {
+        let is_new = match now {
             (Availability::Operational, _) => !was_well,
             _ => self.told != Some(now),
         };
         self.told = Some(now);
-        is_news.then_some(now)
+        is_new.then_some(now)
     }
 
     pub(crate) fn checked_at(&self) -> Option<Time> {
@@ -191,7 +191,7 @@ impl Record {
         }
     }
 
-    fn standing(&self, measured: Availability, max_age: Duration, now: Time) -> Standing {
+    fn standing(&self, measured: Availability, max_age: Duration, now: Time) -> Condition {
         let fresh = self
             .checked_at
             .is_some_and(|checked| now.since(checked) <= max_age);
@@ -202,7 +202,7 @@ impl Record {
     }
 
     /// The worse of what calls amount to and what the last probe found.
-    fn condition(&self, measured: Availability) -> Standing {
+    fn condition(&self, measured: Availability) -> Condition {
         match self.probe {
             Some((said, why)) if said >= measured => (said, Some(why)),
             _ if measured == Availability::Operational => (measured, None),
@@ -311,23 +311,23 @@ mod tests {
         let why = |record: &Record, now| record.unwell(AGE, Time::from_secs(now));
         assert_eq!(why(&record, 1000), Some(Unwell::Unchecked));
         record.probed(None, Time::from_secs(1000));
-        assert_eq!(record.news(), None, "well from the beginning");
+        assert_eq!(record.change(), None, "well from the beginning");
         record.probed(DOWN, Time::from_secs(1001));
         let down = (Availability::Down, Some(Unwell::Vendor));
-        assert_eq!(record.news(), Some(down));
+        assert_eq!(record.change(), Some(down));
         record.probed(DOWN, Time::from_secs(1006));
-        assert_eq!(record.news(), None);
+        assert_eq!(record.change(), None);
         assert_eq!(why(&record, 1006), Some(Unwell::Vendor));
         let silent = (Availability::Down, Unwell::NoAnswer);
         record.probed(Some(silent), Time::from_secs(1011));
-        assert_eq!(record.news(), Some((silent.0, Some(silent.1))));
+        assert_eq!(record.change(), Some((silent.0, Some(silent.1))));
         record.call(start(true), Time::from_secs(1012));
-        assert_eq!(record.news(), Some((Availability::Operational, None)));
+        assert_eq!(record.change(), Some((Availability::Operational, None)));
         for second in 0..6 {
             record.call(start(false), Time::from_secs(1013 + second));
         }
         let failing = (Availability::Down, Some(Unwell::Calls));
-        assert_eq!(record.news(), Some(failing));
+        assert_eq!(record.change(), Some(failing));
         assert_eq!(why(&record, 1019), Some(Unwell::Calls));
         assert_eq!(why(&record, 1919), Some(Unwell::Unchecked));
     }

@@ -10,8 +10,7 @@ use kassette_domain::lifecycle::PaymentAggregate;
 use kassette_domain::merchant::Merchant;
 use kassette_domain::payment::Purpose;
 
-use super::run::Run;
-use super::{StartError, Starter};
+use super::{Run, StartError, Starter};
 use crate::routing::Question;
 use crate::routing::{Barred, Ranking};
 

@@ -7,15 +7,13 @@ use kassette_domain::id::AttemptId;
 use kassette_domain::lifecycle::{
     ClaimPurpose, Outcome, PaymentAggregate, Refusal, StartResult, Step, Via,
 };
-use kassette_domain::merchant::Merchant;
 use kassette_domain::payment::{CheckoutMode, Status};
 use kassette_domain::provider::QueryPurpose;
 use kassette_store::{About, Stepped};
 use tokio::time::Instant;
 
 use super::choose::{Next, Plan};
-use super::{Start, StartError, StartedPayment, Starter};
-use crate::Gateway;
+use super::{Run, StartError, StartedPayment, Starter};
 use crate::apply::AttemptClaim;
 
 /// How often a start whose outcome is unknown is repeated before the caller is told to come back.
@@ -29,35 +27,7 @@ const WAIT_STEP: Duration = Duration::from_millis(100);
 /// Rounds of a start: its deadline in steps of waiting, and room for lost races.
 const ROUNDS_MOST: usize = 200;
 
-/// A start under way; this process holds the lock of the payment.
-pub(super) struct Run<'a> {
-    pub(super) gateway: &'a Gateway,
-    pub(super) start: Start,
-    deadline: Instant,
-}
-
-impl<'a> Run<'a> {
-    pub(super) fn new(gateway: &'a Gateway, start: Start, deadline: Instant) -> Self {
-        Self {
-            gateway,
-            start,
-            deadline,
-        }
-    }
-
-    fn left(&self) -> Duration {
-        self.deadline.saturating_duration_since(Instant::now())
-    }
-
-    pub(super) async fn merchant(
-        &self,
-        aggregate: &PaymentAggregate,
-    ) -> Result<Merchant, StartError> {
-        let id = aggregate.payment.merchant;
-        let merchant = self.gateway.store().merchant(id).await?;
-        merchant.ok_or(StartError::NotFound)
-    }
-
+impl Run<'_> {
     /// Goes on until there is an answer or no time is left.
     pub(super) async fn go(&self) -> Result<StartedPayment, StartError> {
         let about = About::Payment(self.start.payment);
@@ -229,7 +199,7 @@ impl<'a> Run<'a> {
                     tokio::time::sleep(REPEAT_PAUSE).await;
                     match self.gateway.claim(id, ClaimPurpose::Start).await? {
                         AttemptClaim::Taken(held) => aggregate = *held,
-                        // News came meanwhile: look again.
+                        // A report came meanwhile: look again.
                         _ => return Ok(None),
                     }
                 }

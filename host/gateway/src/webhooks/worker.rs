@@ -70,8 +70,8 @@ enum Activity {
     Off,
     /// Something is under way.
     Busy,
-    /// Nothing is due of all that waited when it last looked; with the number of the last purpose to
-    /// look that it heeded.
+    /// Nothing is due of all that waited when it last looked; with the number of the last request to
+    /// look that it followed.
     Idle(u64),
 }
 
@@ -146,8 +146,8 @@ struct Worker<'a> {
     /// Records under way.
     recording: usize,
     look_at: Instant,
-    /// The last purpose to look that was heeded.
-    heeded: u64,
+    /// The number of the last request to look that was followed.
+    looked: u64,
 }
 
 impl Gateway {
@@ -162,7 +162,7 @@ impl Gateway {
             arrived: Vec::new(),
             recording: 0,
             look_at: Instant::now(),
-            heeded: 0,
+            looked: 0,
         };
         self.inner.deliverer.publish(Activity::Busy);
         worker.run(stop).await;
@@ -199,12 +199,12 @@ impl Gateway {
     pub(crate) async fn delivered(&self) {
         let deliverer = &self.inner.deliverer;
         let mut activity = deliverer.activity.subscribe();
-        let purpose = deliverer.asked.fetch_add(1, Ordering::SeqCst) + 1;
+        let request = deliverer.asked.fetch_add(1, Ordering::SeqCst) + 1;
         deliverer.look.notify_one();
         let over = |activity: &Activity| match activity {
             Activity::Off => true,
             Activity::Busy => false,
-            Activity::Idle(heeded) => purpose <= *heeded,
+            Activity::Idle(looked) => request <= *looked,
         };
         // The sender lives as long as the gateway.
         let _ = activity.wait_for(over).await;
@@ -226,7 +226,7 @@ impl Worker<'_> {
             deliverer.status.slots(self.scheduler.slots());
             let now = gateway.now();
             deliverer.publish(if self.scheduler.is_idle(now) {
-                Activity::Idle(self.heeded)
+                Activity::Idle(self.looked)
             } else {
                 Activity::Busy
             });
@@ -459,7 +459,7 @@ impl Worker<'_> {
                     }
                     after = page.last().map(|(endpoint, _)| *endpoint);
                     if page.len() < PAGE {
-                        self.heeded = asked;
+                        self.looked = asked;
                         return;
                     }
                 }

@@ -10,11 +10,11 @@
 )]
 
 mod auth;
+mod callbacks;
 mod create;
 mod inside;
 mod listing;
 mod modules;
-mod news;
 mod operators;
 mod pages;
 mod receiver;

@@ -257,7 +257,7 @@ impl World {
             .judge_callback(&alpha, &incoming, Some(from))
             .await;
         assert!(judged.unproved());
-        self.gateway.heed_callback(&alpha, judged, from).await
+        self.gateway.handle_callback(&alpha, judged, from).await
     }
 
     pub(crate) async fn transitions_to(&self, payment: PaymentId, status: Status) -> usize {
@@ -297,7 +297,7 @@ pub(crate) async fn called_back(gateway: &Gateway, account: &str) -> CallbackAns
     let account = account_id(account);
     let judged = gateway.judge_callback(&account, &incoming(), None).await;
     let from = [192, 0, 2, 1].into();
-    gateway.heed_callback(&account, judged, from).await
+    gateway.handle_callback(&account, judged, from).await
 }
 
 pub(crate) fn heard(about: Subject, report: Option<Report>) -> CallbackReply {

@@ -3,7 +3,7 @@
 use tracing::Level;
 
 use super::log::LogBudget;
-use super::wasi::state::Wasi;
+use super::wasi_state::Wasi;
 use crate::host::Identity;
 use crate::meter::{Meter, Metered};
 use crate::shards::ShardArc;

@@ -6,5 +6,7 @@ pub(crate) mod log;
 pub(crate) mod method;
 pub(crate) mod provider;
 pub(crate) mod secrets;
+mod seeded_random;
 pub(crate) mod send;
 pub(crate) mod wasi;
+pub(crate) mod wasi_state;

@@ -265,7 +265,7 @@ fn reference(reference: String) -> Result<String, CallError> {
     Ok(reference)
 }
 
-// ---- news ------------------------------------------------------------------------------------
+// ---- notices ---------------------------------------------------------------------------------
 
 /// One report, as far as its form tells whether it can be believed.
 pub(crate) fn report(report: wit::Report) -> Result<Report, CallError> {

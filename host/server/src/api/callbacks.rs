@@ -84,7 +84,7 @@ async fn receive(State(state): State<ApiState>, request: Request) -> Result<Resp
         headers: texts(&parts.headers),
         body: body.into(),
     };
-    // A vendor that hangs up must not tear the reading of its news in two.
+    // A vendor that hangs up must not tear the reading of its callback in two.
     let answer = tokio::spawn(async move {
         let _in_hand = in_hand;
         let (gateway, limits) = (state.gateway(), state.limits());
@@ -102,7 +102,7 @@ async fn receive(State(state): State<ApiState>, request: Request) -> Result<Resp
         } else if unproven.is_none() && judged.unproved() {
             limits.disproved(&account, from, state.now());
         }
-        Ok(gateway.heed_callback(&account, judged, from).await)
+        Ok(gateway.handle_callback(&account, judged, from).await)
     });
     answer.await.map_err(ApiError::internal)?.map(shown)
 }

@@ -14,7 +14,7 @@ use kassette_http::{Client, Guard};
 use kassette_runtime::{Runtime, RuntimeConfig};
 use serde::Serialize;
 
-use super::remote::print;
+use super::output::print;
 use crate::config::{Config, ConfigError, Profile, start_problems};
 use crate::simulators::PlannedAccount;
 

@@ -3,6 +3,7 @@
 mod check;
 mod module;
 mod offline;
+mod output;
 mod progress;
 mod remote;
 mod stopped_store;

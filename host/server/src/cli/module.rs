@@ -9,7 +9,7 @@ use kassette_kit::{Check, Facts, Harness, NoNetwork, Report};
 use kassette_runtime::MAX_MODULE_BYTES;
 use serde::Serialize;
 
-use super::remote::print;
+use super::output::print;
 use super::table;
 use crate::config::Config;
 use crate::files::make_private_folder;

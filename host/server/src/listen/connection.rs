@@ -1,5 +1,8 @@
 //! One connection: its peer, and how long it may take.
 
+mod body;
+mod streams;
+
 use std::convert::Infallible;
 use std::future::ready;
 use std::io;
@@ -28,9 +31,9 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
-use super::body::TimedBody;
+use self::body::TimedBody;
+use self::streams::{Answer, OpenStream, OpenStreams};
 use super::frames::Frames;
-use super::streams::{Answer, OpenStream, OpenStreams};
 use crate::proxies::Proxies;
 use crate::web::budget::{ConnectionBudget, Reservation};
 use crate::web::marks::{OverBudget, PauseReading};

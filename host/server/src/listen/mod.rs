@@ -1,12 +1,10 @@
 //! Listeners: sockets, TLS, time-outs, connection caps, a shutdown that finishes what is in hand.
 
-mod body;
 mod connection;
 mod descriptors;
 mod frames;
 mod handed_over;
 mod head;
-mod streams;
 mod tls;
 
 use std::collections::HashMap;

@@ -80,7 +80,7 @@ impl<'a> CheckoutState<'a> {
         )
     }
 
-    /// How soon news can be expected of a payment that waits for another than the payer, in
+    /// How soon a report can be expected of a payment that waits for another than the payer, in
     /// seconds. The longer it has waited, the rarer the look: a page forgotten in a tab costs little.
     pub(crate) fn refresh_seconds(self, waiting: std::time::Duration) -> Option<u32> {
         let quick = match waiting.as_secs() {

@@ -12,7 +12,7 @@
 //! | `POST /invitation/{token}` | accepts it with a consent code, or declines it |
 //! | `GET /assets/{file}` | stylesheet and icon |
 //!
-//! A form's answer never redirects off our origin, a GET changes nothing but for the news that the
+//! A form's answer never redirects off our origin, a GET changes nothing but for the report that the
 //! return page applies, and nothing needs a script. E-mail, payment id and USD amount are never shown.
 
 mod assets;

@@ -45,8 +45,15 @@ impl From<Fault> for Problem {
     }
 }
 
+impl Visit {
+    /// A page about no payment.
+    pub(crate) fn problem(&self, problem: Problem) -> Response {
+        page(self, problem)
+    }
+}
+
 /// The page about a problem.
-pub(crate) fn page(visit: &Visit, problem: Problem) -> Response {
+fn page(visit: &Visit, problem: Problem) -> Response {
     let t = visit.t;
     let (status, heading, text) = match &problem {
         Problem::NotFound => (

@@ -86,7 +86,7 @@ pub(crate) fn refresh(
         .map_or(Duration::ZERO, |open| {
             visit.backend.now().since(open.opened_at)
         });
-    let news = state.refresh_seconds(waiting);
+    let refresh = state.refresh_seconds(waiting);
     match kind {
         PageKind::Checkout { paused: true } => None,
         // The payer is to act; nothing is expected before.
@@ -94,7 +94,7 @@ pub(crate) fn refresh(
             None
         }
         // The address is named: the page may be the answer to a form.
-        PageKind::Checkout { .. } => news.map(|seconds| Refresh {
+        PageKind::Checkout { .. } => refresh.map(|seconds| Refresh {
             seconds,
             to: Some(address(view)),
         }),
@@ -104,11 +104,11 @@ pub(crate) fn refresh(
                 to: Some(in_ascii(shop)),
             })
         }
-        PageKind::Return(_) => news.map(|seconds| Refresh { seconds, to: None }),
+        PageKind::Return(_) => refresh.map(|seconds| Refresh { seconds, to: None }),
     }
 }
 
-/// Whether our own page waits for news while the payer pays elsewhere.
+/// Whether our own page waits for a report while the payer pays elsewhere.
 const fn waits(action: &Action) -> bool {
     matches!(action, Action::Show(_))
 }

@@ -211,7 +211,7 @@ pub(crate) struct Show {
     pub(crate) qr: Option<Drawing>,
     /// What opens an app.
     pub(crate) link: Option<String>,
-    /// Where the vendor is asked for news.
+    /// Where the vendor is asked for a report.
     pub(crate) paid: String,
     /// The way out.
     pub(crate) navigation: Navigation,

@@ -14,7 +14,6 @@ use kassette_gateway::checkout::CheckoutView;
 
 use super::PagesState;
 use super::backend::Backend;
-use super::problems::{self, Problem};
 use super::reply::{FormTarget, Page, Referrer, Refresh, see_other};
 use super::templates::{Frame, Summary};
 use super::texts::Texts;
@@ -112,11 +111,6 @@ impl Visit {
         let summary = summary(view);
         let title = format!("{heading} – {}", summary.merchant);
         self.framed(title, Some(summary), options, fill)
-    }
-
-    /// A page about no payment.
-    pub(crate) fn problem(&self, problem: Problem) -> Response {
-        problems::page(self, problem)
     }
 
     /// A page in its frame.

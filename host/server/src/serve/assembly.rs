@@ -7,22 +7,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use kassette_domain::id::{AccountId, Slot};
+use kassette_domain::id::Slot;
 use kassette_domain::secret::Secret;
 use kassette_gateway::Gateway;
 use kassette_gateway::clock::Clock;
-use kassette_gateway::settings::{Account, Settings};
 use kassette_http::{Client, Guard};
 use kassette_runtime::{Acceptance, CacheConfig, CacheKey, Runtime, RuntimeConfig};
 use kassette_store::sled::{MasterKey, OpenOptions};
 use kassette_store::{SledStore, Store};
-use rustix::process::{Resource, getrlimit};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::certificates::{Certificate, Pair};
 use super::outgoing::{ClockWatch, ModuleClient};
 use super::reload::Reloader;
+use super::settings::{open_files, settings};
 use super::{Running, SANDBOX_PATH, ServeError};
 use crate::config::{self, Config, MainFile, Profile};
 use crate::listen::{Caps, HandedOver, Listener, within_limit};
@@ -203,13 +202,6 @@ pub(crate) async fn start(mut options: ServerOptions) -> Result<Running, ServeEr
 const QUESTIONS: Duration = Duration::from_secs(2);
 /// Open files with which the store has its own beside all connections in and out.
 const LEAST_FILES: u64 = 1024;
-/// Below so many, deliveries take a quarter of what they may take otherwise.
-const FEW_FILES: u64 = 4096;
-
-/// How many files this process may open; none: as many as it likes.
-fn open_files() -> Option<u64> {
-    getrlimit(Resource::Nofile).current
-}
 
 /// Loads every module; compiling blocks, so it is off the workers.
 async fn start_runtime(
@@ -272,32 +264,6 @@ impl OpenStore {
         })?;
         Ok(Self { store, cache_key })
     }
-}
-
-/// The gateway's settings with the simulated accounts beside the configured ones. No event goes to
-/// our own origins: those given and the operators' names.
-pub(super) fn settings(
-    config: &Config,
-    public_url: &str,
-    own_origins: &[String],
-    profile: Profile,
-    simulated: Option<&BTreeMap<AccountId, Account>>,
-) -> Settings {
-    let mut settings = config.settings(public_url, profile);
-    for (id, account) in simulated.into_iter().flatten() {
-        settings
-            .accounts
-            .entry(id.clone())
-            .or_insert_with(|| account.clone());
-    }
-    let is_simulated = |account: &Account| account.simulated;
-    settings.plain_loopback |= settings.accounts.values().any(is_simulated);
-    settings.webhooks.few_files = open_files().is_some_and(|files| files < FEW_FILES);
-    let admin_names = config.main.admin_hosts.iter();
-    let own = &mut settings.webhooks.own_origins;
-    own.extend_from_slice(own_origins);
-    own.extend(admin_names.map(|host| format!("https://{host}")));
-    settings
 }
 
 /// The public origin, and its host at the ports of the listeners, which may be open to the world beside

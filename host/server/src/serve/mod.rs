@@ -4,21 +4,23 @@
 //! |---|---|
 //! | `assembly` | makes store, modules, gateway and listeners of the options |
 //! | `running` | answers, works, drains, stops in order |
+//! | `settings` | the gateway's settings of a configuration |
 //! | `reload` | takes over changed files, by itself and at a SIGHUP |
 //! | `certificates` | the listeners' certificates, and whether they were replaced |
 //! | `systemd` | tells systemd how the gateway is |
-//! | `drops` | writes modules that were put into the folder into the audit log |
+//! | `unattended` | writes modules that were put into the folder into the audit log |
 //! | `outgoing` | sends the modules' requests |
 //! | `error` | why it does not start |
 
 mod assembly;
 mod certificates;
-mod drops;
 mod error;
 mod outgoing;
 mod reload;
 mod running;
+mod settings;
 mod systemd;
+mod unattended;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -14,8 +14,8 @@ use tokio::signal::unix::Signal;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::assembly::settings;
 use super::certificates::{Certificate, LOOK_EVERY, Pair};
+use super::settings::settings;
 use super::systemd;
 use crate::config::{Config, MainFile, Profile, refusal};
 

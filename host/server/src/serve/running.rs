@@ -66,7 +66,8 @@ impl Running {
         self.working
             .spawn(async move { gateway.run_workers(ending.cancelled_owned()).await });
         let (gateway, ending) = (self.gateway.clone(), self.ending.clone());
-        self.working.spawn(super::drops::audit(gateway, ending));
+        self.working
+            .spawn(super::unattended::audit(gateway, ending));
         let reloader = Arc::clone(&self.reloader);
         self.working
             .spawn(reloader.watch_configuration(self.ending.clone()));

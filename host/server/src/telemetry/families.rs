@@ -116,7 +116,7 @@ const FAMILIES: &[Family] = &[
     family(
         Gauge,
         "kassette_unready",
-        &[("reason", Known(super::health::REASONS))],
+        &[("reason", Known(super::readiness::REASONS))],
         "1 for the reason for which /readyz answers 503.",
     ),
     family(

@@ -8,7 +8,7 @@ use kassette_store::Vitals;
 use tokio::time::timeout;
 
 use super::families::Zeros;
-use super::health::{REASONS, Readiness, Unready};
+use super::readiness::{REASONS, Readiness, Unready};
 use super::{process, version};
 
 /// Longest that a scrape waits for the store: what it did not tell by then is shown as it was before.

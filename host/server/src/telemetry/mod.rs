@@ -11,6 +11,7 @@ mod health;
 mod logs;
 mod process;
 mod prometheus;
+mod readiness;
 mod requests;
 mod version;
 
@@ -23,13 +24,13 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::certificates::shows as shows_certificate;
 pub(crate) use self::edge::Edge;
 use self::gauges::Gauges;
-use self::health::Readiness;
 #[cfg(test)]
 pub(crate) use self::logs::Log;
 pub(crate) use self::logs::LogFormat;
 use self::prometheus::Metrics;
 #[cfg(test)]
 pub(crate) use self::prometheus::for_tests;
+use self::readiness::Readiness;
 
 /// Starts to log and to measure for the whole process; call it before anything else. The first line says
 /// which program this is.

@@ -1,4 +1,4 @@
-//! Books, questions and news of one account, with a clock that the test moves.
+//! Books, questions and callbacks of one account, with a clock that the test moves.
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
@@ -63,10 +63,10 @@ impl Desk {
         one.clone()
     }
 
-    /// Bodies of the news that waits, oldest first.
-    pub(crate) fn news(&self) -> Vec<String> {
+    /// Bodies of the callbacks that wait, oldest first.
+    pub(crate) fn callbacks(&self) -> Vec<String> {
         let due = self.account.due(100, &|_| false);
-        due.into_iter().map(|news| news.body).collect()
+        due.into_iter().map(|callback| callback.body).collect()
     }
 }
 

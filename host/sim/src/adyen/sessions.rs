@@ -32,7 +32,7 @@ const LONGEST_MS: u64 = 86_400_000;
 /// The fields of a session's creation that our module has a use for; any other is refused.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Asked {
+struct CreateSession {
     merchant_account: String,
     amount: Sum,
     reference: String,
@@ -70,7 +70,7 @@ struct Additional {
     manual_capture: Option<String>,
 }
 
-impl Asked {
+impl CreateSession {
     /// What a link would be asked for.
     fn into_link(self) -> Create {
         let manual = self.additional_data.and_then(|data| data.manual_capture);
@@ -103,7 +103,7 @@ pub(crate) async fn create(
     if let Some(known) = account.by_key(&key) {
         return Ok(api::answer(created(&account, &known)));
     }
-    let asked: Asked = api::read_json(&headers, &body)?;
+    let asked: CreateSession = api::read_json(&headers, &body)?;
     let session = api::open(&account, asked.into_link(), key, PREFIX, LONGEST_MS).await?;
     Ok(api::answer(created(&account, &session)))
 }
@@ -213,7 +213,7 @@ mod tests {
             if !field.is_empty() {
                 asked[field] = value;
             }
-            serde_json::from_value::<Asked>(asked).is_err()
+            serde_json::from_value::<CreateSession>(asked).is_err()
         };
         assert!(!refused("", Value::Null));
         for (field, odd) in [

@@ -141,7 +141,7 @@ async fn an_approval_is_voided_by_the_vendor_a_moment_after_it_was_told() {
     desk.move_clock(1_000 + VOIDS_MS);
     desk.account.ripen_in_time().await.unwrap();
     assert_eq!(stands(&desk), (State::Closed, 0));
-    let [authorised, voided] = <[String; 2]>::try_from(desk.news()).unwrap();
+    let [authorised, voided] = <[String; 2]>::try_from(desk.callbacks()).unwrap();
     assert!(authorised.contains("\"authorised\"") && voided.contains("\"voided\""));
 }
 
@@ -150,10 +150,10 @@ async fn a_capture_that_comes_before_the_void_finds_it_done() {
     let desk = doomed().await;
     assert!(matches!(capture(&desk).await, Err(Unchanged::Conflict)));
     assert_eq!(stands(&desk), (State::Closed, 0));
-    assert_eq!(desk.news().len(), 2, "the void is told");
+    assert_eq!(desk.callbacks().len(), 2, "the void is told");
     desk.move_clock(1_000 + VOIDS_MS);
     desk.account.ripen_in_time().await.unwrap();
-    assert_eq!(desk.news().len(), 2, "once");
+    assert_eq!(desk.callbacks().len(), 2, "once");
 }
 
 #[tokio::test]

@@ -21,7 +21,7 @@ use crate::{
         ids,
         problem::Problem,
         webhook,
-        wire::{self, Asked, Create, Nothing, Patch},
+        wire::{self, Create, NewOrder, Nothing, Patch},
     },
     sandbox::tokens::LIFE_SECONDS,
     session::{Conflict, Happened, Opening, Phase, Session, State as Stands},
@@ -142,7 +142,7 @@ async fn create(
     }
 }
 
-fn session(asked: Asked, key: String, body: &[u8], now: u64) -> Result<Session, Problem> {
+fn session(asked: NewOrder, key: String, body: &[u8], now: u64) -> Result<Session, Problem> {
     let opened = ids::order().and_then(|reference| {
         Session::open(Opening {
             reference,

@@ -93,7 +93,7 @@ pub(crate) struct Patch {
 pub(crate) struct Nothing {}
 
 /// A creation that PayPal would take.
-pub(crate) struct Asked {
+pub(crate) struct NewOrder {
     pub(crate) due: Money,
     pub(crate) custom_id: String,
     pub(crate) invoice_id: String,
@@ -105,7 +105,7 @@ pub(crate) struct Asked {
 }
 
 /// Checks every value of a creation as PayPal would.
-pub(crate) fn check(create: Create) -> Result<Asked, Problem> {
+pub(crate) fn check(create: Create) -> Result<NewOrder, Problem> {
     if create.intent != "CAPTURE" {
         return Err(Problem::refused("UNSUPPORTED_INTENT"));
     }
@@ -154,7 +154,7 @@ pub(crate) fn check(create: Create) -> Result<Asked, Problem> {
             ))
         }
     };
-    Ok(Asked {
+    Ok(NewOrder {
         due,
         custom_id: text(unit.custom_id, 127)?,
         invoice_id: text(unit.invoice_id, 127)?,

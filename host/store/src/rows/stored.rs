@@ -30,7 +30,7 @@ use crate::rows::schema::{self, Key, Position};
 use crate::rows::seal::{EMAIL_MARK, Sealer, Unopened};
 use crate::rows::source::Source;
 
-/// Most lines of a timeline. A vendor that repeats news for ever fills it to the quarter; what
+/// Most lines of a timeline. A vendor that repeats reports for ever fills it to the quarter; what
 /// really happens to a payment takes a few dozen.
 pub(crate) const MAX_TRANSITIONS: u16 = 1000;
 
@@ -482,7 +482,6 @@ pub(crate) struct Reached {
 /// How far the rules are, in the order of `retention::Rule::ALL`.
 pub(crate) type AllReached = [Reached; 2];
 
-/// A pending callback.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct PendingCallback {
     pub(crate) report: Option<kassette_domain::provider::Report>,

@@ -20,6 +20,8 @@ use crate::sled::memory::payment_index_rows::Ids;
 use crate::sled::store::SledStore;
 use crate::{Answer, Fault, Listed, Page, Paging};
 
+/// Bytes of a time and an id, with which the keys of most lists end.
+pub(crate) const TIME_AND_ID: usize = 24;
 /// Most items of a page.
 const MAX_ITEMS: usize = 100;
 /// Most rows that one call looks at: a filter that matches little answers a short page with a cursor.

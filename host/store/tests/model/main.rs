@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `law` | numbers and tables of the decisions |
 //! | `payment`, `attempt`, `returns` | what the reference knows of one payment |
-//! | `steps`, `news`, `silence`, `acts`, `review` | what happens to it |
+//! | `steps`, `report`, `query_failed`, `acts`, `review` | what happens to it |
 //! | `due`, `shop`, `requests` | what is due, and the store around it |
 //! | `questions`, `laws` | what holds whatever the reference says: when vendors are asked, what completes |
 //! | `op`, `words`, `said` | what happens, drawn at random and put into words |
@@ -34,16 +34,16 @@ mod due;
 mod judge;
 mod law;
 mod laws;
-mod news;
 mod op;
 mod payment;
+mod query_failed;
 mod questions;
+mod report;
 mod requests;
 mod returns;
 mod review;
 mod said;
 mod shop;
-mod silence;
 mod steps;
 mod verdict;
 mod words;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kassette_domain::attempt::{Attempt as Found, AttemptState};
-use kassette_domain::lifecycle::{Act, Asked, PaymentAggregate, Step};
+use kassette_domain::lifecycle::{Act, PaymentAggregate, Query, Step};
 use kassette_domain::payment::{DecisionState, Settlement, Status};
 use kassette_domain::time::Time;
 
@@ -155,7 +155,7 @@ fn still_asked(step: &Step, known: &Attempt) -> Option<Time> {
     let Step::Report { attempt, asked, .. } = step else {
         return None;
     };
-    let answered = asked.is_some_and(|asked: Asked| asked.notices == known.notices);
+    let answered = asked.is_some_and(|asked: Query| asked.notices == known.notices);
     let stands = *attempt == known.id && known.noticed && !answered;
     known.questions.next.filter(|_| stands)
 }

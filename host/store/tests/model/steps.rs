@@ -72,13 +72,13 @@ impl Payment {
                 report,
                 via,
                 asked,
-            } => self.news(*attempt, report, *via, *asked, now, exhausted, told),
+            } => self.apply_report(*attempt, report, *via, *asked, now, exhausted, told),
             Step::QueryFailed {
                 attempt,
                 asked,
                 absent,
                 scheduled,
-            } => self.silence(*attempt, *asked, *absent, *scheduled, now, exhausted, told),
+            } => self.query_failed(*attempt, *asked, *absent, *scheduled, now, exhausted, told),
             Step::AskAt { attempt, .. } => {
                 let at = self.find(*attempt)?;
                 self.attempts[at].notices += 1;

@@ -9,7 +9,7 @@ use kassette_domain::id::{
 };
 use kassette_domain::key::{ApiKey, Environment, KeyOwner, Scope, TokenHash};
 use kassette_domain::lifecycle::{
-    Act, Asked, ClaimPurpose, NewDecision, NewWork, StartResult, Step, Via,
+    Act, ClaimPurpose, NewDecision, NewWork, Query, StartResult, Step, Via,
 };
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor};
@@ -180,7 +180,7 @@ pub(crate) fn step(
     let asked = |question: Question, attempt: AttemptId| {
         let at = known.and_then(|known| known.find(attempt).ok());
         let notices = at.map_or(0, |at| known.map_or(0, |known| known.attempts[at].notices));
-        Asked {
+        Query {
             purpose: [
                 QueryPurpose::Capture,
                 QueryPurpose::Sync,

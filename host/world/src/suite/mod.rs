@@ -14,9 +14,9 @@
 
 pub mod afterwards;
 pub mod asking;
+pub mod callbacks;
 pub mod capturing;
 pub mod closing;
-pub mod news;
 pub mod starting;
 
 use kassette_plugin::provider::{
@@ -341,12 +341,12 @@ macro_rules! provider_suite {
             closing::what_was_paid_before_it_was_closed_is_told_as_paid,
             afterwards::refunds_are_told_one_by_one_and_one_that_fails_no_longer_counts,
             afterwards::a_dispute_keeps_its_id_until_it_is_won_or_lost,
-            news::news_names_the_attempt,
-            news::forged_news_is_refused,
-            news::news_with_another_byte_is_refused,
-            news::news_signed_with_the_secret_before_counts_during_a_rotation_alone,
-            news::news_that_is_too_old_is_refused,
-            news::news_told_twice_or_in_the_wrong_order_changes_nothing,
+            callbacks::news_names_the_attempt,
+            callbacks::forged_news_is_refused,
+            callbacks::news_with_another_byte_is_refused,
+            callbacks::news_signed_with_the_secret_before_counts_during_a_rotation_alone,
+            callbacks::news_that_is_too_old_is_refused,
+            callbacks::news_told_twice_or_in_the_wrong_order_changes_nothing,
         );
     };
     (@each $vendor:ty; $($module:ident::$name:ident),+ $(,)?) => {

@@ -75,7 +75,7 @@ fn of_ours(resource: &Value) -> Value {
 /// Reads an event whose signature is right.
 fn read_by(vendor: &Vendor, event: &Value) -> Result<CallbackReply, CallbackFailure> {
     let body = event.to_string().into_bytes();
-    with_host(vendor.clone(), || news(&account(), &body))
+    with_host(vendor.clone(), || read_event(&account(), &body))
 }
 
 /// The one notice of an event that costs no request.
@@ -314,7 +314,9 @@ fn what_is_none_of_ours_is_acknowledged_and_costs_no_request() {
 #[test]
 fn what_is_no_event_is_malformed() {
     for body in ["", "{", r#"{"id":1,"id":2}"#] {
-        let answer = with_host(Vendor::default(), || news(&account(), body.as_bytes()));
+        let answer = with_host(Vendor::default(), || {
+            read_event(&account(), body.as_bytes())
+        });
         assert!(
             matches!(answer, Err(CallbackFailure::Malformed(_))),
             "{body}"

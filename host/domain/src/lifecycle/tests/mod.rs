@@ -13,7 +13,7 @@ mod waiting;
 use std::time::Duration;
 
 use super::{
-    Act, Asked, Change, ClaimPurpose, NewDecision, NextAction, Outcome, PaymentAggregate,
+    Act, Change, ClaimPurpose, NewDecision, NextAction, Outcome, PaymentAggregate, Query,
     QuerySchedule, Refusal, StartResult, Step, Via,
 };
 use crate::attempt::{Attempt, AttemptState, Choice};
@@ -235,14 +235,14 @@ impl Shop {
     }
 
     /// The question that a worker would ask of an attempt now.
-    pub(super) fn asked(&self, number: u8) -> Asked {
+    pub(super) fn asked(&self, number: u8) -> Query {
         let attempt = self.aggregate.attempt(id(number));
         let purpose = attempt.map_or(QueryPurpose::Sync, |attempt| match attempt.state {
             AttemptState::Capturing => QueryPurpose::Capture,
             _ if attempt.closing => QueryPurpose::Cancel,
             _ => QueryPurpose::Sync,
         });
-        Asked {
+        Query {
             purpose,
             notices: attempt.map_or(0, |attempt| attempt.notices),
         }
@@ -265,7 +265,7 @@ impl Shop {
         let notices = self.asked(number).notices;
         self.step(Step::QueryFailed {
             attempt: id(number),
-            asked: Asked { purpose, notices },
+            asked: Query { purpose, notices },
             absent,
             scheduled: purpose == QueryPurpose::Sync,
         })

@@ -12,7 +12,7 @@ enum Event {
     Open,
     Started(u8, u8, bool),
     Claim(u8, u8),
-    News(u8, u8, u8, u64, u64, bool, u8),
+    Report(u8, u8, u8, u64, u64, bool, u8),
     Silence(u8, u8, bool, bool),
     AskAt(u8, i64),
     Act(u8),
@@ -34,7 +34,7 @@ fn event() -> impl Strategy<Value = Event> {
         4 => (attempt(), 0..5_u8, any::<bool>()).prop_map(|(a, b, c)| Event::Started(a, b, c)),
         3 => (attempt(), 0..3_u8).prop_map(|(a, b)| Event::Claim(a, b)),
         10 => (attempt(), 0..10_u8, 0..3_u8, 0..3_u64, 0..8_u64, any::<bool>(), 0..3_u8)
-            .prop_map(|(a, b, c, d, e, f, g)| Event::News(a, b, c, d, e, f, g)),
+            .prop_map(|(a, b, c, d, e, f, g)| Event::Report(a, b, c, d, e, f, g)),
         3 => (attempt(), 0..3_u8, any::<bool>(), any::<bool>())
             .prop_map(|(a, b, c, d)| Event::Silence(a, b, c, d)),
         1 => (attempt(), jump()).prop_map(|(a, b)| Event::AskAt(a, b)),
@@ -97,7 +97,7 @@ impl Shop {
                 ][usize::from(purpose)],
                 until,
             },
-            Event::News(attempt, said, settlement, amount, back, euro, way) => Step::Report {
+            Event::Report(attempt, said, settlement, amount, back, euro, way) => Step::Report {
                 attempt: id(attempt),
                 asked: (way > 0).then(|| self.asked(attempt)),
                 report: Report {
@@ -119,7 +119,7 @@ impl Shop {
             },
             Event::Silence(attempt, purpose, absent, scheduled) => Step::QueryFailed {
                 attempt: id(attempt),
-                asked: Asked {
+                asked: Query {
                     purpose: [
                         QueryPurpose::Capture,
                         QueryPurpose::Sync,
@@ -181,7 +181,7 @@ impl Shop {
                 .expect("a next_action that cannot be claimed");
         }
         let notices = self.aggregate.attempt(attempt).unwrap().notices;
-        let asked = Asked { purpose, notices };
+        let asked = Query { purpose, notices };
         let step = match answer {
             Some(said) => Step::Report {
                 attempt,
@@ -344,7 +344,7 @@ impl Shop {
                 // An operator who said that the settlement is pending is overruled by the next word.
                 let decision = self.aggregate.payment.decision.as_deref();
                 let put_off = decision.is_some_and(|it| it.settlement == Some(Settlement::Pending));
-                let repeats = matches!(event, Event::News(..)) && answer.is_ok() && !put_off;
+                let repeats = matches!(event, Event::Report(..)) && answer.is_ok() && !put_off;
                 if repeats {
                     let events = self.events.len();
                     let _ = self.checked(again);

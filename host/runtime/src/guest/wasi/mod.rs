@@ -4,7 +4,7 @@
 //! | Interfaces of WASI 0.2 | What a module finds |
 //! |---|---|
 //! | `clocks` | the clock stands at the context's time; a wait is over at once |
-//! | `random` | bytes that follow from the context ([`seeded_random`]) |
+//! | `random` | bytes that follow from the context ([`SeededRandom`](super::seeded_random::SeededRandom)) |
 //! | `cli` | no arguments, no environment, no terminal; output becomes lines of the log |
 //! | `filesystem` | no files |
 //! | `io` | what the others need |
@@ -23,8 +23,6 @@ mod clocks;
 mod files;
 mod io;
 mod random;
-mod seeded_random;
-pub(crate) mod state;
 
 use wasmtime::Engine;
 use wasmtime::component::types::{ComponentInstance, ComponentItem};

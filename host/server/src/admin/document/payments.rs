@@ -284,7 +284,7 @@ struct Verdict {
 struct Transition {
     at: Instant,
     from: PaymentStatus,
-    /// The same as `from` for news that changed no status.
+    /// The same as `from` for a report that changed no status.
     to: PaymentStatus,
     settlement: SettlementStatus,
     #[schema(example = "callback: captured at sandbox-test")]

@@ -3,7 +3,7 @@
 use kassette_domain::id::MerchantId;
 use kassette_domain::money::{Currency, Minor, Money};
 use kassette_domain::order::{Email, IdempotencyKey, OrderId};
-use kassette_domain::payment::{CheckoutMode, Origin, Request as Asked};
+use kassette_domain::payment::{CheckoutMode, Origin, Request as PaymentRequest};
 use kassette_gateway::create::CreateOutcome;
 
 use super::*;
@@ -12,7 +12,7 @@ use super::*;
 pub(super) async fn create(world: &World, merchant: u64, order: &str) -> String {
     // An order's text is free, a key's is not.
     let key = format!("{}-key-of-it", hex::encode(order));
-    let asked = Asked {
+    let asked = PaymentRequest {
         merchant: MerchantId(merchant),
         origin: Origin::Merchant {
             idempotency_key: IdempotencyKey::parse(&key).unwrap(),

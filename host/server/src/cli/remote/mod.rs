@@ -6,7 +6,6 @@ mod command;
 mod first_operator;
 mod show;
 
-use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -23,6 +22,8 @@ pub(super) use command::{
     EndpointAction, KeyAction, MerchantAction, Noun, OperatorAction, PaymentAction, PluginAction,
     ProviderAction, ResellerAction, WorkAction,
 };
+
+use super::output::{print, write};
 
 /// Where the token stands; never on a command line, which every user of the machine can read.
 const TOKEN: &str = "KASSETTE_OPERATOR_TOKEN";
@@ -165,21 +166,6 @@ async fn copy(mut text: Incoming) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// Writes to standard output; a reader that has seen enough is no failure.
-pub(super) fn print(text: &str) -> Result<(), String> {
-    write(text.as_bytes()).map(drop)
-}
-
-/// The same; whether there still is a reader.
-fn write(bytes: &[u8]) -> Result<bool, String> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(bytes).and_then(|()| out.flush()) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(error.to_string()),
-    }
 }
 
 #[cfg(test)]

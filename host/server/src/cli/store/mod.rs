@@ -64,10 +64,10 @@ async fn blocking<T: Send + 'static>(
 /// Writes a result: the object for scripts, the sentence for people.
 fn tell(result: &impl Serialize, json: bool, sentence: &str) -> Result<(), String> {
     if !json {
-        return super::remote::print(&format!("{sentence}\n"));
+        return super::output::print(&format!("{sentence}\n"));
     }
     let text = serde_json::to_string_pretty(result).map_err(|error| error.to_string())?;
-    super::remote::print(&format!("{text}\n"))
+    super::output::print(&format!("{text}\n"))
 }
 
 /// Bytes for people.

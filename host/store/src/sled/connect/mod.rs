@@ -20,7 +20,7 @@ use crate::rows::seal::Secrets;
 use crate::rows::source::{Save as _, Source};
 use crate::rows::{records, schema};
 use crate::sled::audit;
-use crate::sled::lists::Order;
+use crate::sled::lists::{Order, TIME_AND_ID};
 use crate::sled::memory::{Memory, Rows};
 use crate::sled::merchants::api_keys;
 use crate::sled::store::SledStore;
@@ -29,8 +29,6 @@ use crate::{Answer, CodeIssued, CodeUsed, Connects, Exchange, Exchanged, Fault, 
 
 /// How long a code is listed after its end.
 const LISTED_FOR: Duration = Duration::from_secs(24 * 3600);
-/// A time and an id.
-const TIME_AND_ID: usize = 24;
 
 struct IssueCode {
     code: ConnectCode,

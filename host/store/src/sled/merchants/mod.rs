@@ -15,7 +15,7 @@ use kassette_engine::{IVec, Operation, Span};
 use crate::rows::source::{Save as _, Source};
 use crate::rows::{records, schema};
 use crate::sled::audit::{self, Audit};
-use crate::sled::lists::Order;
+use crate::sled::lists::{Order, TIME_AND_ID};
 use crate::sled::memory::{Memory, Rows, View};
 use crate::sled::merchants::api_keys::{Issue, MAX_SEEN, Revoke, Rotate, SEEN_AT_ONCE, Seen};
 use crate::sled::merchants::operators::{CreateOperator, RemoveOperator};
@@ -24,8 +24,6 @@ use crate::{Answer, Directory, Fault, KeyIssued, Listed, NewMerchant, Paging, Re
 
 /// A number.
 const NUMBER: usize = 8;
-/// A time and an id.
-const TIME_AND_ID: usize = 24;
 /// Most account switches: one per account that was ever configured.
 const MAX_SWITCHES: usize = 10_000;
 

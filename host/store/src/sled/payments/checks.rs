@@ -324,7 +324,6 @@ fn attempt(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     stored::open_attempt(&judge.secrets.sealer, key, row).map(drop)
 }
 
-/// A pending callback.
 fn pending_callback(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     let notice: PendingCallback = records::decode(key, row)?;
     judge.promise(schema::pending_callback_end(notice.until, key), &[])?;

@@ -29,7 +29,7 @@ use crate::rows::schema::{self, Line};
 use crate::rows::seal::fingerprint;
 use crate::rows::source::Source;
 use crate::rows::stored::{AttemptKey, EventRow, PaymentRow};
-use crate::sled::lists::Order;
+use crate::sled::lists::{Order, TIME_AND_ID};
 use crate::sled::memory::payment_index::Mark;
 use crate::sled::memory::{Indexed as _, View};
 use crate::sled::payments::aggregates::Loaded;
@@ -43,9 +43,6 @@ use crate::{
     About, Answer, Created, Fault, History, KeptCallback, Listed, Paging, PaymentFilter, Payments,
     Stepped,
 };
-
-/// A time and an id.
-const TIME_AND_ID: usize = 24;
 
 impl Payments for SledStore {
     fn replay(&self, request: Request) -> Answer<'_, Option<Created>> {

@@ -17,7 +17,7 @@ use crate::rows::schema::{self, Key};
 use crate::rows::seal::Secrets;
 use crate::rows::source::Source;
 use crate::rows::stored::{AttemptKey, AttemptLookup, PaymentRow};
-use crate::sled::lists::{self, Looked};
+use crate::sled::lists::{self, Looked, TIME_AND_ID};
 use crate::sled::memory::View;
 use crate::sled::memory::payment_index::List;
 use crate::sled::memory::payment_index::period::Period;
@@ -29,8 +29,6 @@ const MAX_ACCOUNTS: usize = 10_000;
 /// Attempts that one call looks at among those that share a reference: more than a few do only where a
 /// vendor calls everything the same.
 pub(crate) const MAX_REFERRED: usize = 500;
-/// A time and an id.
-const TIME_AND_ID: usize = 24;
 
 impl SledStore {
     /// One page of the payments that a filter finds.

@@ -104,7 +104,7 @@ fn are_free(rows: &Rows<'_>, aggregate: &PaymentAggregate, change: &Change) -> R
     Ok(true)
 }
 
-/// Applies the callbacks that were pending for references that the step made known. News can bring
+/// Applies the callbacks that were pending for references that the step made known. A report can bring
 /// another reference; an attempt keeps few, and each is looked at once.
 fn apply_pending(
     rows: &mut Rows<'_>,

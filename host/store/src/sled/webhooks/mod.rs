@@ -23,7 +23,7 @@ use crate::rows::records;
 use crate::rows::schema::webhooks::ID;
 use crate::rows::schema::{self, Key};
 use crate::rows::source::Source;
-use crate::sled::lists::Order;
+use crate::sled::lists::{Order, TIME_AND_ID};
 use crate::sled::memory::{Memory, View};
 use crate::sled::store::SledStore;
 use crate::sled::webhooks::claims::Ringing;
@@ -40,8 +40,6 @@ use crate::{
     Redelivered, Replaced, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
 };
 
-/// A time and an id.
-const TIME_AND_ID: usize = 24;
 /// Rows of waiting deliveries that are looked at for the oldest.
 const OLDEST_OF: usize = 10_000;
 /// Rows that are looked at from either end of an endpoint's, where more wait than that.

@@ -11,7 +11,7 @@ use http_body::{Frame, SizeHint};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::connection::{Phase, Timeouts, Wait};
+use super::{Phase, Timeouts, Wait};
 use crate::web::budget::Reservation;
 
 /// Bytes of an answer for which a peer may send two window updates.
@@ -125,7 +125,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// One that [`Timed`](super::connection) watches, because its connection sends nothing else.
+    /// One that [`Timed`](super) watches, because its connection sends nothing else.
     pub(super) const fn alone(body: Body) -> Self {
         Self { body, unsent: None }
     }

@@ -3,7 +3,7 @@
 use kassette_domain::attempt::AttemptState;
 use kassette_domain::event::EventType;
 use kassette_domain::id::AttemptId;
-use kassette_domain::lifecycle::{Asked, Refusal, Via};
+use kassette_domain::lifecycle::{Query, Refusal, Via};
 use kassette_domain::payment::{Resolution, ReviewCause, Settlement, Status};
 use kassette_domain::provider::{QueryPurpose, Report, VendorSettlement, VendorStatus};
 use kassette_domain::time::Time;
@@ -24,12 +24,12 @@ struct New {
 
 impl Payment {
     #[expect(clippy::too_many_arguments, reason = "what news consist of")]
-    pub(crate) fn news(
+    pub(crate) fn apply_report(
         &mut self,
         id: AttemptId,
         report: &Report,
         via: Via,
-        asked: Option<Asked>,
+        asked: Option<Query>,
         now: Time,
         exhausted: Exhausted<'_>,
         told: &mut Told,
@@ -59,8 +59,8 @@ impl Payment {
         match before {
             AttemptState::Captured => self.own_money(at, report, via, back, told),
             AttemptState::Surplus => self.other_money(at, report, back, told),
-            state if is_open(state) && own => self.own_news(at, report, may_exceed, now, told),
-            _ => self.late_news(at, report, now, told),
+            state if is_open(state) && own => self.own_report(at, report, may_exceed, now, told),
+            _ => self.late_report(at, report, now, told),
         }
         let captures = asked.is_some_and(|asked| asked.purpose == QueryPurpose::Capture);
         if captures && report.status == VendorStatus::Review {
@@ -70,8 +70,8 @@ impl Payment {
         if self.attempts[at].state != before && told.lines == 0 {
             told.lines += 1;
         }
-        let heeded = told.lines > 0;
-        if !heeded {
+        let recorded = told.lines > 0;
+        if !recorded {
             self.attempts[at].hears(via, report.status);
         }
         if let Some(asked) = asked {
@@ -82,7 +82,11 @@ impl Payment {
             attempt.noticed &= asked.notices != attempt.notices;
             self.exhaust(at, exhausted, told);
         }
-        Ok(if heeded { Reply::Done } else { Reply::Nothing })
+        Ok(if recorded {
+            Reply::Done
+        } else {
+            Reply::Nothing
+        })
     }
 
     /// Keeps what is told beside where the money is; says what went back.
@@ -114,7 +118,7 @@ impl Payment {
     }
 
     /// News of the payment's own open attempt.
-    fn own_news(
+    fn own_report(
         &mut self,
         at: usize,
         report: &Report,
@@ -329,7 +333,7 @@ impl Payment {
     }
 
     /// News of an attempt that has ended, or that another attempt or the payment's end has overtaken.
-    fn late_news(&mut self, at: usize, report: &Report, now: Time, told: &mut Told) {
+    fn late_report(&mut self, at: usize, report: &Report, now: Time, told: &mut Told) {
         let open = is_open(self.attempts[at].state);
         let changed = self.attempts[at].said() != Some(report.status);
         self.keep(at, report);

@@ -1,4 +1,4 @@
-//! Does in time what the vendor has taken in, and delivers an account's news to the gateway: signed,
+//! Does in time what the vendor has taken in, and delivers an account's callbacks to the gateway: signed,
 //! repeated with growing pauses, given up in the end.
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ use hyper_util::{
 use tokio::{sync::watch, task::JoinSet, time};
 use url::Url;
 
-use crate::{account::Account, books::News};
+use crate::{account::Account, books::Callback};
 
 /// Deliveries under way at once per account: enough for a load test, few enough for a laptop.
 const AT_ONCE: usize = 16;
@@ -21,22 +21,26 @@ const AT_ONCE: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Pauses after each failed delivery, in milliseconds of the injected clock; after the last one
-/// the news is given up, as vendors do, and only a query finds out.
+/// the callback is given up, as vendors do, and only a query finds out.
 const PAUSES_MS: [u64; 7] = [1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 300_000];
 
-/// How often a jump of the injected clock is looked for while news waits for its time.
+/// How often a jump of the injected clock is looked for while a callback waits for its time.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// The client that all couriers share. Plain http: callbacks go to this machine only.
-pub(crate) type Courier = Client<HttpConnector, Full<Bytes>>;
+/// The client that all deliveries share. Plain http: callbacks go to this machine only.
+pub(crate) type HttpClient = Client<HttpConnector, Full<Bytes>>;
 
 /// A client without proxies or redirects.
-pub(crate) fn client() -> Courier {
+pub(crate) fn client() -> HttpClient {
     Client::builder(TokioExecutor::new()).build_http()
 }
 
 /// Delivers until `stop` changes. What is under way then is delivered again after the next start.
-pub(crate) async fn run(account: Arc<Account>, client: Courier, mut stop: watch::Receiver<bool>) {
+pub(crate) async fn run(
+    account: Arc<Account>,
+    client: HttpClient,
+    mut stop: watch::Receiver<bool>,
+) {
     let mut under_way = HashSet::new();
     let mut deliveries: JoinSet<u64> = JoinSet::new();
     loop {
@@ -51,13 +55,13 @@ pub(crate) async fn run(account: Arc<Account>, client: Courier, mut stop: watch:
         let url = account.callback_url();
         if let Some(url) = &url {
             let room = AT_ONCE.saturating_sub(under_way.len());
-            for news in account.due(room, &|number| under_way.contains(&number)) {
-                under_way.insert(news.number);
+            for callback in account.due(room, &|number| under_way.contains(&number)) {
+                under_way.insert(callback.number);
                 deliveries.spawn(deliver(
                     Arc::clone(&account),
                     client.clone(),
                     url.clone(),
-                    news,
+                    callback,
                 ));
             }
         }
@@ -82,10 +86,10 @@ pub(crate) async fn run(account: Arc<Account>, client: Courier, mut stop: watch:
     }
 }
 
-/// One delivery and its entry in the books. Returns the news' number.
-async fn deliver(account: Arc<Account>, client: Courier, url: Url, news: News) -> u64 {
-    let number = news.number;
-    let outcome = time::timeout(PATIENCE, send(&account, &client, &url, &news)).await;
+/// One delivery and its entry in the books. Returns the callback's number.
+async fn deliver(account: Arc<Account>, client: HttpClient, url: Url, callback: Callback) -> u64 {
+    let number = callback.number;
+    let outcome = time::timeout(PATIENCE, send(&account, &client, &url, &callback)).await;
     let failure = match outcome {
         Ok(Ok(status)) if (200..300).contains(&status) => None,
         Ok(Ok(status)) => Some(format!("answered {status}")),
@@ -93,51 +97,56 @@ async fn deliver(account: Arc<Account>, client: Courier, url: Url, news: News) -
         Err(_) => Some("no answer in time".to_owned()),
     };
     let again = failure.and_then(|failure| {
-        let pause = usize::try_from(news.failures)
+        let pause = usize::try_from(callback.failures)
             .ok()
             .and_then(|at| PAUSES_MS.get(at));
         tracing::info!(
             provider_id = account.settings.provider_id,
-            failures = news.failures,
+            failures = callback.failures,
             failure,
             "a simulated callback was not taken"
         );
         // A forger does not wait to be believed.
-        pause.filter(|_| !news.forged).map(|pause| News {
+        pause.filter(|_| !callback.forged).map(|pause| Callback {
             due_at: account.now().saturating_add(*pause),
-            failures: news.failures.saturating_add(1),
-            ..news
+            failures: callback.failures.saturating_add(1),
+            ..callback
         })
     });
     if let Err(error) = account.settle(number, again).await {
         tracing::error!(?error, "a simulated callback's delivery could not be noted");
-        // The news stays due; without a pause a broken disk would flood the gateway.
+        // The callback stays due; without a pause a broken disk would flood the gateway.
         time::sleep(PATIENCE).await;
     }
     number
 }
 
-async fn send(account: &Account, client: &Courier, url: &Url, news: &News) -> Result<u16, String> {
-    let secret = if news.forged {
+async fn send(
+    account: &Account,
+    client: &HttpClient,
+    url: &Url,
+    callback: &Callback,
+) -> Result<u16, String> {
+    let secret = if callback.forged {
         "not the account's secret"
     } else {
         &account.settings.callback_secret
     };
     let mut address = url.clone();
-    if news.query.is_some() {
-        address.set_query(news.query.as_deref());
+    if callback.query.is_some() {
+        address.set_query(callback.query.as_deref());
     }
     let mut request = Request::builder()
         .method(Method::POST)
         .uri(address.as_str())
-        .header("content-type", &news.media_type);
+        .header("content-type", &callback.media_type);
     for (name, value) in account
         .vendor
-        .sign(account, secret, &news.body, account.now())
+        .sign(account, secret, &callback.body, account.now())
     {
         request = request.header(name, value);
     }
-    let body = account.vendor.sealed(secret, &news.body);
+    let body = account.vendor.sealed(secret, &callback.body);
     let request = request
         .body(Full::new(Bytes::from(body)))
         .map_err(|error| error.to_string())?;

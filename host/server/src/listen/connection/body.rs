@@ -12,7 +12,7 @@ use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::time::{Sleep, sleep};
 
-use super::connection::Phase;
+use super::Phase;
 use crate::web::budget::Reservation;
 
 /// A request's body that fails once it takes too long, or its sender holds too many bytes.

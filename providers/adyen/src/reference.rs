@@ -47,14 +47,14 @@ pub(crate) struct Payment {
 
 /// What a reference says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Known {
+pub(crate) enum Reference {
     /// The id of the page: a session or a link, by the attempt's method.
     Page(String),
     /// A payment made there.
     Payment(Payment),
 }
 
-impl Known {
+impl Reference {
     /// Reads a reference; none where it is not one of ours.
     pub(crate) fn read(reference: &str) -> Option<Self> {
         let plain = |id: &str| is_plain(id).then(|| id.to_owned());
@@ -185,12 +185,12 @@ mod tests {
                 stage,
             };
             assert_eq!(
-                Known::read(&payment.to_string()),
-                Some(Known::Payment(payment))
+                Reference::read(&payment.to_string()),
+                Some(Reference::Payment(payment))
             );
         }
         for page in ["PL61C53A8B97E6915A", "CS451F2AB1ED897A94"] {
-            assert_eq!(Known::read(page), Some(Known::Page(page.into())));
+            assert_eq!(Reference::read(page), Some(Reference::Page(page.into())));
         }
     }
 
@@ -212,7 +212,7 @@ mod tests {
             "/4990EUR/captured",
             "A/49é/captured",
         ] {
-            assert_eq!(Known::read(odd), None, "{odd}");
+            assert_eq!(Reference::read(odd), None, "{odd}");
         }
     }
 }

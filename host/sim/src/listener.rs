@@ -30,7 +30,7 @@ const BACKLOG: u32 = 1024;
 const HEADERS: Duration = Duration::from_secs(10);
 
 /// How long the port stays closed per call to be refused. The system refuses without telling the
-/// simulator, so that only [`Door::refused`] can count; where it is not called, this is the end of it.
+/// simulator, so that only [`Listener::refused`] can count; where it is not called, this is the end of it.
 const CLOSED_PER_CALL: Duration = Duration::from_secs(5);
 
 /// How long the port stays closed at most.
@@ -39,14 +39,14 @@ const CLOSED_AT_MOST: Duration = Duration::from_secs(60);
 /// Pause after a failed `accept`, such as for want of file descriptors.
 const RECOVER: Duration = Duration::from_millis(50);
 
-/// The handle of a listener that [`Door::open`] runs.
-pub(crate) struct Door {
+/// The handle of a listener that [`Listener::open`] runs.
+pub(crate) struct Listener {
     /// Calls still to be refused; 0 means open.
     refusals: watch::Sender<u32>,
     address: SocketAddr,
 }
 
-impl Door {
+impl Listener {
     /// Binds `wanted`, or any port of that address where it is taken.
     pub(crate) fn bind(wanted: SocketAddr) -> io::Result<(Self, TcpSocket)> {
         let socket = bound(wanted).or_else(|error| {
@@ -131,24 +131,23 @@ fn bound(address: SocketAddr) -> io::Result<TcpSocket> {
 }
 
 async fn serve(
-    door: Arc<Door>,
-    first: TcpListener,
+    this: Arc<Listener>,
+    mut listener: TcpListener,
     routes: Router,
     mut stop: watch::Receiver<bool>,
 ) {
-    let mut listener = first;
     loop {
         tokio::select! {
             _ = stop.changed() => return,
-            () = accept(&door, listener, &routes) => {}
+            () = accept(&this, listener, &routes) => {}
         }
         // The listener and its connections are gone: a call is refused now.
         listener = tokio::select! {
             _ = stop.changed() => return,
-            reopened = door.stay_closed() => match reopened {
+            reopened = this.stay_closed() => match reopened {
                 Ok(listener) => listener,
                 Err(error) => {
-                    tracing::error!(address = %door.address, %error, "a simulator's port is lost");
+                    tracing::error!(address = %this.address, %error, "a simulator's port is lost");
                     return;
                 }
             },
@@ -156,10 +155,10 @@ async fn serve(
     }
 }
 
-/// Accepts until the door is to be closed; connections that are open then are cut off.
-async fn accept(door: &Door, listener: TcpListener, routes: &Router) {
+/// Accepts until the port is to be closed; connections that are open then are cut off.
+async fn accept(this: &Listener, listener: TcpListener, routes: &Router) {
     let permits = Arc::new(Semaphore::new(MOST_CONNECTIONS));
-    let mut refusals = door.refusals.subscribe();
+    let mut refusals = this.refusals.subscribe();
     let mut connections = JoinSet::new();
     loop {
         let Ok(permit) = Arc::clone(&permits).acquire_owned().await else {
@@ -192,7 +191,7 @@ async fn accept(door: &Door, listener: TcpListener, routes: &Router) {
 
 /// Waits until the number of calls to refuse is as wanted.
 async fn until(refusals: &mut watch::Receiver<u32>, wanted: impl Fn(u32) -> bool) {
-    // The sender lives in the door itself, which the caller holds.
+    // The sender lives in the `Listener` itself, which the caller holds.
     let _ = refusals
         .wait_for(|left| wanted(*left))
         .await

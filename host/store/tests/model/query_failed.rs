@@ -2,7 +2,7 @@
 
 use kassette_domain::attempt::AttemptState;
 use kassette_domain::id::AttemptId;
-use kassette_domain::lifecycle::{Asked, Refusal};
+use kassette_domain::lifecycle::{Query, Refusal};
 use kassette_domain::payment::{Resolution, ReviewCause, Settlement, Status};
 use kassette_domain::time::Time;
 use kassette_domain::work::WorkKind;
@@ -14,10 +14,10 @@ use crate::steps::Exhausted;
 
 impl Payment {
     #[expect(clippy::too_many_arguments, reason = "what a silence consists of")]
-    pub(crate) fn silence(
+    pub(crate) fn query_failed(
         &mut self,
         id: AttemptId,
-        asked: Asked,
+        asked: Query,
         absent: bool,
         scheduled: bool,
         now: Time,
@@ -26,7 +26,7 @@ impl Payment {
     ) -> Result<Reply, Refusal> {
         let at = self.find(id)?;
         self.attempts[at].let_go(asked.purpose);
-        if absent && self.is_heeded_absence(at, now, told) {
+        if absent && self.is_recorded_absence(at, now, told) {
             return Ok(Reply::Done);
         }
         if scheduled {
@@ -48,7 +48,7 @@ impl Payment {
 
     /// What follows where a provider knows nothing; false where it knew the payment before, and so is
     /// silent.
-    fn is_heeded_absence(&mut self, at: usize, now: Time, told: &mut Told) -> bool {
+    fn is_recorded_absence(&mut self, at: usize, now: Time, told: &mut Told) -> bool {
         let declines = self.waits() == Some(Resolution::Decline);
         let attempt = &mut self.attempts[at];
         if matches!(

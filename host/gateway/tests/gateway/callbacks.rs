@@ -383,7 +383,7 @@ async fn a_module_that_waits_over_strangers_callbacks_leaves_known_and_other_acc
                 let judged = gateway.judge_callback(&account, &incoming, Some(from));
                 let judged = judged.await;
                 assert!(!judged.unproved(), "no module has read it");
-                gateway.heed_callback(&account, judged, from).await.status
+                gateway.handle_callback(&account, judged, from).await.status
             })
         })
         .collect();

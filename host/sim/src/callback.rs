@@ -1,7 +1,7 @@
-//! The news that a change causes, as the ordered faults leave it.
+//! The callbacks that a change causes, as the ordered faults leave them.
 use crate::{
     account::Account,
-    books::News,
+    books::Callback,
     config::SimError,
     fault::Fault,
     ids,
@@ -10,13 +10,13 @@ use crate::{
 };
 
 /// How much later `callback-late` delivers, on the injected clock: longer than the gateway's own
-/// look on the payer's return, so that the news really comes second.
+/// look on the payer's return, so that the callback really comes second.
 const LATE_MS: u64 = 10_000;
 
-/// How long after the newest news an older one follows under `callback-reordered`.
+/// How long after the newest callback an older one follows under `callback-reordered`.
 const REORDERED_MS: u64 = 500;
 
-/// Faults that spoil the delivery of one piece of news.
+/// Faults that spoil the delivery of one callback.
 const CALLBACK_FAULTS: [Fault; 5] = [
     Fault::CallbackTwice,
     Fault::CallbackLate,
@@ -26,17 +26,17 @@ const CALLBACK_FAULTS: [Fault; 5] = [
 ];
 
 impl Account {
-    /// The news about a change, as the ordered faults leave it.
+    /// The callbacks about a change, as the ordered faults leave them.
     ///
     /// # Errors
     /// [`SimError::Randomness`].
-    pub(crate) fn news(
+    pub(crate) fn callbacks(
         &self,
         session: &Session,
         happened: Happened,
         number: u64,
         now: u64,
-    ) -> Result<Vec<News>, SimError> {
+    ) -> Result<Vec<Callback>, SimError> {
         let item = |offset: u64, session: &Session, happened, at, due_at, forged: bool| {
             let id = ids::random("evt_")?;
             let event = Event {
@@ -46,7 +46,7 @@ impl Account {
                 session,
             };
             let message = self.vendor.event(self, event);
-            Ok::<_, SimError>(message.map(|message| News {
+            Ok::<_, SimError>(message.map(|message| Callback {
                 number: number.saturating_add(offset),
                 body: message.body,
                 media_type: message.media_type.to_owned(),
@@ -63,14 +63,14 @@ impl Account {
         Ok(match self.faults.take_first(&CALLBACK_FAULTS) {
             Some(Fault::CallbackTwice) => {
                 vec![
-                    News {
+                    Callback {
                         number: number.saturating_add(1),
                         ..plain.clone()
                     },
                     plain,
                 ]
             }
-            Some(Fault::CallbackLate) => vec![News {
+            Some(Fault::CallbackLate) => vec![Callback {
                 due_at: now.saturating_add(LATE_MS),
                 ..plain
             }],
@@ -97,7 +97,7 @@ impl Account {
     }
 }
 
-/// The payment as it stood just before, for news that arrives in the wrong order.
+/// The payment as it stood just before, for a callback that arrives in the wrong order.
 fn before(session: &Session) -> (Session, Happened) {
     let earlier = session.unpaid();
     if matches!(session.state, State::Captured | State::Refunded) {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use kassette_domain::audit::{Audited, PLUGIN_FOLDER, SYSTEM};
 use kassette_domain::id::Digest;
 use kassette_gateway::Gateway;
-use kassette_runtime::{Cause, Dropped};
+use kassette_runtime::{Cause, UnattendedInstall};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -25,10 +25,10 @@ pub(super) async fn audit(gateway: Gateway, ending: CancellationToken) {
     let mut waiting = VecDeque::new();
     loop {
         let last = ending.is_cancelled();
-        waiting.extend(runtime.take_drops());
-        while let Some(dropped) = waiting.front() {
+        waiting.extend(runtime.take_unattended());
+        while let Some(install) = waiting.front() {
             let now = gateway.clock().now();
-            if let Err(fault) = gateway.store().audit(line(dropped), now).await {
+            if let Err(fault) = gateway.store().audit(line(install), now).await {
                 tracing::error!(error = %fault, "a change of modules is not in the audit log yet: {fault}");
                 break;
             }
@@ -51,9 +51,9 @@ pub(super) async fn audit(gateway: Gateway, ending: CancellationToken) {
     }
 }
 
-fn line(dropped: &Dropped) -> Audited {
+fn line(install: &UnattendedInstall) -> Audited {
     let version = |digest: Digest| json!({ "digest": digest.to_string() }).to_string();
-    let (operator, action) = match dropped.cause {
+    let (operator, action) = match install.cause {
         Cause::Bundled => (SYSTEM, "plugin.install"),
         _ => (PLUGIN_FOLDER, "plugin.drop"),
     };
@@ -63,8 +63,8 @@ fn line(dropped: &Dropped) -> Audited {
         actor: operator.into(),
         reason: None,
         action: action.into(),
-        object: format!("plugin/{}", dropped.slot),
-        before: dropped.before.map(version),
-        after: Some(version(dropped.digest)),
+        object: format!("plugin/{}", install.slot),
+        before: install.before.map(version),
+        after: Some(version(install.digest)),
     }
 }
