@@ -1,16 +1,39 @@
 //! A payment method of which the host has no line: its module and an account that takes it are enough.
 
+use std::os::unix::fs::PermissionsExt as _;
+
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::fallback::Simulator;
 use crate::harness::{Server, new_payment};
 use crate::pages::url;
-use crate::swap::guest;
+use crate::service::Service;
+use crate::serving::{operator, prepare};
+use crate::swap::{guest, put, slot};
 use crate::uploads::upload;
 use crate::versions::other;
 
 const SLOT: &str = "method.blik";
 const ACCOUNT: &str = "bank-pl";
+const LIVE_ACCOUNT: &str = r#"
+module = "sandbox"
+name = "Bank"
+environment = "live"
+merchants = "all"
+hosts = ["bank.example"]
+redirect_hosts = ["bank.example"]
+
+[settings]
+base-url = "https://bank.example"
+
+[secrets]
+client-id = { value = "id" }
+client-secret = { value = "secret" }
+callback-secret = { value = "whsec" }
+
+[methods.blik]
+"#;
 
 /// Ids of the listing for Polish money.
 async fn listed(server: &Server) -> Vec<Value> {
@@ -155,6 +178,107 @@ async fn a_method_that_the_host_does_not_know_is_offered_paid_and_kept() {
     let page = server.open(&format!("{}{path}", server.base())).await;
     let page = page.expect(200);
     assert!(page.text.contains("blik"), "{}", page.text);
+}
+
+#[tokio::test]
+async fn a_method_that_is_dropped_into_the_plugin_folder_is_paid_listed_and_measured() {
+    let server = Server::fresh().await;
+    let key = server.test_key().to_owned();
+    let sandbox = slot(&server, "provider.sandbox").await["active"]["digest"].clone();
+    put(&server, "provider.sandbox", &other().await);
+    let blik = std::fs::read(guest("kassette-method-blik").await).unwrap();
+    put(&server, SLOT, &blik);
+    server
+        .wait_for("both modules", async || {
+            let replaced = slot(&server, "provider.sandbox").await["active"]["digest"] != sandbox;
+            (replaced && state(&server).await? == "serving").then_some(())
+        })
+        .await;
+    let _simulator = account(&server).await;
+    server
+        .wait_for("the method", async || {
+            listed(&server).await.contains(&json!("blik")).then_some(())
+        })
+        .await;
+
+    let created = server.post(&key, "/api/v1/payments", &direct()).await;
+    let created = created.expect(201).json();
+    let started = server.start(&key, &created, "blik").await.expect(200);
+    let page = started.json()["redirect_url"].as_str().unwrap().to_owned();
+    server.pay(&page, "approve").await.expect(303);
+    server.until(&key, &created, "completed").await;
+
+    let path = format!("/payments?provider_id={ACCOUNT}");
+    let payments = server.admin("GET", &path, None).await.expect(200).json();
+    let payments = payments["payments"].as_array().unwrap().clone();
+    assert_eq!(payments.len(), 1);
+    assert_eq!(
+        (&payments[0]["payment_method"], &payments[0]["status"]),
+        (&json!("blik"), &json!("completed"))
+    );
+    let metrics = server.metrics().await;
+    for shown in [
+        r#"kassette_plugin_swaps_total{slot="method.blik"} 1"#,
+        r#"kassette_plugin_call_seconds_count{slot="method.blik",function="rank"}"#,
+        r#"kassette_starts_total{provider="bank-pl",outcome="open",environment="test"} 1"#,
+    ] {
+        assert!(metrics.contains(shown), "{shown}:\n{metrics}");
+    }
+    let audit = server.admin("GET", "/audit?limit=100", None).await;
+    let entries = audit.expect(200).json()["entries"].clone();
+    let dropped = |line: &Value| {
+        line["action"] == "plugin.drop" && line["object"] == format!("plugin/{SLOT}")
+    };
+    assert!(entries.as_array().unwrap().iter().any(dropped), "{entries}");
+}
+
+/// As in production, where nothing is live by itself.
+#[tokio::test]
+async fn a_method_that_the_host_does_not_know_is_off_in_live_until_a_policy_allows_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    prepare(folder, "");
+    let plugins = folder.join("plugins");
+    let blik = std::fs::read(guest("kassette-method-blik").await).unwrap();
+    std::fs::write(plugins.join(format!("{SLOT}.wasm")), blik).unwrap();
+    std::fs::write(plugins.join("provider.sandbox.wasm"), other().await).unwrap();
+    std::fs::create_dir(folder.join("config/providers")).unwrap();
+    let file = folder.join(format!("config/providers/{ACCOUNT}.toml"));
+    std::fs::write(&file, LIVE_ACCOUNT).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let token = operator(folder);
+    let service = Service::start(folder, Service::command(folder)).await;
+
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let admin = async |method: Method, path: &str, body: Value| {
+        let url = format!("{}{path}", service.admin_url());
+        let request = http.request(method, url).bearer_auth(&token).json(&body);
+        let answer = request.send().await.unwrap();
+        let status = answer.status();
+        let text = answer.text().await.unwrap();
+        assert!(status.is_success(), "{path}: {status} {text}");
+        serde_json::from_str::<Value>(&text).unwrap()
+    };
+    let shop = json!({ "name": "Shop", "live_approved": true, "fx_rates": { "PLN": "0.25" } });
+    let merchant = admin(Method::POST, "/merchants", shop).await;
+    let merchant = format!("/merchants/{}", merchant["merchant_id"]);
+    let key = json!({ "environment": "live" });
+    let key = admin(Method::POST, &format!("{merchant}/keys"), key).await;
+    let listed = async || {
+        let url = format!(
+            "http://{}/api/v1/methods?currency=PLN&amount=49.90",
+            service.address()
+        );
+        let request = http.get(url).bearer_auth(key["key"].as_str().unwrap());
+        let listing: Value = request.send().await.unwrap().json().await.unwrap();
+        let methods = listing["methods"].as_array().unwrap().clone();
+        methods.iter().any(|method| method["id"] == "blik")
+    };
+    assert!(!listed().await);
+    let policy = json!({ "policy": { "methods": { "blik": { "enabled": true } } } });
+    admin(Method::PATCH, &merchant, policy).await;
+    service.until("the method", async || listed().await).await;
+    service.stop().await;
 }
 
 /// The state of the slot; none where there is no such slot.

@@ -276,13 +276,13 @@ async fn pages_speak_the_browsers_language() {
     let server = shared().await;
     let payment = server.create(server.test_key(), json!({})).await;
     let mut headings = std::collections::BTreeSet::new();
-    for (accepted, language) in [
-        ("de-AT, en;q=0.5", "de"),
-        ("fr", "fr"),
-        ("es-MX,es;q=0.9", "es"),
-        ("nl", "nl"),
-        ("pt-BR", "pt"),
-        ("en-GB", "en"),
+    for (accepted, language, card) in [
+        ("de-AT, en;q=0.5", "de", "Karte"),
+        ("fr", "fr", "Carte"),
+        ("es-MX,es;q=0.9", "es", "Tarjeta"),
+        ("nl", "nl", "Kaart"),
+        ("pt-BR", "pt", "Cartão"),
+        ("en-GB", "en", "Card"),
     ] {
         let page = server
             .open_with(url(&payment), "accept-language", accepted)
@@ -298,6 +298,8 @@ async fn pages_speak_the_browsers_language() {
                 .contains("49.90 <span class=\"currency\">EUR</span>"),
             "the wire form, in {language}"
         );
+        let label = format!("<bdi class=\"name\">{card}</bdi>");
+        assert!(page.text.contains(&label), "{label}:\n{}", page.text);
         let heading = page
             .text
             .split("<h1>")

@@ -26,7 +26,7 @@ pub(crate) async fn guest(package: &'static str) -> PathBuf {
 }
 
 /// Puts bytes in the place of a module, as a careful deployment does.
-fn put(server: &Server, slot: &str, bytes: &[u8]) {
+pub(crate) fn put(server: &Server, slot: &str, bytes: &[u8]) {
     let file = server.plugin_dir().join(format!("{slot}.wasm"));
     let aside = server.plugin_dir().join(format!(".{slot}.new"));
     std::fs::write(&aside, bytes).unwrap();
