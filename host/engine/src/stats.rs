@@ -10,6 +10,8 @@ use parking_lot::Mutex;
 
 #[cfg(any(test, feature = "suite"))]
 use crate::rows::Touched;
+#[cfg(any(test, feature = "suite"))]
+use crate::view::View;
 
 /// Counters since the engine was opened.
 #[derive(Debug, Default)]
@@ -23,6 +25,9 @@ pub(crate) struct Stats {
     /// The most that one operation of each name took.
     #[cfg(any(test, feature = "suite"))]
     pub(crate) most: Mutex<BTreeMap<&'static str, Took>>,
+    /// The most that one slice of each read touched.
+    #[cfg(any(test, feature = "suite"))]
+    pub(crate) most_read: Mutex<BTreeMap<&'static str, Touched>>,
 }
 
 /// What an operation took of the writing thread.
@@ -53,6 +58,24 @@ impl Stats {
         most.rows = most.rows.max(took.rows);
         most.bytes = most.bytes.max(took.bytes);
         most.time = most.time.max(took.time);
+    }
+
+    /// A read whose slices are counted.
+    #[cfg(any(test, feature = "suite"))]
+    pub(crate) fn watched<Shown, T>(
+        self: std::sync::Arc<Self>,
+        mut slice: impl FnMut(&View<'_, Shown>) -> T,
+    ) -> impl FnMut(&View<'_, Shown>) -> T {
+        let name = std::any::type_name_of_val(&slice);
+        move |view| {
+            let read = slice(view);
+            let Touched { rows, bytes } = view.touched();
+            let mut all = self.most_read.lock();
+            let most = all.entry(name).or_default();
+            most.rows = most.rows.max(rows);
+            most.bytes = most.bytes.max(bytes);
+            read
+        }
     }
 
     /// A group was taken; so many operations wait.
