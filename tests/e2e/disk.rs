@@ -1,7 +1,7 @@
 //! Disks that fail and come back: 503 with nothing half written, `/readyz` says why, and the service
 //! goes on by itself with everything that it had acknowledged.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 
 use crate::crash::comparable;
 use crate::harness::{Answer, Server, fresh_folder, new_payment};
+use crate::keeping::done;
 use crate::receiver::{Receiver, Reply};
 use crate::steps::session;
 
@@ -200,8 +201,102 @@ async fn callbacks_beside_a_disk_that_refuses_writes_write_few_lines_of_the_log(
     server.tell(&attempt, "captured", "49.90").await.expect(200);
 }
 
+/// Runs the binary on a disk of which `syncs-fail` or `reads-hang` as long as a file of that name is in a folder.
+fn on_a_faulty_disk(folder: &Path) -> Command {
+    let layer = folder.join("disk_faults.so");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/e2e/disk_faults.c");
+    let built = Command::new("cc")
+        .args(["-shared", "-fPIC", "-o"])
+        .args([&layer, &source])
+        .status();
+    assert!(built.unwrap().success());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kassette"));
+    command
+        .env("LD_PRELOAD", layer)
+        .env("KASSETTE_DISK_FAULTS", folder);
+    command
+}
+
+#[tokio::test]
+async fn syncs_that_fail_are_told_and_the_service_goes_on_when_they_do_not() {
+    let folder = fresh_folder();
+    let server = Server::through(on_a_faulty_disk(folder.path()), Arc::clone(&folder)).await;
+    let fault = folder.path().join("syncs-fail");
+    let mut made = Made::new();
+    for _ in 0..2 {
+        for _ in 0..20 {
+            let request = new_payment();
+            let answer = create(&server, &request).await.expect(201);
+            made.push((request, answer.json()));
+        }
+        std::fs::write(&fault, "").unwrap();
+        let doubtful = create_until_refused(&server, &mut made).await;
+        let why = unready(&server).await;
+        assert!(why.contains("the disk failed"), "{why}");
+        assert!(why.contains("Input/output error"), "{why}");
+        let unavailable = server.counted("kassette_unready", "\"store_unavailable\"");
+        assert_eq!(unavailable.await, 1);
+        // What was read from a disk that may have lost it is not shown either.
+        let path = format!(
+            "/api/v1/payments/{}",
+            made[0].1["payment_id"].as_str().unwrap()
+        );
+        let read = server.get(server.test_key(), &path).await.expect(503);
+        assert!(read.header("retry-after").is_some());
+        let body = json!({ "name": "Shop", "live_approved": false });
+        let refused = server.admin("POST", "/merchants", Some(&body)).await;
+        assert!(refused.expect(503).header("retry-after").is_some());
+        std::fs::remove_file(&fault).unwrap();
+        ready(&server).await;
+        whole(&server, &made, &doubtful).await;
+    }
+    assert!(server.counted("kassette_store_recoveries_total", "").await >= 2);
+    let server = Server::in_folder(server.kill()).await;
+    whole(&server, &made, &new_payment()).await;
+}
+
+#[tokio::test]
+async fn reads_that_hang_are_answered_in_time_and_hold_up_nothing_else() {
+    let folder = fresh_folder();
+    let server = Server::in_folder(Arc::clone(&folder)).await;
+    let mut made = Made::new();
+    for _ in 0..200 {
+        let request = new_payment();
+        let answer = create(&server, &request).await.expect(201);
+        made.push((request, answer.json()));
+    }
+    // None of them is in the memory of the next process.
+    server.stop().await;
+    let server = Server::through(on_a_faulty_disk(folder.path()), Arc::clone(&folder)).await;
+    let fault = folder.path().join("reads-hang");
+    std::fs::write(&fault, "").unwrap();
+    let mut hung = None;
+    for (_, payment) in &made {
+        let path = format!(
+            "/api/v1/payments/{}",
+            payment["payment_id"].as_str().unwrap()
+        );
+        let read = server.get(server.test_key(), &path).await;
+        if read.status != 200 {
+            hung = Some((path, read.expect(503)));
+            break;
+        }
+    }
+    let (path, answer) = hung.expect("a read hangs");
+    assert!(answer.header("retry-after").is_some());
+    assert!(!answer.error().contains("disk"));
+    let live = format!("{}/livez", server.admin_root());
+    let live = server.send(server.http.get(live)).await;
+    live.expect(200);
+    assert!(server.log().contains("the disk hangs: a read was given up"));
+    std::fs::remove_file(&fault).unwrap();
+    server.get(server.test_key(), &path).await.expect(200);
+    ready(&server).await;
+    whole(&server, &made, &new_payment()).await;
+}
+
 /// Runs the binary where the store is on a file system of its own, of 128 MiB.
-fn on_a_small_file_system(folder: &std::path::Path, options: &str) -> Command {
+fn on_a_small_file_system(folder: &Path, options: &str) -> Command {
     let store = folder.join("data/store");
     std::fs::create_dir_all(&store).unwrap();
     let mut command = Command::new("unshare");
@@ -239,11 +334,47 @@ async fn a_small_file_system_that_is_full_takes_nothing_new_and_still_reads() {
             made[0].1["payment_id"].as_str().unwrap()
         );
         server.get(server.test_key(), &path).await.expect(200);
+        // Another disk has room for a backup.
+        let backup = server.folder().join("backup");
+        let (file, data) = (backup.to_str().unwrap(), server.folder().join("data"));
+        let set = [
+            ("KASSETTE_OPERATOR_TOKEN", server.operator_token()),
+            ("KASSETTE_ADMIN_URL", server.admin_base()),
+        ];
+        done(&["backup", file], &set);
+        let data = data.to_str().unwrap();
+        let verified = done(&["verify", file, "--data-dir", data, "--json"], &[]);
+        let verified: Value = serde_json::from_str(&verified).unwrap();
+        assert_eq!(verified["findings"], json!([]));
+        assert_eq!(verified["payments"], made.len(), "{verified}");
+        std::fs::remove_file(&backup).unwrap();
         std::fs::remove_file(&filler).unwrap();
         ready(&server).await;
         whole(&server, &made, &doubtful).await;
     }
     assert_eq!(server.pid(), pid);
+}
+
+#[tokio::test]
+#[ignore = "needs the right to mount (`unshare -rm`); .ci/run runs it where it has that"]
+async fn a_small_file_system_of_the_store_alone_is_refused_before_a_store_is_written_anew() {
+    let server = Server::fresh().await;
+    let backup = server.folder().join("backup");
+    let file = backup.to_str().unwrap();
+    let folder = server.stop().await;
+    let data = folder.path().join("data");
+    let data = data.to_str().unwrap();
+    done(&["backup", file, "--data-dir", data], &[]);
+    std::fs::remove_dir_all(folder.path().join("data/store")).unwrap();
+    let output = on_a_small_file_system(folder.path(), "size=128m")
+        .args(["restore", file, "--data-dir", data])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("cannot be exchanged"), "{said}");
+    assert!(!said.contains("Reading the backup"), "{said}");
+    assert!(!folder.path().join("data/store.rebuilding").exists());
 }
 
 #[tokio::test]

@@ -40,7 +40,7 @@ struct Shared<E: Embedder> {
     embedder: Arc<E>,
     inbox: Inbox<E::State>,
     callers: Callers,
-    stats: Stats,
+    stats: Arc<Stats>,
     commits: Arc<CommitStream>,
 }
 
@@ -75,7 +75,7 @@ impl<E: Embedder> Applier<E> {
             embedder,
             inbox: Inbox::default(),
             callers: Callers::default(),
-            stats: Stats::default(),
+            stats: Arc::default(),
             commits: Arc::default(),
         });
         let writers = Arc::clone(&shared);
@@ -154,7 +154,7 @@ impl<E: Embedder> Applier<E> {
     }
 
     /// What it has done so far.
-    pub(crate) fn stats(&self) -> &Stats {
+    pub(crate) fn stats(&self) -> &Arc<Stats> {
         &self.shared.stats
     }
 }

@@ -6,10 +6,10 @@ use std::io;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use sled::IVec;
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{Mutex, Semaphore, watch};
 use tokio::time::timeout;
 
 use crate::applier::{Applier, Ended};
@@ -23,14 +23,17 @@ use crate::number::{self, PROBE};
 use crate::open::{Opened, write_snapshot};
 use crate::operation::Operation;
 use crate::rebuild::disk_bytes;
-use crate::rows::Rows;
-use crate::span::{Key, Span};
+use crate::rows::{Rows, Touched};
+use crate::span::{Key, Order, Span};
 use crate::state::State;
 use crate::stats::Took;
 use crate::view::View;
 
 /// Rows that are read at once where many are wanted: a part of a millisecond.
 const AT_ONCE: usize = 64;
+/// Reads that are under way at once; others wait. More would keep the writing thread from the processors, and
+/// a disk that hangs holds a thread for each.
+const READS: usize = 16;
 
 /// What is shown of an embedder's state.
 type ShownBy<E> = <<E as Embedder>::State as State>::Shown;
@@ -42,6 +45,7 @@ pub struct Engine<E: Embedder> {
     folder: Arc<Folder>,
     /// Whose turn it is to tidy up.
     tidying: Mutex<()>,
+    reads: Arc<Semaphore>,
 }
 
 /// What an engine has done since it was opened.
@@ -122,6 +126,7 @@ impl<E: Embedder> Engine<E> {
             applier,
             folder,
             tidying: Mutex::default(),
+            reads: Arc::new(Semaphore::new(READS)),
         })
     }
 
@@ -151,15 +156,27 @@ impl<E: Embedder> Engine<E> {
         self.applier.hand_over(operation)
     }
 
-    /// Reads what is on the disk, on the caller.
+    /// Looks at what is shown of the state, on the caller; none where it would have to wait: for a group that
+    /// is being shown, which may itself wait for a read of a disk that hangs.
+    pub fn glance<T>(&self, look: impl FnOnce(&ShownBy<E>) -> T) -> Option<Result<T, Fault>> {
+        let database = self.reader.0.try_read()?;
+        Some(database.view().map(|view| look(view.shown())))
+    }
+
+    /// Reads what is on the disk, see [`read_aside`](Self::read_aside).
     ///
     /// # Errors
     /// Where the database cannot be read, and what `read` says.
-    pub fn read<T>(
+    pub async fn read<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&View<'_, ShownBy<E>>) -> Result<T, Fault>,
+        read: impl FnOnce(&View<'_, ShownBy<E>>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Fault> {
-        self.reader.read(read)
+        let mut read = Some(read);
+        self.read_aside(move |view| match read.take() {
+            Some(read) => read(view).map(ControlFlow::Break),
+            None => Err(Fault::Stopping),
+        })
+        .await
     }
 
     /// The way to the rows for another thread.
@@ -168,42 +185,66 @@ impl<E: Embedder> Engine<E> {
     }
 
     /// Reads much, on a thread that may wait for the disk: slice by slice, until one breaks with the
-    /// answer. Groups are shown between two slices, so each [lets them](View::is_enough) in time.
+    /// answer. Groups are shown between two slices, so each [lets them](View::is_enough) in time. A read
+    /// whose caller has gone ends with its slice.
     ///
     /// # Errors
-    /// Where the database cannot be read, and what a slice says.
+    /// Where the database cannot be read, or none of it for as long as an operation waits for the disk; and
+    /// what a slice says.
     pub async fn read_aside<T: Send + 'static>(
         &self,
-        mut slice: impl FnMut(&View<'_, ShownBy<E>>) -> Result<ControlFlow<T>, Fault> + Send + 'static,
+        slice: impl FnMut(&View<'_, ShownBy<E>>) -> Result<ControlFlow<T>, Fault> + Send + 'static,
     ) -> Result<T, Fault> {
-        let reader = self.reader();
-        let read = move || {
-            loop {
+        let patience = self.applier.patience();
+        let turn = timeout(patience, Arc::clone(&self.reads).acquire_owned()).await;
+        let turn = turn.map_err(|_| hangs())?.map_err(|_| Fault::Stopping)?;
+        let (reader, slices) = (self.reader(), Arc::new(AtomicU64::new(0)));
+        let counter = Arc::clone(&slices);
+        let mut slice = Arc::clone(self.applier.stats()).watched(slice);
+        let mut read = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            while Arc::strong_count(&counter) > 1 {
                 if let ControlFlow::Break(read) = reader.read(&mut slice)? {
                     return Ok(read);
                 }
+                counter.fetch_add(1, Ordering::Relaxed);
                 // A scheduler would let the applier wait for milliseconds.
                 std::thread::yield_now();
             }
-        };
-        let read = tokio::task::spawn_blocking(read).await;
-        read.unwrap_or(Err(Fault::Stopping))
+            Err(Fault::Stopping)
+        });
+        let mut seen = 0;
+        loop {
+            if let Ok(read) = timeout(patience, &mut read).await {
+                return read.unwrap_or(Err(Fault::Stopping));
+            }
+            let done = slices.load(Ordering::Relaxed);
+            if done == seen {
+                return Err(hangs());
+            }
+            seen = done;
+        }
     }
 
-    /// The first rows of a span, at most so many.
+    /// The first rows of a span in an order, at most so many.
     ///
     /// # Errors
     /// Where the database cannot be read.
-    pub async fn rows_of(&self, mut span: Span, most: usize) -> Result<Vec<(Key, IVec)>, Fault> {
+    pub async fn rows_of(
+        &self,
+        mut span: Span,
+        order: Order,
+        most: usize,
+    ) -> Result<Vec<(Key, IVec)>, Fault> {
         let mut rows = Vec::new();
         self.read_aside(move |view| {
             let some = AT_ONCE.min(most - rows.len());
-            let found = view.scan(&span, some)?;
+            let found = view.scan_in(&span, order, some)?;
             let ended = found.len() < some;
             rows.extend(found);
             match rows.last() {
                 Some((last, _)) if !ended && rows.len() < most => {
-                    span = span.clone().after(last);
+                    span = span.clone().behind(last, order);
                     Ok(ControlFlow::Continue(()))
                 }
                 _ => Ok(ControlFlow::Break(std::mem::take(&mut rows))),
@@ -266,14 +307,23 @@ impl<E: Embedder> Engine<E> {
             .map_err(io::Error::other)?
     }
 
-    /// Measures from now on what operations take of the writing thread, for [`Self::most`].
+    /// Measures from now on what operations take of the writing thread, for [`Self::most`], and what reads
+    /// touch, for [`Self::most_read`].
     pub fn watch(&self) {
-        self.applier.stats().most.get_or_init(Default::default);
+        let stats = self.applier.stats();
+        stats.most.get_or_init(Default::default);
+        stats.most_read.get_or_init(Default::default);
     }
 
     /// The most that one operation of each name has taken of the writing thread since [`Self::watch`].
     pub fn most(&self) -> BTreeMap<&'static str, Took> {
         let most = self.applier.stats().most.get();
+        most.map(|most| most.lock().clone()).unwrap_or_default()
+    }
+
+    /// The most that one slice of each read has touched since [`Self::watch`], by where it stands.
+    pub fn most_read(&self) -> BTreeMap<&'static str, Touched> {
+        let most = self.applier.stats().most_read.get();
         most.map(|most| most.lock().clone()).unwrap_or_default()
     }
 
@@ -296,11 +346,17 @@ impl<E: Embedder> Engine<E> {
             tracing::error!("the disk hangs: the store was left as it is");
             return Err(Fault::Stopping);
         };
-        let database = std::mem::replace(&mut *self.reader.0.write(), Database::Closed);
-        let folder = Arc::clone(&self.folder);
-        let is_whole = how == Some(Ended::Closed) && matches!(database, Database::Open(..));
+        let (reader, folder) = (self.reader(), Arc::clone(&self.folder));
+        let patience = self.applier.patience();
+        let is_closed = how == Some(Ended::Closed);
         // Closing writes what sled still holds; not on a worker that serves others.
         let closed = tokio::task::spawn_blocking(move || {
+            let Some(mut shown) = reader.0.try_write_for(patience) else {
+                return Err(io::ErrorKind::TimedOut.into());
+            };
+            let database = std::mem::replace(&mut *shown, Database::Closed);
+            drop(shown);
+            let is_whole = is_closed && matches!(database, Database::Open(..));
             drop_quietly(database);
             if is_whole && let Err(error) = write_snapshot(&folder) {
                 tracing::warn!(%error, "no snapshot is left for the next start");
@@ -313,6 +369,12 @@ impl<E: Embedder> Engine<E> {
             _ => Err(Fault::Stopping),
         }
     }
+}
+
+/// What the caller of a read is told that the disk does not answer.
+fn hangs() -> Fault {
+    tracing::error!("the disk hangs: a read was given up");
+    Fault::Unavailable("the disk hangs; see to its health, the store goes on by itself".into())
 }
 
 /// Writes a row of the engine's own.

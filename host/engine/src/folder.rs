@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 use crate::durable::Files;
 use crate::fault::OpenError;
 
+/// The file whose lock keeps other processes out of a folder.
+pub(crate) const LOCK: &str = "lock";
+
 /// A folder that is ours for as long as this lives.
 pub struct Folder {
     path: PathBuf,
@@ -93,7 +96,7 @@ fn lock(path: &Path) -> Result<File, OpenError> {
         .create(true)
         .truncate(false)
         .write(true)
-        .open(path.join("lock"))
+        .open(path.join(LOCK))
         .map_err(io)?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),

@@ -67,7 +67,7 @@ pub use operation::Operation;
 pub use rebuild::{Bulk, GoOn, Rebuild, RebuildError, Stage, always, disk_bytes, holds_a_database};
 pub use rows::{Made, Rows, Touched};
 pub use segment::SEGMENT_BYTES;
-pub use span::{Key, Span, Written};
+pub use span::{Key, Order, Span, Written};
 pub use state::State;
 pub use stats::Took;
 pub use view::View;

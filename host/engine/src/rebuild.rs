@@ -16,7 +16,7 @@ use sled::{Db, IVec};
 
 use crate::durable::{ACKNOWLEDGED, Mark};
 use crate::fault::{Fault, OpenError};
-use crate::folder::{Folder, beside, remove_leftovers};
+use crate::folder::{Folder, LOCK, beside, remove_leftovers};
 use crate::memtable::{EpochRows, put};
 use crate::number;
 use crate::open::open_database;
@@ -34,7 +34,7 @@ pub enum RebuildError {
     Open(#[from] OpenError),
     /// The new one cannot take the place of the old one in one step.
     #[error(
-        "the file system of {} cannot exchange two folders, so nothing was changed: move the data directory to one that can, such as ext4, xfs or btrfs", .0.display()
+        "{} cannot be exchanged with a folder beside it in one step, so nothing was changed: move the data directory to a file system that can, such as ext4, xfs or btrfs, with nothing mounted below it", .0.display()
     )]
     NoExchange(PathBuf),
     /// The database did not take or show a row.
@@ -100,12 +100,31 @@ impl Rebuild {
     /// Begins beside the place that the new store will have.
     ///
     /// # Errors
-    /// Where the file system refuses.
+    /// Where the file system refuses, or could not exchange the two in the end.
     pub fn begin(target: Folder) -> Result<Self, RebuildError> {
+        let (rebuild, ()) = Self::on_trial(target)?.attempt(Self::try_exchange)?;
+        Ok(rebuild)
+    }
+
+    /// Begins what will not take a place.
+    ///
+    /// # Errors
+    /// Where the file system refuses.
+    pub fn on_trial(target: Folder) -> Result<Self, RebuildError> {
         let path = beside(target.path());
         remove_leftovers(target.path()).map_err(RebuildError::io(&path))?;
         let beside = target.aside(path)?;
         Ok(Self { target, beside })
+    }
+
+    /// Exchanges the folders' locks, which are empty and both ours, and puts them back.
+    fn try_exchange(&self) -> Result<(), RebuildError> {
+        let locks = [&self.beside, &self.target].map(|folder| folder.path().join(LOCK));
+        for _ in 0..2 {
+            exchange(&locks[0], &locks[1])
+                .map_err(|error| not_exchanged(self.target.path(), error))?;
+        }
+        Ok(())
     }
 
     /// Fills its database, and opens it again as the next start will find it.
@@ -175,14 +194,8 @@ impl Rebuild {
             .and_then(|folder| folder.sync_all())
             .map_err(&io)?;
         go_on(Stage::Synced)?;
-        let exchanged = renameat_with(
-            CWD,
-            self.beside.path(),
-            CWD,
-            self.target.path(),
-            RenameFlags::EXCHANGE,
-        );
-        exchanged.map_err(|error| not_exchanged(self.target.path(), error))?;
+        exchange(self.beside.path(), self.target.path())
+            .map_err(|error| not_exchanged(self.target.path(), error))?;
         go_on(Stage::Exchanged)?;
         if let Some(parent) = self.target.path().parent().filter(|parent| parent.is_dir()) {
             File::open(parent)
@@ -231,10 +244,15 @@ impl<'a> Bulk<'a> {
     }
 }
 
+/// Exchanges the names of two files or folders in one step.
+fn exchange(one: &Path, other: &Path) -> rustix::io::Result<()> {
+    renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)
+}
+
 /// What to tell of two folders that could not be exchanged.
 fn not_exchanged(target: &Path, error: Errno) -> RebuildError {
     match error {
-        Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP => {
+        Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::XDEV => {
             RebuildError::NoExchange(target.to_owned())
         }
         other => RebuildError::io(target)(other.into()),
@@ -284,12 +302,9 @@ mod tests {
     #[test]
     fn a_file_system_without_exchange_is_named_with_what_to_do() {
         let target = Path::new("/data/store");
-        for error in [Errno::INVAL, Errno::NOSYS, Errno::OPNOTSUPP] {
+        for error in [Errno::INVAL, Errno::NOSYS, Errno::OPNOTSUPP, Errno::XDEV] {
             let told = not_exchanged(target, error).to_string();
-            assert!(
-                told.contains("/data/store cannot exchange two folders"),
-                "{told}"
-            );
+            assert!(told.contains("/data/store cannot be exchanged"), "{told}");
             assert!(told.contains("move the data directory"), "{told}");
         }
         let told = not_exchanged(target, Errno::NOSPC).to_string();

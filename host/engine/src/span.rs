@@ -11,6 +11,15 @@ pub type Key = Vec<u8>;
 /// Rows written by one group of operations; none for one that was removed.
 pub type Written = BTreeMap<Key, Option<IVec>>;
 
+/// In which order rows of a span are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// First to last.
+    Keys,
+    /// Last to first.
+    Backwards,
+}
+
 /// A range of keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
@@ -61,6 +70,14 @@ impl Span {
         Self {
             from: self.from,
             to: Bound::Excluded(key.to_vec()),
+        }
+    }
+
+    /// What of it follows a key in an order.
+    pub fn behind(self, key: &[u8], order: Order) -> Self {
+        match order {
+            Order::Keys => self.after(key),
+            Order::Backwards => self.before(key),
         }
     }
 

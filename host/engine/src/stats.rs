@@ -8,6 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::rows::Touched;
+use crate::view::View;
 
 /// Counters since the engine was opened.
 #[derive(Debug, Default)]
@@ -20,6 +21,8 @@ pub(crate) struct Stats {
     pub(crate) bytes: AtomicU64,
     /// The most that one operation of each name took, where that is watched.
     pub(crate) most: OnceLock<Mutex<BTreeMap<&'static str, Took>>>,
+    /// The most that one slice of each read touched, where that is watched.
+    pub(crate) most_read: OnceLock<Mutex<BTreeMap<&'static str, Touched>>>,
 }
 
 /// What an operation took of the writing thread.
@@ -48,6 +51,26 @@ impl Stats {
         most.rows = most.rows.max(took.rows);
         most.bytes = most.bytes.max(took.bytes);
         most.time = most.time.max(took.time);
+    }
+
+    /// A read whose slices are counted, where that is watched.
+    pub(crate) fn watched<Shown, T>(
+        self: std::sync::Arc<Self>,
+        mut slice: impl FnMut(&View<'_, Shown>) -> T,
+    ) -> impl FnMut(&View<'_, Shown>) -> T {
+        let name = std::any::type_name_of_val(&slice);
+        move |view| {
+            let read = slice(view);
+            let Some(all) = self.most_read.get() else {
+                return read;
+            };
+            let Touched { rows, bytes } = view.touched();
+            let mut all = all.lock();
+            let most = all.entry(name).or_default();
+            most.rows = most.rows.max(rows);
+            most.bytes = most.bytes.max(bytes);
+            read
+        }
     }
 
     /// A group was taken; so many operations wait.

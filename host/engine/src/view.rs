@@ -6,7 +6,7 @@ use sled::IVec;
 use crate::fault::Fault;
 use crate::memtable::Memtable;
 use crate::rows::{Counter, Touched};
-use crate::span::{Key, Span};
+use crate::span::{Key, Order, Span};
 
 /// One read from outside, of any number of rows, and of what the state shows beside them.
 pub struct View<'a, Shown> {
@@ -45,9 +45,7 @@ impl<'a, Shown> View<'a, Shown> {
     /// # Errors
     /// Where the database does not read back.
     pub fn scan(&self, span: &Span, limit: usize) -> Result<Vec<(Key, IVec)>, Fault> {
-        let found = self.memtable.scan(span, limit)?;
-        self.counter.found(&found);
-        Ok(found)
+        self.scan_in(span, Order::Keys, limit)
     }
 
     /// Whether a read of many parts should let others have their turn.
@@ -69,8 +67,29 @@ impl<'a, Shown> View<'a, Shown> {
     /// # Errors
     /// Where the database does not read back.
     pub fn scan_back(&self, span: &Span, limit: usize) -> Result<Vec<(Key, IVec)>, Fault> {
-        let found = self.memtable.scan_back(span, limit)?;
+        self.scan_in(span, Order::Backwards, limit)
+    }
+
+    /// At most `limit` rows of a span, in an order.
+    ///
+    /// # Errors
+    /// Where the database does not read back.
+    pub fn scan_in(
+        &self,
+        span: &Span,
+        order: Order,
+        limit: usize,
+    ) -> Result<Vec<(Key, IVec)>, Fault> {
+        let found = match order {
+            Order::Keys => self.memtable.scan(span, limit)?,
+            Order::Backwards => self.memtable.scan_back(span, limit)?,
+        };
         self.counter.found(&found);
         Ok(found)
+    }
+
+    /// What was touched so far.
+    pub(crate) const fn touched(&self) -> Touched {
+        self.counter.touched()
     }
 }

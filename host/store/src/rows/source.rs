@@ -1,6 +1,6 @@
 //! Where rows are read and written.
 
-use kassette_engine::{IVec, Key, Rows, Span, State, View};
+use kassette_engine::{IVec, Key, Rows, State, View};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -11,9 +11,6 @@ use crate::Fault;
 pub(crate) trait Source {
     /// A row as it was written.
     fn get(&self, key: &[u8]) -> Result<Option<IVec>, Fault>;
-
-    /// At most `limit` rows of a span, first to last.
-    fn scan(&self, span: &Span, limit: usize) -> Result<Vec<(Key, IVec)>, Fault>;
 
     /// A row's value.
     fn load<T: DeserializeOwned>(&self, key: &[u8]) -> Result<Option<T>, Fault> {
@@ -33,19 +30,11 @@ impl<S: State> Source for Rows<'_, S> {
     fn get(&self, key: &[u8]) -> Result<Option<IVec>, Fault> {
         Rows::get(self, key)
     }
-
-    fn scan(&self, span: &Span, limit: usize) -> Result<Vec<(Key, IVec)>, Fault> {
-        Rows::scan(self, span, limit)
-    }
 }
 
 impl<Shown> Source for View<'_, Shown> {
     fn get(&self, key: &[u8]) -> Result<Option<IVec>, Fault> {
         View::get(self, key)
-    }
-
-    fn scan(&self, span: &Span, limit: usize) -> Result<Vec<(Key, IVec)>, Fault> {
-        View::scan(self, span, limit)
     }
 }
 

@@ -10,6 +10,7 @@ use std::ops::ControlFlow;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use kassette_domain::id::PaymentId;
+pub(crate) use kassette_engine::Order;
 use kassette_engine::{IVec, Span};
 
 use crate::rows::schema::{Key, Position};
@@ -139,7 +140,7 @@ impl SledStore {
             let Some(last) = read_cursor(cursor, prefix, tail) else {
                 return bad_cursor();
             };
-            span = rest(span, order, &last);
+            span = span.behind(&last, order);
         }
         self.page(RowsOf { span, order }, paging.limit, move |view, row| {
             let (key, row) = row;
@@ -201,15 +202,6 @@ pub(crate) fn bad_cursor<'a, T: Send + 'a>() -> Answer<'a, Listed<T>> {
     Box::pin(async { Ok(Listed::BadCursor) })
 }
 
-/// In which order the rows of a list stand.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Order {
-    /// The keys count down with time: first to last.
-    Keys,
-    /// The keys count up: last to first.
-    Backwards,
-}
-
 /// The rows of a span.
 struct RowsOf {
     span: Span,
@@ -221,14 +213,11 @@ impl Along for RowsOf {
 
     fn more(&mut self, view: &View<'_>) -> Result<More<Self::Each>, Fault> {
         // One more tells whether it is the last.
-        let mut rows = match self.order {
-            Order::Keys => view.scan(&self.span, CHUNK + 1)?,
-            Order::Backwards => view.scan_back(&self.span, CHUNK + 1)?,
-        };
+        let mut rows = view.scan_in(&self.span, self.order, CHUNK + 1)?;
         let ended = rows.len() <= CHUNK;
         rows.truncate(CHUNK);
         if let Some((last, _)) = rows.last() {
-            self.span = rest(self.span.clone(), self.order, last);
+            self.span = self.span.clone().behind(last, self.order);
         }
         Ok(ControlFlow::Continue((rows, ended)))
     }
@@ -323,13 +312,6 @@ fn read_position(cursor: &str, list: List) -> Option<Position> {
     let cursor = URL_SAFE_NO_PAD.decode(cursor).ok()?;
     let position = cursor.strip_prefix(&list_tag(list))?;
     position.try_into().ok().map(Position::from_be_bytes)
-}
-
-fn rest(span: Span, order: Order, last: &[u8]) -> Span {
-    match order {
-        Order::Keys => span.after(last),
-        Order::Backwards => span.before(last),
-    }
 }
 
 /// The cursor of a page that ended with a key.

@@ -5,19 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
-use kassette_domain::id::PaymentId;
 use kassette_domain::lifecycle::QuerySchedule;
-use kassette_domain::payment::Payment;
 use kassette_domain::time::Time;
 use kassette_engine::{
-    Counters, Embedder, Engine, Folder, IVec, Key, Opened, Operation, Seams, Span, Written,
+    Counters, Embedder, Engine, Folder, IVec, Key, Opened, Operation, Order, Seams, Span, Written,
 };
 
 use crate::rows::schema;
 use crate::rows::seal::Secrets;
 use crate::sled::audit;
 use crate::sled::memory::claims::Claims;
-use crate::sled::memory::payment_cache::{Began, PaymentCache};
+use crate::sled::memory::payment_cache::PaymentCache;
 use crate::sled::memory::{Memory, View};
 use crate::sled::open::{FORMAT, OpenError, open_as};
 use crate::{Answer, Fault, Health, Vitals};
@@ -135,13 +133,12 @@ impl SledStore {
         self.memories.directory.load(Ordering::Acquire)
     }
 
-    /// What is remembered of a payment, where the store can be read at all.
-    pub(crate) fn cached_payment(
-        &self,
-        id: PaymentId,
-    ) -> Result<Result<Arc<Payment>, Began>, Fault> {
-        self.engine.read(|_| Ok(()))?;
-        Ok(self.payment_cache().get(id))
+    /// Says where the store cannot be read at all.
+    pub(crate) async fn readable(&self) -> Result<(), Fault> {
+        match self.engine.glance(|_| ()) {
+            Some(readable) => readable,
+            None => self.engine.read(|_| Ok(())).await,
+        }
     }
 
     /// Payments as they were last read.
@@ -159,12 +156,12 @@ impl SledStore {
         Box::pin(self.engine.tidy(operation))
     }
 
-    /// Reads on the caller, from what is on the disk.
-    pub(crate) fn read<'a, T: Send + 'a>(
-        &'a self,
-        read: impl FnOnce(&View<'_>) -> Result<T, Fault> + Send + 'a,
-    ) -> Answer<'a, T> {
-        Box::pin(async move { self.engine.read(read) })
+    /// Reads what is on the disk, on a thread that may wait for it.
+    pub(crate) fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&View<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> Answer<'_, T> {
+        Box::pin(self.engine.read(read))
     }
 
     /// Reads much, on a thread that may wait for the disk, see [`Engine::read_aside`].
@@ -175,9 +172,22 @@ impl SledStore {
         Box::pin(self.engine.read_aside(slice))
     }
 
-    /// The first rows of a span, at most so many.
-    pub(crate) fn rows_of(&self, span: Span, most: usize) -> Answer<'_, Vec<(Key, IVec)>> {
-        Box::pin(self.engine.rows_of(span, most))
+    /// The first rows of a span in an order, at most so many.
+    pub(crate) fn rows_of(
+        &self,
+        span: Span,
+        order: Order,
+        most: usize,
+    ) -> Answer<'_, Vec<(Key, IVec)>> {
+        Box::pin(self.engine.rows_of(span, order, most))
+    }
+
+    /// The most that one slice of each read has touched since [`Self::watch`].
+    #[cfg(test)]
+    pub(crate) fn most_read(
+        &self,
+    ) -> std::collections::BTreeMap<&'static str, kassette_engine::Touched> {
+        self.engine.most_read()
     }
 
     #[cfg(test)]

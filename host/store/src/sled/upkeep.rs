@@ -1,5 +1,6 @@
 //! `Upkeep` on sled.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use kassette_domain::audit::Chain;
@@ -17,12 +18,12 @@ use crate::{Answer, Forgotten, Pieces, Retention, Upkeep};
 /// Pieces of a backup that may wait to be sent, each of some hundred KiB.
 const WAITING_PIECES: usize = 4;
 /// Lines of the audit log that are read at once.
-const LINES: usize = 256;
+const LINES: usize = 64;
 
 impl Upkeep for SledStore {
     fn backup(&self, now: Time) -> Answer<'_, Option<Pieces>> {
         Box::pin(async move {
-            self.engine.read(|_| Ok(()))?;
+            self.readable().await?;
             let Some(commits) = self.engine.subscribe() else {
                 return Ok(None);
             };
@@ -52,29 +53,24 @@ impl Upkeep for SledStore {
         Box::pin(async move {
             let noted: Option<(u64, [u8; 32])> =
                 self.read(|view| view.load(schema::AUDIT_END)).await?;
-            let end = noted.map_or(0, |(number, _)| number);
+            // What is written meanwhile comes behind.
+            let end = noted.map_or(0, |(number, _)| number).saturating_add(1);
+            let mut span = Span::prefix(schema::AUDIT).before(&schema::audit(end));
             let mut chain = Chain::default();
-            let mut span = Span::prefix(schema::AUDIT);
-            loop {
-                let rows = self.read(|view| view.scan(&span, LINES)).await?;
-                let Some((last, _)) = rows.last().cloned() else {
-                    break;
-                };
-                for (key, row) in rows {
-                    let number = schema::audit_number(&key).unwrap_or_default();
-                    if number > end {
-                        // Written since; what the store has noted is older.
-                        chain.end(noted);
-                        return Ok(chain);
-                    }
-                    let entry = audit::decode(&key, &row).ok();
-                    chain.follow(number, entry.as_ref());
+            self.read_aside(move |view| {
+                let rows = view.scan(&span, LINES)?;
+                for (key, row) in &rows {
+                    let number = schema::audit_number(key).unwrap_or_default();
+                    chain.follow(number, audit::decode(key, row).ok().as_ref());
                 }
-                span = span.after(&last);
-                tokio::task::yield_now().await;
-            }
-            chain.end(noted);
-            Ok(chain)
+                let Some((last, _)) = rows.last() else {
+                    chain.end(noted);
+                    return Ok(ControlFlow::Break(std::mem::take(&mut chain)));
+                };
+                span = span.clone().after(last);
+                Ok(ControlFlow::Continue(()))
+            })
+            .await
         })
     }
 }

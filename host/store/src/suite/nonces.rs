@@ -135,10 +135,17 @@ pub async fn a_clock_that_comes_back_frees_no_nonce(harness: &dyn Harness) {
     let overtaken = end.before(Duration::from_secs(1));
     assert_eq!(take(&store, 1, "c", overtaken).await, Reserved::Fresh);
     assert_eq!(take(&store, 1, "d", later(9 * LIFE)).await, Reserved::Fresh);
-    for nonce in ["a", "b", "new"] {
-        let again = store.reserve_nonce(nonce_of(nonce, later(9)), later(9));
-        let again = again.await;
-        assert!(matches!(again, Err(Fault::Unavailable(_))), "{again:?}");
-    }
+    let refuses = async |store: &Arc<dyn Store>| {
+        for nonce in ["a", "b", "new"] {
+            let again = store.reserve_nonce(nonce_of(nonce, later(9)), later(9));
+            let again = again.await;
+            assert!(matches!(again, Err(Fault::Unavailable(_))), "{again:?}");
+        }
+    };
+    refuses(&store).await;
+    store.shut_down().await.unwrap();
+    drop(store);
+    let store = harness.open().await;
+    refuses(&store).await;
     assert_eq!(take(&store, 1, "a", later(2 * LIFE)).await, Reserved::Fresh);
 }

@@ -8,7 +8,8 @@
 //!
 //! Of the rest each image keeps some part: whole writes, pages or sectors of them, a write torn at any
 //! byte, the latest but not those before, a length with or without what was written there, names
-//! without their files' contents and files without their names. A rename is whole or not at all. A
+//! without their files' contents and files without their names. A rename, or an exchange
+//! of two names, is whole or not at all. A
 //! sector outside of a write is not touched by it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -54,6 +55,12 @@ pub(crate) enum Op {
         to: String,
         node: Node,
     },
+    /// Two names in one step.
+    Exchange {
+        folder: usize,
+        names: [String; 2],
+        nodes: [Node; 2],
+    },
     Sync {
         node: Node,
         /// `fdatasync`.
@@ -68,7 +75,8 @@ impl Op {
             Self::Write { file, .. } | Self::SetLength { file, .. } => Node::File(*file),
             Self::Add { folder, .. }
             | Self::Remove { folder, .. }
-            | Self::Rename { folder, .. } => Node::Folder(*folder),
+            | Self::Rename { folder, .. }
+            | Self::Exchange { folder, .. } => Node::Folder(*folder),
             Self::Sync { node, .. } => *node,
         }
     }
@@ -365,6 +373,10 @@ fn rename(entries: &mut BTreeMap<String, Node>, op: &Op) {
                 entries.remove(from);
             }
             entries.insert(to.clone(), *node);
+        }
+        Op::Exchange { names, nodes, .. } => {
+            let [one, other] = names.clone();
+            entries.extend([(one, nodes[1]), (other, nodes[0])]);
         }
         _ => {}
     }

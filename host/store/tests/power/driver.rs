@@ -6,7 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use kassette_store::sled::maintenance::{self, AuditNote};
 use kassette_store::sled::{MasterKey, OpenOptions, SledStore};
+use kassette_store::suite::fixtures::{NOW, audited, operator};
 use kassette_store::{About, Created, Directory as _, Health as _, Payments as _, Stepped, Store};
 
 use crate::plan::{self, Plan, Script};
@@ -20,6 +22,8 @@ const WORKERS: usize = 8;
 pub(crate) enum End {
     InOrder,
     AtOnce,
+    /// In order, and then the store is compacted.
+    Compacted,
 }
 
 pub(crate) fn options(root: &Path) -> OpenOptions {
@@ -49,6 +53,7 @@ pub(crate) fn main(told: &str) {
     let (plan, operations) = (Plan::read(kind, number()), number());
     let end = match words.next().unwrap() {
         "in-order" => End::InOrder,
+        "compacted" => End::Compacted,
         _ => End::AtOnce,
     };
     let root = Path::new(words.next().unwrap());
@@ -78,6 +83,11 @@ async fn drive(root: &Path, plan: Plan, operations: usize, end: End) {
         std::process::exit(0);
     }
     store.shut_down().await.unwrap();
+    drop(store);
+    if end == End::Compacted {
+        let note = AuditNote::at(NOW);
+        maintenance::compact(&options(root), note, &()).unwrap();
+    }
 }
 
 /// Does its share of the scripts, a step of one and then a step of another.
@@ -142,7 +152,7 @@ async fn stands(store: &Arc<SledStore>, script: &Script) -> usize {
             stands.unwrap()
         }
         Script::Operator { number } => {
-            let operator = plan::operator(*number);
+            let operator = operator(&number.to_string(), NOW);
             if store.operator(operator.hash).await.unwrap().is_some() {
                 return 1;
             }
@@ -170,7 +180,7 @@ async fn act(store: &Arc<SledStore>, script: &Script, done: usize) {
     match script {
         Script::Payment { number, .. } if done == 0 => {
             let new = plan::new_payment(*number);
-            let created = store.create(new, None, plan::beginning()).await.unwrap();
+            let created = store.create(new, None, NOW).await.unwrap();
             assert!(matches!(created, Created::New(_)), "{created:?}");
         }
         Script::Payment { number, steps } => {
@@ -180,16 +190,16 @@ async fn act(store: &Arc<SledStore>, script: &Script, done: usize) {
             assert!(matches!(stepped, Stepped::Done { .. }), "{stepped:?}");
         }
         Script::Operator { number } if done == 0 => {
-            let audited = plan::audited("operator.create", *number);
+            let audited = audited("operator.create");
             store
-                .create_operator(plan::operator(*number), audited, plan::beginning())
+                .create_operator(operator(&number.to_string(), NOW), audited, NOW)
                 .await
                 .unwrap();
         }
         Script::Operator { number } => {
-            let audited = plan::audited("operator.delete", *number);
+            let audited = audited("operator.delete");
             let removed = store
-                .remove_operator(plan::operator(*number).id, audited, plan::beginning())
+                .remove_operator(operator(&number.to_string(), NOW).id, audited, NOW)
                 .await
                 .unwrap();
             assert!(removed.is_some());

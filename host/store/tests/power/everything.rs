@@ -11,9 +11,9 @@ use kassette_domain::connect::CodeUse;
 use kassette_domain::event::EventType;
 use kassette_domain::id::{Digest, MerchantId, OperatorId, PaymentId, ResellerId};
 use kassette_domain::key::{ApiKey, Environment, KeyOwner, TokenHash};
-use kassette_domain::lifecycle::{NewWork, Step};
+use kassette_domain::lifecycle::{Act, Asked, ClaimPurpose, NewWork, StartResult, Step};
 use kassette_domain::money::Minor;
-use kassette_domain::provider::VendorStatus;
+use kassette_domain::provider::{Action, QueryPurpose, Question, QuestionKind, VendorStatus};
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{DeliveryAttempt, Endpoint, HELD_BACK_MOST, MAX_RESPONSE, Tried};
@@ -25,7 +25,7 @@ use kassette_store::{
 };
 
 /// What is done, in order: the operation's name, and what is particular about it.
-pub(crate) const DEEDS: [&str; 55] = [
+pub(crate) const DEEDS: &[&str] = &[
     "create_merchant",
     "replace_merchant",
     "issue_key",
@@ -65,7 +65,19 @@ pub(crate) const DEEDS: [&str; 55] = [
     "work_done",
     "create: due",
     "step: open due",
+    "create: asked",
+    "step: open asked",
+    "step: started asked",
+    "step: answered",
+    "step: claim",
+    "step: ask at",
+    "step: query failed",
+    "step: returned",
+    "step: report",
+    "step: act",
     "claim_due",
+    "step: release",
+    "step: redact",
     "claim",
     "tried",
     "tried_all",
@@ -85,6 +97,33 @@ pub(crate) const DEEDS: [&str; 55] = [
 /// More of them, which change nothing that is read here.
 pub(crate) const SILENT: [&str; 2] = ["probe", "backup"];
 const NONCE: &str = "reserve_nonce";
+
+/// Names the deed that does a step of each kind: a new kind does not compile without.
+macro_rules! steps {
+    ($($step:pat => $deed:literal,)+) => {
+        const STEPS: &[&str] = &[$($deed),+];
+
+        const fn deed(step: &Step) -> &'static str {
+            match step {
+                $($step => $deed,)+
+            }
+        }
+    };
+}
+
+steps! {
+    Step::Open(_) => "step: open",
+    Step::Started { .. } => "step: started",
+    Step::Answered { .. } => "step: answered",
+    Step::Claim { .. } => "step: claim",
+    Step::Report { .. } => "step: report",
+    Step::QueryFailed { .. } => "step: query failed",
+    Step::AskAt { .. } => "step: ask at",
+    Step::Returned { .. } => "step: returned",
+    Step::Act(_) => "step: act",
+    Step::Release => "step: release",
+    Step::Redact => "step: redact",
+}
 
 /// The operations that read, all of which are asked here or by the judge of payments, or end a process.
 const READS: [&str; 39] = [
@@ -132,7 +171,7 @@ const READS: [&str; 39] = [
 /// How many things there are to do.
 pub(crate) const LENGTH: usize = DEEDS.len() + SILENT.len();
 
-/// The operations of the traits that nothing here does, as their files tell them.
+/// The operations of the traits that nothing here does, as their files tell them, and steps of payments.
 pub(crate) fn missing() -> BTreeSet<&'static str> {
     let files = [
         include_str!("../../src/lib.rs"),
@@ -158,6 +197,7 @@ pub(crate) fn missing() -> BTreeSet<&'static str> {
     }
     assert!(all.len() > 80, "the traits were not found: {all:?}");
     all.retain(|name| !(done.contains(name) || READS.contains(name) && is_asked(name)));
+    all.extend(STEPS.iter().filter(|step| !DEEDS.contains(step)));
     all
 }
 
@@ -219,9 +259,24 @@ async fn switch(store: &Arc<dyn Store>, name: &str, enabled: bool, now: Time) {
         .unwrap();
 }
 
-/// Does a step of a payment that is not refused.
-async fn step(store: &Arc<dyn Store>, name: &str, step: Step, now: Time) {
-    done(store, payment_of(name), step, now).await;
+/// What the payment `asked` has to answer.
+fn asks() -> Step {
+    let question = Question {
+        name: "bank".into(),
+        label: "Your bank".into(),
+        kind: QuestionKind::Text,
+        required: true,
+        choices: Vec::new(),
+    };
+    Step::Started {
+        attempt: attempt_id("three"),
+        result: StartResult::Open {
+            reference: None,
+            action: Action::Ask(vec![question]),
+            until: None,
+        },
+        next: None,
+    }
 }
 
 /// Does what is next after so much is done.
@@ -231,7 +286,13 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
     let merchant_key = |name| api_key(name, KeyOwner::Merchant(MerchantId(1)), Environment::Test);
     let code = |name| connect_code(name, "https://shop.example", Environment::Test);
     let reseller = ResellerId(1);
-    match *DEEDS.iter().chain(&SILENT).nth(number).unwrap() {
+    let attempt = attempt_id("three");
+    let told = *DEEDS.iter().chain(&SILENT).nth(number).unwrap();
+    let step = async |name: &str, step: Step| {
+        assert!(told.starts_with(deed(&step)), "{told}: {step:?}");
+        done(store, payment_of(name), step, now).await;
+    };
+    match told {
         "create_merchant" => drop(
             store
                 .create_merchant(merchant(true), line(), now)
@@ -375,7 +436,7 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
         NONCE => drop(nonce(store).await),
         "set_schedule" => store.set_schedule(Default::default()),
         "create" => drop(store.create(new_payment("paid"), None, now).await.unwrap()),
-        "step: open" => step(store, "paid", open("one", "sandbox-test"), now).await,
+        "step: open" => step("paid", open("one", "sandbox-test")).await,
         "keep_callback" => {
             let report = report("vendor-1", VendorStatus::Completed);
             let at = account("sandbox-test");
@@ -384,7 +445,7 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
                 .await
                 .unwrap();
         }
-        "step: started" => step(store, "paid", started("one", "vendor-1"), now).await,
+        "step: started" => step("paid", started("one", "vendor-1")).await,
         "unknown_money" => {
             let found = NewWork {
                 kind: WorkKind::Surplus,
@@ -401,7 +462,60 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
             store.work_done(open[0].id, line(), now).await.unwrap();
         }
         "create: due" => drop(store.create(new_payment("due"), None, now).await.unwrap()),
-        "step: open due" => step(store, "due", open("two", "sandbox-test"), now).await,
+        "step: open due" => step("due", open("two", "sandbox-test")).await,
+        "create: asked" => drop(store.create(new_payment("asked"), None, now).await.unwrap()),
+        "step: open asked" => step("asked", open("three", "sandbox-test")).await,
+        "step: started asked" => step("asked", asks()).await,
+        "step: answered" => {
+            let answers = vec![("bank".into(), Secret::new("a bank"))];
+            let busy_until = now;
+            step(
+                "asked",
+                Step::Answered {
+                    attempt,
+                    answers,
+                    busy_until,
+                },
+            )
+            .await;
+        }
+        "step: claim" => {
+            let (purpose, until) = (ClaimPurpose::Start, now);
+            step(
+                "asked",
+                Step::Claim {
+                    attempt,
+                    purpose,
+                    until,
+                },
+            )
+            .await;
+        }
+        "step: ask at" => step("asked", Step::AskAt { attempt, at: now }).await,
+        "step: query failed" => {
+            let asked = Asked {
+                purpose: QueryPurpose::Sync,
+                notices: 1,
+            };
+            let failed = Step::QueryFailed {
+                attempt,
+                asked,
+                absent: false,
+                scheduled: true,
+            };
+            step("asked", failed).await;
+        }
+        "step: returned" => {
+            let query = Secret::new("status=unknown");
+            step("asked", Step::Returned { attempt, query }).await;
+        }
+        "step: report" => {
+            let processing = report("vendor-3", VendorStatus::Processing);
+            step("asked", news("three", processing)).await;
+        }
+        "step: act" => step("asked", Step::Act(Act::ToReview)).await,
+        "step: release" => step("due", Step::Release).await,
+        "step: redact" => step("asked", Step::Redact).await,
         "claim_due" => {
             let (late, lease) = (later(30 * 3600), Duration::from_secs(60));
             store.claim_due(late, lease, 9).await.unwrap();
@@ -517,7 +631,7 @@ pub(crate) async fn observe(store: &Arc<dyn Store>) -> String {
         ($($what:expr),+ $(,)?) => { $( seen += &format!("{:?}\n", $what); )+ };
     }
     let (merchant, reseller) = (MerchantId(1), ResellerId(1));
-    for name in ["paid", "due", "resold"] {
+    for name in ["paid", "due", "asked", "resold"] {
         let id = PaymentId::from_bytes(id_of(name));
         see!(
             store.payment(id).await.unwrap(),
@@ -537,7 +651,7 @@ pub(crate) async fn observe(store: &Arc<dyn Store>) -> String {
             );
         }
     }
-    for name in ["one", "two"] {
+    for name in ["one", "two", "three"] {
         let token = TokenHash::of(&format!("return-token-of-{name}"));
         see!(store.by_return(token).await.unwrap());
     }
@@ -625,9 +739,11 @@ pub(crate) async fn observe(store: &Arc<dyn Store>) -> String {
         store.verify_audit().await.unwrap().breaks().is_empty(),
         "the audit log is broken"
     );
+    // A compaction adds its own.
     see!(
         log.iter()
-            .map(|entry| (entry.id, &entry.audited))
+            .map(|entry| &entry.audited)
+            .filter(|audited| audited.action != "store.compact")
             .collect::<Vec<_>>()
     );
     // Marks are keyed with a secret of the store's own.

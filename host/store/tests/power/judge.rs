@@ -7,6 +7,7 @@ use std::sync::Arc;
 use kassette_domain::id::Digest;
 use kassette_domain::key::TokenHash;
 use kassette_store::sled::{SledStore, maintenance};
+use kassette_store::suite::fixtures::{self, NOW, token};
 use kassette_store::{
     About, Created, Directory as _, Health as _, Listed, Paging, PaymentFilter, Payments as _,
     Stepped, Store,
@@ -246,7 +247,9 @@ async fn payment(
             ));
         }
     }
-    let by_token = store.by_checkout(TokenHash::of(&plan::token(number))).await;
+    let by_token = store
+        .by_checkout(TokenHash::of(&token(&number.to_string())))
+        .await;
     if by_token != Ok(Some(aggregate.clone())) {
         return Err("a payment is not found by its checkout token".into());
     }
@@ -271,7 +274,7 @@ async fn payment(
 }
 
 async fn operator(store: &SledStore, number: usize, steps: RangeInclusive<usize>) -> Verdict {
-    let operator = plan::operator(number);
+    let operator = fixtures::operator(&number.to_string(), NOW);
     let found = store.operator(operator.hash).await;
     let found = found.map_err(|fault| format!("an operator does not read: {fault}"))?;
     let may = |there: bool| steps.clone().any(|step| (step == 1) == there);
@@ -348,7 +351,7 @@ async fn lists(store: &SledStore, there: usize) -> Verdict {
 /// The store takes new payments and steps.
 async fn works(store: &SledStore) -> Verdict {
     let number = usize::MAX;
-    let create = || store.create(plan::new_payment(number), None, plan::beginning());
+    let create = || store.create(plan::new_payment(number), None, NOW);
     let made = create().await.map_err(|fault| fault.to_string())?;
     if !matches!(made, Created::New(_) | Created::Replay(_)) {
         return Err(format!("a new payment is {made:?}"));
@@ -360,7 +363,7 @@ async fn works(store: &SledStore) -> Verdict {
     if let Created::New(_) = made {
         let about = About::Payment(plan::payment(number));
         let step = plan::first_step(number);
-        let stepped = store.step(about, step, None, plan::beginning()).await;
+        let stepped = store.step(about, step, None, NOW).await;
         if !matches!(stepped, Ok(Stepped::Done { .. })) {
             return Err(format!("a new payment's step is {stepped:?}"));
         }

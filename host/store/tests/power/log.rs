@@ -8,6 +8,7 @@ use crate::record::SEGMENT;
 
 /// A write that no sync has made durable yet.
 struct Write {
+    file: Node,
     call: u64,
     returned: bool,
     /// Where it stands in the log.
@@ -19,7 +20,7 @@ struct Write {
 pub(crate) struct Log {
     database: Vec<Node>,
     /// Where in the log a segment of the file begins.
-    segments: BTreeMap<u64, i64>,
+    segments: BTreeMap<(Node, u64), i64>,
     pending: Vec<Write>,
     /// Syncs under way, and the calls that they make durable.
     syncs: BTreeMap<u64, Vec<u64>>,
@@ -34,9 +35,9 @@ pub(crate) struct Log {
 impl Log {
     pub(crate) fn new(database: Vec<Node>, base: &Disk) -> Self {
         let mut segments = BTreeMap::new();
-        for (_, bytes) in base.named("db") {
+        for (file, bytes) in base.named("db") {
             for (at, segment) in (0..).step_by(8 << 20).zip(bytes.chunks(8 << 20)) {
-                segments.extend(head(segment).map(|(position, _)| (at, position)));
+                segments.extend(head(segment).map(|(position, _)| ((file, at), position)));
             }
         }
         Self {
@@ -53,9 +54,12 @@ impl Log {
     pub(crate) fn happen(&mut self, event: &Event) {
         match event {
             Event::Began(call, op) if self.database.contains(&op.node()) => match op {
-                Op::Write { at, data, .. } if !op.is_zeros(0) => self.write(*call, *at, data),
-                Op::Sync { .. } => {
-                    let returned = self.pending.iter().filter(|write| write.returned);
+                Op::Write { at, data, .. } if !op.is_zeros(0) => {
+                    self.write(op.node(), *call, *at, data);
+                }
+                Op::Sync { node, .. } => {
+                    let of_it = |write: &&Write| write.returned && write.file == *node;
+                    let returned = self.pending.iter().filter(of_it);
                     let covered = returned.map(|write| write.call).collect();
                     self.syncs.insert(*call, covered);
                 }
@@ -75,11 +79,12 @@ impl Log {
         self.most = self.most.max(unsynced);
     }
 
-    fn write(&mut self, call: u64, at: u64, data: &[u8]) {
-        let (segment, within) = (at - at % SEGMENT, at % SEGMENT);
+    fn write(&mut self, file: Node, call: u64, at: u64, data: &[u8]) {
+        let (segment, within) = ((file, at - at % SEGMENT), at % SEGMENT);
         if let Some((position, whole_to)) = head(data).filter(|_| within == 0) {
             self.segments.insert(segment, position);
-            let unsafe_from = self.pending.iter().map(|write| write.position).min();
+            let pending = self.pending.iter().filter(|write| write.file == file);
+            let unsafe_from = pending.map(|write| write.position).min();
             if let Some(from) = unsafe_from.filter(|from| *from <= whole_to) {
                 self.broken.push(format!(
                     "segment {position} is begun where all up to {whole_to} is taken for safe, \
@@ -93,6 +98,7 @@ impl Log {
             let position = begin + i64::try_from(within).unwrap();
             let (returned, bytes) = (false, data.len());
             self.pending.push(Write {
+                file,
                 call,
                 returned,
                 position,

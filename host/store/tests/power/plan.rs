@@ -1,36 +1,17 @@
 //! What the watched process does, and what has to be there when it was acknowledged: both follow from
 //! a seed, so the judge knows every payment at every step without having seen the process.
 
-use std::time::Duration;
-
-use kassette_domain::attempt::Choice;
-use kassette_domain::audit::Audited;
 use kassette_domain::event::EventType;
-use kassette_domain::id::{AccountId, AttemptId, Digest, MerchantId, OperatorId, PaymentId, Slot};
-use kassette_domain::key::{Environment, TokenHash};
-use kassette_domain::lifecycle::{
-    PaymentAggregate, QuerySchedule, StartResult, Step, Transition, Via,
-};
-use kassette_domain::method::MethodId;
-use kassette_domain::money::{Currency, Minor, Money};
-use kassette_domain::operator::{Operator, Role};
-use kassette_domain::order::{IdempotencyKey, OrderId};
-use kassette_domain::payment::{
-    CheckoutMode, Decision, Judgement, NewPayment, Origin, Payment, Purpose, Request, Settlement,
-    Status,
-};
-use kassette_domain::provider::{
-    Action, Particulars, Payer, Report, VendorSettlement, VendorStatus,
-};
-use kassette_domain::secret::Secret;
+use kassette_domain::id::PaymentId;
+use kassette_domain::lifecycle::{PaymentAggregate, QuerySchedule, StartResult, Step, Transition};
+use kassette_domain::money::Minor;
+use kassette_domain::payment::{Decision, NewPayment, Payment, Request, Settlement, Status};
+use kassette_domain::provider::{Action, Report, VendorStatus};
 use kassette_domain::time::Time;
+use kassette_store::suite::fixtures::{self, *};
 
 use crate::random::Random;
 use crate::{everything, pruning};
-
-const NOW: Time = Time::from_secs(1_800_000_000);
-/// Money of each payment, in cents; a refund returns one.
-const DUE: u64 = 4990;
 
 /// What one worker does with one thing, step after step.
 #[derive(Clone, Debug)]
@@ -142,23 +123,19 @@ impl Script {
 
 /// When a payment's step is done.
 pub(crate) fn at_step(at: usize) -> Time {
-    NOW.after(Duration::from_secs(u64::try_from(at).unwrap() + 1))
-}
-
-pub(crate) const fn beginning() -> Time {
-    NOW
+    later(u64::try_from(at).unwrap() + 1)
 }
 
 /// A payment's first step after it was made.
 pub(crate) fn first_step(number: usize) -> Step {
-    Step::Open(Box::new(choice(number)))
+    open(&attempt(number), "sandbox-test")
 }
 
 fn steps(number: usize, random: &mut Random) -> Vec<Step> {
     let reference = format!("vendor-{number}");
     let mut steps = vec![first_step(number)];
     steps.push(Step::Started {
-        attempt: attempt(number),
+        attempt: attempt_id(&attempt(number)),
         result: StartResult::Open {
             reference: Some(reference.clone()),
             action: form(number, random),
@@ -166,33 +143,22 @@ fn steps(number: usize, random: &mut Random) -> Vec<Step> {
         },
         next: None,
     });
-    let news = |status, settled, returned| Step::Report {
-        attempt: attempt(number),
-        report: Report {
-            reference: reference.clone(),
-            status,
-            settlement: if settled {
-                VendorSettlement::Confirmed
-            } else {
-                VendorSettlement::Pending
-            },
-            received: Minor(if settled { DUE } else { 0 }),
-            currency: "EUR".into(),
+    let told = |status, returned| {
+        let report = Report {
             returned: Minor(returned),
             detail: format!("news number {returned} of {number}"),
-            particulars: Particulars::default(),
-        },
-        via: Via::Callback,
-        asked: None,
+            ..report(&reference, status)
+        };
+        news(&attempt(number), report)
     };
     if random.one_in(2) {
-        steps.push(news(VendorStatus::Processing, false, 0));
+        steps.push(told(VendorStatus::Processing, 0));
     }
     if !random.one_in(6) {
-        steps.push(news(VendorStatus::Completed, true, 0));
+        steps.push(told(VendorStatus::Completed, 0));
         for refund in 0..random.below(24) {
             let returned = u64::try_from(refund).unwrap() + 1;
-            steps.push(news(VendorStatus::Completed, true, returned));
+            steps.push(told(VendorStatus::Completed, returned));
         }
     }
     steps
@@ -215,104 +181,22 @@ fn form(number: usize, random: &mut Random) -> Action {
     }
 }
 
-fn id_of(what: &str, number: usize) -> [u8; 16] {
-    let mut id = [0; 16];
-    id.copy_from_slice(&Digest::of(format!("{what} {number}").as_bytes()).0[..16]);
-    id
-}
-
 pub(crate) fn payment(number: usize) -> PaymentId {
-    PaymentId::from_bytes(id_of("payment", number))
+    PaymentId::from_bytes(id_of(&number.to_string()))
 }
 
-fn attempt(number: usize) -> AttemptId {
-    AttemptId::from_bytes(id_of("attempt", number))
+fn attempt(number: usize) -> String {
+    format!("attempt of {number}")
 }
 
+/// Without an address, of which the store keeps a mark under a key of its own.
 pub(crate) fn request(number: usize) -> Request {
     Request {
-        merchant: MerchantId(1),
-        origin: Origin::Merchant {
-            idempotency_key: IdempotencyKey::parse(&format!("request-{number}")).unwrap(),
-        },
-        environment: Environment::Test,
-        order_id: OrderId::parse(&format!("order {number}")).unwrap(),
-        due: Money {
-            amount: Minor(DUE),
-            currency: Currency::EUR,
-        },
-        mode: CheckoutMode::Hosted,
-        method: None,
         email: None,
-        return_url: None,
+        ..fixtures::request(&number.to_string())
     }
-}
-
-pub(crate) fn token(number: usize) -> String {
-    format!("checkout-token-{number}")
 }
 
 pub(crate) fn new_payment(number: usize) -> NewPayment {
-    NewPayment {
-        id: payment(number),
-        request: request(number),
-        usd: Minor(5389),
-        rate: kassette_domain::money::Rate::ONE,
-        token: Secret::new(token(number)),
-        expires_at: NOW.after(Duration::from_secs(24 * 3600)),
-        risk_review: false,
-        decision: None,
-    }
-}
-
-fn choice(number: usize) -> Choice {
-    let account = AccountId::parse("sandbox-test").unwrap();
-    Choice {
-        attempt: attempt(number),
-        return_token: Secret::new(format!("return-token-{number}")),
-        account: account.clone(),
-        slot: Slot::parse("provider.sandbox").unwrap(),
-        digest: Digest::of(b"module"),
-        method: MethodId::Ideal,
-        expires_at: NOW.after(Duration::from_secs(3600)),
-        busy_until: NOW.after(Duration::from_secs(30)),
-        payer: Payer::default(),
-        decision: Some(Decision {
-            at: NOW,
-            slot: Slot::parse("method.ideal").unwrap(),
-            digest: Digest::of(b"method"),
-            purpose: Purpose::Start,
-            chosen: Some(account.clone()),
-            explanation: "it is cheapest".into(),
-            verdicts: vec![Judgement {
-                account,
-                eligible: true,
-                reason: "cheapest".into(),
-            }],
-        }),
-    }
-}
-
-pub(crate) fn operator(number: usize) -> Operator {
-    Operator {
-        id: OperatorId::from_bytes(id_of("operator", number)),
-        name: format!("operator {number}"),
-        role: Role::Operator,
-        hash: TokenHash::of(&format!("operator-token-{number}")),
-        created_at: NOW,
-        expires_at: None,
-    }
-}
-
-pub(crate) fn audited(action: &str, number: usize) -> Audited {
-    Audited {
-        operator: "root".into(),
-        operator_id: None,
-        actor: "ann".into(),
-        reason: Some("because".into()),
-        action: action.into(),
-        object: format!("operator/{number}"),
-        before: None,
-        after: Some("{}".into()),
-    }
+    of_request(&number.to_string(), request(number))
 }

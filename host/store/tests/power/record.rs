@@ -62,6 +62,7 @@ impl Record {
             let end = match end {
                 End::InOrder => "in-order",
                 End::AtOnce => "at-once",
+                End::Compacted => "compacted",
             };
             let plan = judge.plan().told(seed);
             let told = format!("{plan} {operations} {end} {}", root.display());
@@ -262,7 +263,10 @@ impl Record {
         let names = places(|event| {
             matches!(
                 event,
-                Event::Began(_, Op::Add { .. } | Op::Remove { .. } | Op::Rename { .. })
+                Event::Began(
+                    _,
+                    Op::Add { .. } | Op::Remove { .. } | Op::Rename { .. } | Op::Exchange { .. }
+                )
             )
         });
         let late = self.log().late(count, random);

@@ -69,6 +69,8 @@ enum Under {
     Folder(PathBuf),
     /// A name was changed: the end of a call, from where, to where.
     Name(u64, PathBuf, Option<PathBuf>),
+    /// Two names were exchanged: the ends of calls, and the names.
+    Exchange(Vec<u64>, PathBuf, PathBuf),
 }
 
 /// What was recorded of one or more processes, one after the other.
@@ -207,6 +209,17 @@ impl Recorder {
         self.returned(call, 0);
     }
 
+    /// Two files or folders, with all that is in them, have each other's names.
+    fn exchanged(&mut self, one: &Path, other: &Path) {
+        let moved = |path: PathBuf| match (path.strip_prefix(one), path.strip_prefix(other)) {
+            (Ok(rest), _) => other.join(rest),
+            (_, Ok(rest)) => one.join(rest),
+            _ => path,
+        };
+        let places = std::mem::take(&mut self.places).into_iter();
+        self.places = places.map(|(path, node)| (moved(path), node)).collect();
+    }
+
     fn renamed(&mut self, from: &Path, to: Option<&Path>) {
         let Some(node) = self.places.remove(from) else {
             return;
@@ -321,7 +334,11 @@ impl<'a> Tracee<'a> {
             }
             libc::SYS_renameat | libc::SYS_renameat2 => {
                 let (from, to) = (self.path(thread, a[0], a[1]), self.path(thread, a[2], a[3]));
-                self.rename(from?, to?)
+                let exchange = u64::from(libc::RENAME_EXCHANGE);
+                match call.number == libc::SYS_renameat2 && a[4] & exchange != 0 {
+                    true => self.exchange(from?, to?),
+                    false => self.rename(from?, to?),
+                }
             }
             #[cfg(target_arch = "x86_64")]
             libc::SYS_mkdir => self.path(thread, HERE, a[0]).map(Under::Folder),
@@ -359,6 +376,26 @@ impl<'a> Tracee<'a> {
             node,
         });
         Some(Under::Name(call, from, Some(to)))
+    }
+
+    fn exchange(&mut self, one: PathBuf, other: PathBuf) -> Option<Under> {
+        let ((folder, name), (into, new)) =
+            (self.recorder.name(&one)?, self.recorder.name(&other)?);
+        let nodes = [&one, &other].map(|path| self.recorder.places[path]);
+        let ops = if folder == into {
+            let names = [name, new];
+            vec![Op::Exchange {
+                folder,
+                names,
+                nodes,
+            }]
+        } else {
+            // Of locks alone, of which nothing is read.
+            let add = |folder, name, node| Op::Add { folder, name, node };
+            vec![add(folder, name, nodes[1]), add(into, new, nodes[0])]
+        };
+        let calls = ops.into_iter().map(|op| self.recorder.call(op)).collect();
+        Some(Under::Exchange(calls, one, other))
     }
 
     /// Ends the recording where a call could change a file unseen.
@@ -410,6 +447,14 @@ impl<'a> Tracee<'a> {
                 self.recorder.returned(call, result);
                 if result == 0 {
                     self.recorder.renamed(&from, to.as_deref());
+                }
+            }
+            Under::Exchange(calls, one, other) => {
+                for call in calls {
+                    self.recorder.returned(call, result);
+                }
+                if result == 0 {
+                    self.recorder.exchanged(&one, &other);
                 }
             }
             Under::Open(_) | Under::Folder(_) => {}

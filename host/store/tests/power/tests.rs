@@ -120,14 +120,14 @@ pub(crate) fn every_operation_outlives_a_power_cut(options: &Options) {
     let root = tempfile::tempdir().unwrap();
     let processes = [
         (20, End::AtOnce),
-        (20, End::InOrder),
+        (20, End::Compacted),
         (usize::MAX >> 1, End::InOrder),
     ];
     let known = Acknowledged::nothing(judge.plan());
     let record = Record::of(root.path(), &judge, known, options.seed, &processes);
     let known = record.acknowledged(&judge);
     assert!(known.is_all(judge.plan()), "{known:?}");
-    holds(&record, &judge, options.images.div_ceil(10), options);
+    holds(&record, &judge, options.images, options);
 }
 
 pub(crate) fn what_is_left_while_deliveries_are_pruned_outlives_a_power_cut(options: &Options) {

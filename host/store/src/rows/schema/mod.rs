@@ -2,7 +2,7 @@
 //!
 //! | prefix | key | value |
 //! |---|---|---|
-//! | `meta/` | a name | format, canary, mark key, counters, the last group, the audit chain's end, probe, how far retention is |
+//! | `meta/` | a name | format, canary, mark key, counters, the last group, the audit chain's end, probe, how far retention is, until when freed nonces were taken |
 //! | `pay/` | payment | the payment, sealed parts, book-keeping |
 //! | `att/` | payment, ordinal | an attempt, sealed parts |
 //! | `atx/` | attempt | payment, ordinal |
@@ -50,6 +50,7 @@ pub(crate) const CANARY: &[u8] = b"meta/canary";
 pub(crate) const MARK: &[u8] = b"meta/mark";
 pub(crate) const MERCHANT_COUNT: &[u8] = b"meta/merchants";
 pub(crate) const AUDIT_END: &[u8] = b"meta/audit";
+pub(crate) const NONCES_FREED: &[u8] = b"meta/nonces";
 
 pub(crate) const PAYMENTS: &[u8] = b"pay/";
 pub(crate) const PAYMENT_INDEX: &[u8] = b"reg/";

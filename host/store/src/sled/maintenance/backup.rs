@@ -259,7 +259,8 @@ enum GivenUp {
 
 impl Streaming {
     async fn run(&mut self, now: Time) -> Result<Totals, GivenUp> {
-        let (mut encoder, first) = Encoder::begin(&self.head(now)?)?;
+        let head = self.read(move |view| head(view, now)).await?;
+        let (mut encoder, first) = Encoder::begin(&head)?;
         self.send(first).await?;
         match self.rows_and_groups(&mut encoder).await {
             Ok(()) => {
@@ -277,20 +278,23 @@ impl Streaming {
         }
     }
 
-    fn head(&self, now: Time) -> Result<Head, Fault> {
-        self.reader.read(|view| head(view, now))
+    /// Reads on a thread that may wait for the disk.
+    async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&View<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
+        let reader = self.reader.clone();
+        let read = tokio::task::spawn_blocking(move || reader.read(read));
+        read.await.unwrap_or_else(|_| Err(Fault::unreadable()))
     }
 
     async fn rows_and_groups(&mut self, encoder: &mut Encoder) -> Result<(), GivenUp> {
         let mut after: Option<Key> = None;
         loop {
             self.groups(encoder).await?;
-            let (reader, from) = (self.reader.clone(), after.clone());
-            let began = Instant::now();
-            let read = move || reader.read(|view| chunk(view, from.as_deref()));
-            let rows = tokio::task::spawn_blocking(read)
-                .await
-                .map_err(|_| Fault::unreadable())??;
+            let (from, began) = (after.clone(), Instant::now());
+            let read = self.read(move |view| chunk(view, from.as_deref()));
+            let rows = read.await?;
             let Some((last, _)) = rows.last() else { break };
             after = Some(last.clone());
             let piece = encoder.rows(&rows)?;

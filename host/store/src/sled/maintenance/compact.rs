@@ -49,14 +49,9 @@ pub(crate) fn compact_in_stages(
         folder,
     } = Stopped::open(options)?;
     let bytes_before = disk_bytes(&options.path).map_err(MaintenanceError::io(&options.path))?;
-    let before = judged(&db, &secrets, "Verifying", progress)?;
-    if !before.is_whole() {
-        return Err(MaintenanceError::NotWhole {
-            what: "the store is not whole, so it is not compacted; `kassette verify` lists it all",
-            report: Box::new(before),
-        });
-    }
     let written = Rebuild::begin(folder)?.attempt(|rebuild| {
+        let what = "the store is not whole, so it is not compacted; `kassette verify` lists it all";
+        let before = judged_whole(&db, &secrets, what, progress)?;
         progress.begin("Writing", Unit::Rows, Some(before.rows.values().sum()));
         let new = rebuild.fill(|bulk| {
             for row in db.iter() {
@@ -82,6 +77,23 @@ pub(crate) fn compact_in_stages(
         rows: after.rows.values().sum(),
         payments: after.payments,
     })
+}
+
+/// Reads a store through before it is written anew; refuses with these words one that is not whole.
+pub(crate) fn judged_whole(
+    db: &Db,
+    secrets: &Secrets,
+    what: &'static str,
+    progress: &dyn Progress,
+) -> Result<Report, MaintenanceError> {
+    let report = judged(db, secrets, "Verifying", progress)?;
+    match report.is_whole() {
+        true => Ok(report),
+        false => Err(MaintenanceError::NotWhole {
+            what,
+            report: Box::new(report),
+        }),
+    }
 }
 
 /// Reads a whole store through.

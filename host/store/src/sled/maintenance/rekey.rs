@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::Fault;
 use crate::rows::seal::{MasterKey, Sealer, Secrets};
-use crate::sled::maintenance::compact::judged;
+use crate::sled::maintenance::compact::{judged, judged_whole};
 use crate::sled::maintenance::kinds::KINDS;
 use crate::sled::maintenance::{AuditNote, MaintenanceError, Progress, Stopped, Unit};
 use crate::sled::open::OpenOptions;
@@ -51,19 +51,15 @@ pub(crate) fn rekey_in_stages(
     if options.master.is_same(new_key) {
         return Err(MaintenanceError::SameKey);
     }
-    let before = judged(&db, &secrets, "Verifying", progress)?;
-    if !before.is_whole() {
-        return Err(MaintenanceError::NotWhole {
-            what: "the store is not whole, so its key is not changed; `kassette verify` lists it all",
-            report: Box::new(before),
-        });
-    }
     let new_secrets = Secrets {
         sealer: Sealer::new(new_key),
         marker: secrets.marker.clone(),
     };
     let mut resealed = BTreeMap::new();
     let written = Rebuild::begin(folder)?.attempt(|rebuild| {
+        let what =
+            "the store is not whole, so its key is not changed; `kassette verify` lists it all";
+        let before = judged_whole(&db, &secrets, what, progress)?;
         progress.begin("Sealing anew", Unit::Rows, Some(before.rows.values().sum()));
         let new = rebuild.fill(|bulk| {
             for row in db.iter() {

@@ -190,7 +190,7 @@ pub fn verify_backup(
             told,
             sealer,
         } = source.open(&options.master)?;
-        let (_, report) = Rebuild::begin(options.take_folder()?)?.attempt(|rebuild| {
+        let (_, report) = Rebuild::on_trial(options.take_folder()?)?.attempt(|rebuild| {
             let db = replay(rebuild, decoder, None, progress)?;
             read_through(&db, sealer, progress)
         })?;

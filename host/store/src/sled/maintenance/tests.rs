@@ -10,6 +10,7 @@ use std::time::Duration;
 use kassette_domain::id::EndpointId;
 use kassette_domain::key::{Environment, KeyOwner, TokenHash};
 use kassette_domain::provider::VendorStatus;
+use kassette_domain::signing::NONCE_LIFE;
 use kassette_domain::webhook::{DeliveryAttempt, Tried};
 use tempfile::TempDir;
 
@@ -104,8 +105,11 @@ async fn full(options: &OpenOptions) -> Arc<SledStore> {
         .keep_callback(account("sandbox-test"), "unknown".into(), None, NOW)
         .await
         .unwrap();
-    let taken = store.reserve_nonce(nonce_of("a", NOW), NOW).await;
-    assert_eq!(taken, Ok(Reserved::Fresh));
+    // The second frees the first.
+    for at in [NOW.before(NONCE_LIFE), NOW] {
+        let taken = store.reserve_nonce(nonce_of("a", at), at).await;
+        assert_eq!(taken, Ok(Reserved::Fresh));
+    }
     everything_of_a_reseller(&shared).await;
     let code = connect_code("code", "https://shop.example", Environment::Test);
     let exchange = exchange_of(&code, "connected");

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use kassette_domain::id::{DeliveryId, EndpointId};
 use kassette_domain::time::Time;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// Leases kept before those that have ended are swept out.
@@ -49,13 +49,27 @@ impl Claims {
         }
     }
 
-    /// Until when deliveries are claimed; those that have ended are swept out where they are many. As long as
-    /// it is held no other claim is made.
-    pub(crate) fn leases(&self, now: Time) -> MutexGuard<'_, HashMap<DeliveryId, Time>> {
+    /// Whether a delivery is claimed by none.
+    pub(crate) fn is_free(&self, id: DeliveryId, now: Time) -> bool {
+        let leases = self.leases.lock();
+        leases.get(&id).is_none_or(|until| *until <= now)
+    }
+
+    /// Claims a delivery, where it is free.
+    pub(crate) fn take(&self, id: DeliveryId, now: Time, until: Time) -> bool {
+        let mut leases = self.leases.lock();
+        let is_free = leases.get(&id).is_none_or(|until| *until <= now);
+        if is_free {
+            leases.insert(id, until);
+        }
+        is_free
+    }
+
+    /// Sweeps out leases that have ended, where there are many.
+    pub(crate) fn sweep(&self, now: Time) {
         let mut leases = self.leases.lock();
         if leases.len() >= SWEEP_FROM {
             leases.retain(|_, until| now < *until);
         }
-        leases
     }
 }

@@ -89,9 +89,9 @@ pub(crate) struct AllTaken {
     of: BTreeMap<ResellerId, usize>,
     /// No row is over before.
     pub(crate) next_end: Option<Time>,
-    /// The latest time until which one was taken that is free by now. Before it the store cannot say what was
-    /// taken: a clock that went ahead and came back asks again at times that were over.
-    freed: Time,
+    /// The latest time until which one was taken that is free by now, a row too. Before it the store cannot say
+    /// what was taken: a clock that went ahead and came back asks again at times that were over.
+    pub(crate) freed: Time,
     /// What the group in the making has taken.
     group: Vec<Taken>,
     /// What the operation under way has changed, latest last.
@@ -101,7 +101,12 @@ pub(crate) struct AllTaken {
 impl AllTaken {
     /// Reads all rows.
     pub(crate) fn load(tree: &Db) -> Result<Self, Fault> {
-        let mut all = Self::default();
+        let freed = tree.get(schema::NONCES_FREED).map_err(Fault::database)?;
+        let freed = freed.map(|row| records::decode(schema::NONCES_FREED, &row));
+        let mut all = Self {
+            freed: freed.transpose()?.unwrap_or_default(),
+            ..Self::default()
+        };
         for row in Span::prefix(schema::NONCES).of(tree) {
             let (key, row) = row.map_err(Fault::database)?;
             let taken: Vec<Taken> = records::decode(&key, &row)?;

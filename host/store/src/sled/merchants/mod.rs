@@ -264,8 +264,9 @@ impl Directory for SledStore {
     }
 
     fn account_switches(&self) -> Answer<'_, Vec<(AccountId, bool)>> {
-        self.read(|view| {
-            let rows = view.scan(&Span::prefix(schema::SWITCHES), MAX_SWITCHES)?;
+        let all = self.rows_of(Span::prefix(schema::SWITCHES), Order::Keys, MAX_SWITCHES);
+        Box::pin(async move {
+            let rows = all.await?;
             rows.iter()
                 .map(|(key, row)| records::decode(key, row))
                 .collect()

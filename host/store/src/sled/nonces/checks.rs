@@ -1,15 +1,19 @@
 //! What must hold of the rows of nonces.
 
+use kassette_domain::time::Time;
 use kassette_engine::IVec;
 
 use crate::Fault;
 use crate::rows::{records, schema};
 use crate::sled::judge::Judge;
-use crate::sled::judge::kinds::Kind;
+use crate::sled::judge::kinds::{Kind, plain};
 use crate::sled::memory::taken_nonces::Taken;
 
 /// The kinds of rows of nonces.
-pub(crate) const KINDS: &[Kind] = &[Kind::new(70, "nonces", schema::NONCES, nonces)];
+pub(crate) const KINDS: &[Kind] = &[
+    Kind::new(70, "nonces", schema::NONCES, nonces),
+    Kind::new(72, "nonces-freed", schema::NONCES_FREED, plain::<Time>),
+];
 
 /// Nonces that a group has taken, all until the time in the key or before.
 fn nonces(_: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {

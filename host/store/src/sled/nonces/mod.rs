@@ -5,6 +5,7 @@ pub(crate) mod checks;
 use kassette_domain::time::Time;
 use kassette_engine::{Operation, Span};
 
+use crate::rows::source::Save as _;
 use crate::rows::{records, schema};
 use crate::sled::memory::taken_nonces::{Taken, mark};
 use crate::sled::memory::{Memory, Rows};
@@ -63,7 +64,8 @@ fn sweep_rows(rows: &mut Rows<'_>, limit: usize, now: Time) -> Result<(), Fault>
         rows.state_mut().nonces.sweep(taken);
     }
     rows.state_mut().nonces.next_end = next_end;
-    Ok(())
+    let freed = rows.state().nonces.freed;
+    rows.save(schema::NONCES_FREED.to_vec(), &freed)
 }
 
 impl Nonces for SledStore {

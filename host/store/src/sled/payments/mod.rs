@@ -9,7 +9,6 @@ pub(crate) mod step;
 pub(crate) mod timers;
 pub(crate) mod works;
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,17 +25,17 @@ use serde::de::DeserializeOwned;
 
 use crate::rows::records;
 use crate::rows::schema::{self, Line};
-use crate::rows::seal::fingerprint;
+use crate::rows::seal::{Secrets, fingerprint};
 use crate::rows::source::Source;
 use crate::rows::stored::{AttemptKey, EventRow, PaymentRow};
 use crate::sled::lists::{Order, TIME_AND_ID};
 use crate::sled::memory::payment_index::Mark;
-use crate::sled::memory::{Indexed as _, View};
+use crate::sled::memory::{Indexed as _, Shown, View};
 use crate::sled::payments::aggregates::Loaded;
 use crate::sled::payments::create::{Create, replay};
 use crate::sled::payments::pending_callbacks::KeepCallback;
 use crate::sled::payments::step::DoStep;
-use crate::sled::payments::timers::{ClaimDue, MAX_CLAIM, Settled};
+use crate::sled::payments::timers::{ClaimDue, MAX_CLAIM, NextDue, Settled};
 use crate::sled::payments::works::{UnknownMoney, WorkDone};
 use crate::sled::store::SledStore;
 use crate::{
@@ -46,9 +45,19 @@ use crate::{
 
 impl Payments for SledStore {
     fn replay(&self, request: Request) -> Answer<'_, Option<Created>> {
+        let secrets = Arc::clone(&self.secrets);
+        let reference = secrets.marker.reference(request.merchant, &request.origin);
+        // Most requests are new.
+        let is_new = |index: &Shown| {
+            let index = index.read();
+            index.found(Mark::Reference, reference).next().is_none()
+        };
+        if let Some(Ok(true)) = self.engine.glance(is_new) {
+            return Box::pin(std::future::ready(Ok(None)));
+        }
         self.read(move |view| {
-            let mark = self.secrets.email_mark(&request);
-            replay(view, &self.secrets, &request, mark)
+            let mark = secrets.email_mark(&request);
+            replay(view, &secrets, &request, mark)
         })
     }
 
@@ -142,18 +151,21 @@ impl Payments for SledStore {
     }
 
     fn next_due(&self) -> Answer<'_, Option<Time>> {
-        self.read_aside(|view| timers::next(view).map(ControlFlow::Break))
+        let mut next = NextDue::default();
+        self.read_aside(move |view| next.go_on(view))
     }
 
     fn payment(&self, id: PaymentId) -> Answer<'_, Option<Arc<Payment>>> {
         Box::pin(async move {
-            let began = match self.cached_payment(id)? {
+            self.readable().await?;
+            let began = match self.payment_cache().get(id) {
                 Ok(payment) => return Ok(Some(payment)),
                 Err(began) => began,
             };
+            let secrets = Arc::clone(&self.secrets);
             let read = self.read(move |view| {
                 let row = PaymentRow::load(view, id)?;
-                let opened = row.map(|row| row.open(&self.secrets.sealer));
+                let opened = row.map(|row| row.open(&secrets.sealer));
                 Ok(opened.transpose()?.map(|(payment, _)| payment))
             });
             let payment = read.await?.map(Arc::new);
@@ -165,17 +177,18 @@ impl Payments for SledStore {
     }
 
     fn aggregate(&self, about: About) -> Answer<'_, Option<PaymentAggregate>> {
+        let secrets = Arc::clone(&self.secrets);
         self.read(move |view| match aggregates::resolve(view, &about)? {
-            Some(id) => self.loaded(view, id),
+            Some(id) => loaded(view, &secrets, id),
             None => Ok(None),
         })
     }
 
     fn by_checkout(&self, token: TokenHash) -> Answer<'_, Option<PaymentAggregate>> {
+        let secrets = Arc::clone(&self.secrets);
         self.read(move |view| {
             for id in view.found(Mark::Token, fingerprint(token.0))? {
-                let aggregate =
-                    aggregates::load_promised(view, &self.secrets.sealer, id)?.aggregate;
+                let aggregate = aggregates::load_promised(view, &secrets.sealer, id)?.aggregate;
                 if TokenHash::of(aggregate.payment.token.expose()) == token {
                     return Ok(Some(aggregate));
                 }
@@ -185,12 +198,13 @@ impl Payments for SledStore {
     }
 
     fn by_return(&self, token: TokenHash) -> Answer<'_, Option<(AttemptId, PaymentAggregate)>> {
+        let secrets = Arc::clone(&self.secrets);
         self.read(move |view| {
             let attempt_key: Option<AttemptKey> = view.load(&schema::returning(token))?;
             let Some(attempt_key) = attempt_key else {
                 return Ok(None);
             };
-            let aggregate = self.loaded(view, attempt_key.payment)?;
+            let aggregate = loaded(view, &secrets, attempt_key.payment)?;
             Ok(aggregate.and_then(|aggregate| {
                 let attempt = aggregate.attempts.get(usize::from(attempt_key.ordinal))?;
                 let is_its = TokenHash::of(attempt.return_token.expose()) == token;
@@ -201,7 +215,8 @@ impl Payments for SledStore {
 
     fn history(&self, id: PaymentId) -> Answer<'_, Option<History>> {
         Box::pin(async move {
-            let loaded = self.read(|view| aggregates::load(view, &self.secrets.sealer, id));
+            let secrets = Arc::clone(&self.secrets);
+            let loaded = self.read(move |view| aggregates::load(view, &secrets.sealer, id));
             let Some(Loaded { aggregate, books }) = loaded.await? else {
                 return Ok(None);
             };
@@ -254,19 +269,27 @@ impl Payments for SledStore {
 }
 
 impl SledStore {
-    fn loaded(&self, view: &View<'_>, id: PaymentId) -> Result<Option<PaymentAggregate>, Fault> {
-        let loaded = aggregates::load(view, &self.secrets.sealer, id)?;
-        Ok(loaded.map(|loaded| loaded.aggregate))
-    }
-
     /// Values under a prefix that are numbered, in order, as far as there are any before a number.
     async fn first<T: DeserializeOwned>(&self, prefix: &[u8], end: u16) -> Result<Vec<T>, Fault> {
         let end_key = [prefix, &end.to_be_bytes()].concat();
         let rows = self
-            .rows_of(Span::prefix(prefix).before(&end_key), end.into())
+            .rows_of(
+                Span::prefix(prefix).before(&end_key),
+                Order::Keys,
+                end.into(),
+            )
             .await?;
         rows.iter()
             .map(|(key, row)| records::decode(key, row))
             .collect()
     }
+}
+
+fn loaded(
+    view: &View<'_>,
+    secrets: &Secrets,
+    id: PaymentId,
+) -> Result<Option<PaymentAggregate>, Fault> {
+    let loaded = aggregates::load(view, &secrets.sealer, id)?;
+    Ok(loaded.map(|loaded| loaded.aggregate))
 }

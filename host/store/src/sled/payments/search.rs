@@ -17,7 +17,7 @@ use crate::rows::schema::{self, Key};
 use crate::rows::seal::Secrets;
 use crate::rows::source::Source;
 use crate::rows::stored::{AttemptKey, AttemptLookup, PaymentRow};
-use crate::sled::lists::{self, Looked, TIME_AND_ID};
+use crate::sled::lists::{self, Looked, Order, TIME_AND_ID};
 use crate::sled::memory::View;
 use crate::sled::memory::payment_index::List;
 use crate::sled::memory::payment_index::period::Period;
@@ -62,10 +62,10 @@ impl SledStore {
         paging: Paging,
     ) -> Result<Listed<Payment>, Fault> {
         let key = schema::attempt_index(attempt);
-        let attempt_key: Option<AttemptKey> = self.read(|view| view.load(&key)).await?;
-        let found = attempt_key.iter().map(|_| key.clone()).collect();
-        let secrets = Arc::clone(&self.secrets);
-        let page = self.page_of((found, None), (&key, 0), &paging, move |view, _| {
+        let (prefix, secrets) = (key.clone(), Arc::clone(&self.secrets));
+        let attempt_key: Option<AttemptKey> = self.read(move |view| view.load(&key)).await?;
+        let found = attempt_key.iter().map(|_| prefix.clone()).collect();
+        let page = self.page_of((found, None), (&prefix, 0), &paging, move |view, _| {
             let Some(attempt_key) = attempt_key else {
                 return Ok(None);
             };
@@ -90,11 +90,7 @@ impl SledStore {
             };
             span = span.before(&last);
         }
-        let referred = self.read_aside(move |view| {
-            let rows = view.scan_back(&span, MAX_REFERRED)?;
-            Ok(ControlFlow::Break(rows))
-        });
-        let rows = referred.await?;
+        let rows = self.rows_of(span, Order::Backwards, MAX_REFERRED).await?;
         let are_all = rows.len() < MAX_REFERRED;
         let without_ordinal = |(mut key, _): (Key, _)| {
             key.pop();
@@ -102,19 +98,22 @@ impl SledStore {
         };
         let mut found: BTreeSet<Key> = rows.into_iter().map(without_ordinal).collect();
         let oldest = found.first().filter(|_| !are_all).cloned();
-        for account in self.accounts(schema::REFERENCES).await? {
-            let key = schema::reference(&account, &reference);
-            let made = self.read(|view| {
-                let Some(attempt_key) = view.load::<AttemptKey>(&key)? else {
-                    return Ok(None);
-                };
-                let row = PaymentRow::expect(view, attempt_key.payment)?;
-                Ok(Some((row.plain().created_at, attempt_key.payment)))
-            });
-            if let Some((made, payment)) = made.await? {
-                found.insert(schema::referred(&reference, made, payment));
+        let mut accounts = self.accounts(schema::REFERENCES).await?.into_iter();
+        let mut known = Vec::new();
+        let of_accounts = self.read_aside(move |view| {
+            for account in accounts.by_ref() {
+                let key = schema::reference(&account, &reference);
+                if let Some(AttemptKey { payment, .. }) = view.load(&key)? {
+                    let made = PaymentRow::expect(view, payment)?.plain().created_at;
+                    known.push(schema::referred(&reference, made, payment));
+                }
+                if view.is_enough() {
+                    return Ok(ControlFlow::Continue(()));
+                }
             }
-        }
+            Ok(ControlFlow::Break(std::mem::take(&mut known)))
+        });
+        found.extend(of_accounts.await?);
         if let Some(oldest) = &oldest {
             // The others come after rows that were not read yet.
             found = found.split_off(oldest);

@@ -14,7 +14,7 @@ use crate::Fault;
 use crate::rows::schema::{self, Key, Position};
 use crate::rows::seal::Secrets;
 use crate::rows::stored::{PaymentRow, Timer};
-use crate::sled::memory::{Indexed, Memory, Rows, View, payment_index_rows};
+use crate::sled::memory::{Memory, Rows, View, payment_index_rows};
 use crate::sled::payments::aggregates::{self, Loaded};
 
 /// Most payments that one claim takes.
@@ -331,41 +331,82 @@ impl Settled {
     }
 }
 
-/// When the next payment is due. Where very many that were made together are paid by now it may say
-/// a time before that: the claim clears them away.
-pub(crate) fn next(source: &impl Indexed) -> Result<Option<Time>, Fault> {
-    let mut span = Span::prefix(schema::TIMERS);
-    let mut looks = 0_usize;
-    // The earliest of those whose row was made before their time.
-    let mut earliest: Option<Time> = None;
-    loop {
-        let found = source.scan(&span, 1)?;
+/// Looks for when the next payment is due. Where very many that were made together are paid by now it may
+/// say a time before that: the claim clears them away.
+pub(crate) struct NextDue {
+    rest: Span,
+    looks: usize,
+    /// The earliest of those whose row was made before their time.
+    earliest: Option<Time>,
+    /// The time of the row that is looked at, and those of its payments that are still to be looked at.
+    row: Option<(Time, Vec<Option<PaymentId>>)>,
+}
+
+impl Default for NextDue {
+    fn default() -> Self {
+        Self {
+            rest: Span::prefix(schema::TIMERS),
+            looks: 0,
+            earliest: None,
+            row: None,
+        }
+    }
+}
+
+impl NextDue {
+    /// Looks at some more; breaks with the time.
+    pub(crate) fn go_on(&mut self, view: &View<'_>) -> Result<ControlFlow<Option<Time>>, Fault> {
+        while !view.is_enough() {
+            let looked = self.look(view)?;
+            if looked.is_break() {
+                return Ok(looked);
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Looks at one payment, or for the next row.
+    fn look(&mut self, view: &View<'_>) -> Result<ControlFlow<Option<Time>>, Fault> {
+        let Some((at, members)) = &mut self.row else {
+            return self.next(view);
+        };
+        match members.pop().map(|id| (*at, id)) {
+            None => self.row = None,
+            // The claim puts it off.
+            Some((at, None)) => return Ok(ControlFlow::Break(Some(at))),
+            Some((at, Some(id))) => match PaymentRow::expect(view, id).map(|row| row.books.timer) {
+                Ok(Some(Timer::Shared(due))) => self.earliest = self.or_earlier(due),
+                Ok(_) => {}
+                // The claim finds out.
+                Err(Fault::Corrupt(_)) => return Ok(ControlFlow::Break(Some(at))),
+                Err(fault) => return Err(fault),
+            },
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn next(&mut self, view: &View<'_>) -> Result<ControlFlow<Option<Time>>, Fault> {
+        let found = view.scan(&self.rest, 1)?;
         let row = found.first().map(|(key, _)| key);
         let at = row.and_then(|key| schema::leading_time(key, schema::TIMERS));
         let (Some(key), Some(at)) = (row, at) else {
-            return Ok(earliest);
+            return Ok(ControlFlow::Break(self.earliest));
         };
-        let about = schema::timer_about(key);
-        let Some(schema::TimerOf::Shared { first, count }) = about else {
-            return Ok(Some(earliest.map_or(at, |due| due.min(at))));
-        };
-        if looks >= usize::from(TOGETHER) || earliest.is_some_and(|due| due <= at) {
-            return Ok(Some(earliest.map_or(at, |due| due.min(at))));
-        }
-        for id in payment_index_rows::at_positions(source, first, count.min(TOGETHER))? {
-            looks += 1;
-            // The claim puts it off.
-            let Some(id) = id else { return Ok(Some(at)) };
-            match PaymentRow::expect(source, id).map(|row| row.books.timer) {
-                Ok(Some(Timer::Shared(due))) => {
-                    earliest = Some(earliest.map_or(due, |earliest| earliest.min(due)));
-                }
-                Ok(_) => {}
-                // The claim finds out.
-                Err(Fault::Corrupt(_)) => return Ok(Some(at)),
-                Err(fault) => return Err(fault),
+        let is_known = self.looks >= usize::from(TOGETHER)
+            || self.earliest.is_some_and(|earliest| earliest <= at);
+        match schema::timer_about(key) {
+            Some(schema::TimerOf::Shared { first, count }) if !is_known => {
+                let members = payment_index_rows::at_positions(view, first, count.min(TOGETHER))?;
+                self.looks += members.len();
+                self.row = Some((at, members));
+                self.rest = self.rest.clone().after(key);
+                Ok(ControlFlow::Continue(()))
             }
+            _ => Ok(ControlFlow::Break(self.or_earlier(at))),
         }
-        span = span.after(key);
+    }
+
+    fn or_earlier(&self, at: Time) -> Option<Time> {
+        Some(self.earliest.map_or(at, |earliest| earliest.min(at)))
     }
 }

@@ -77,7 +77,8 @@ impl Resellers for SledStore {
     }
 
     fn invitation(&self, token: TokenHash, now: Time) -> Answer<'_, Option<InvitationStanding>> {
-        self.read(move |view| invitations::by_token(view, &self.secrets.sealer, token, now))
+        let secrets = Arc::clone(&self.secrets);
+        self.read(move |view| invitations::by_token(view, &secrets.sealer, token, now))
     }
 
     fn accept_invitation(

@@ -19,7 +19,7 @@ use kassette_engine::Touched;
 use super::*;
 use crate::suite::fixtures::*;
 use crate::suite::resellers;
-use crate::{ClaimedDeliveries, Hastened, Payments as _, Retention, TRIED_MOST};
+use crate::{ClaimedDeliveries, DeliveryFilter, Hastened, Payments as _, Retention, TRIED_MOST};
 
 /// What the last part of an operation may touch beyond [`Touched::BY_OPERATION`]: a look at 256 payments
 /// that were made together, or a payment with all its attempts and decisions.
@@ -31,6 +31,12 @@ const LAST_PART: Touched = Touched {
 const STEP: Touched = Touched {
     rows: 2_500,
     bytes: 1 << 20,
+};
+/// What the last part of a slice of a read may touch beyond [`Touched::BY_READ`]: rows of a list that are found
+/// at once, or a delivery with its answers.
+const LAST_READ: Touched = Touched {
+    rows: 48,
+    bytes: 40 << 10,
 };
 /// Many of everything.
 const MANY: u64 = 600;
@@ -296,6 +302,7 @@ async fn every_operation_touches_a_bounded_number_of_rows_and_bytes() {
     shop(&store).await;
     let one = listen(&store, endpoint("one", NOW)).await;
     payments(&store).await;
+    store.next_due().await.unwrap();
     deliveries(&store, &one).await;
     short_lived(&store).await;
     directory(&store).await;
@@ -371,6 +378,15 @@ async fn every_operation_touches_a_bounded_number_of_rows_and_bytes() {
         }
     }
     assert!(due >= MANY / 2, "{due} of those that were not paid");
+    let newest = DeliveryFilter::default();
+    page(store.deliveries(newest, first(100)).await.unwrap());
+    page(
+        store
+            .payments(Default::default(), first(100))
+            .await
+            .unwrap(),
+    );
+    assert!(store.verify_audit().await.unwrap().breaks().is_empty());
     let keeps = Some(Duration::from_secs(1));
     let retention = Retention {
         decisions: keeps,
@@ -398,6 +414,28 @@ async fn every_operation_touches_a_bounded_number_of_rows_and_bytes() {
         };
         assert!(most.rows <= base.rows + more.rows, "{name}: {most:?}");
         assert!(most.bytes <= base.bytes + more.bytes, "{name}: {most:?}");
+    }
+    let long = [
+        "verify_audit",
+        "next_due",
+        "claim::",
+        "RowsOf",
+        "PaymentsOf",
+    ];
+    reads_in_slices(&opened, &long);
+}
+
+/// Reads of a store let groups be shown in time, and these were among them.
+pub(super) fn reads_in_slices(store: &SledStore, names: &[&str]) {
+    let most = store.most_read();
+    for name in names {
+        let is_it = |read: &&&str| read.contains(name);
+        assert!(most.keys().any(|read| is_it(&read)), "{name}: {most:?}");
+    }
+    for (name, most) in most {
+        let rows = Touched::BY_READ.rows + LAST_READ.rows;
+        let bytes = Touched::BY_READ.bytes + LAST_READ.bytes;
+        assert!(most.rows <= rows && most.bytes <= bytes, "{name}: {most:?}");
     }
 }
 

@@ -3,9 +3,11 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use kassette_domain::id::PaymentId;
 use kassette_engine::{Seams, Syncing};
 use kassette_files::durable_write;
 use parking_lot::{Condvar, Mutex};
@@ -181,6 +183,67 @@ async fn a_disk_that_hangs_is_told_and_what_waited_for_it_is_done_later() {
     assert_eq!(store.shut_down().await, Err(Fault::Stopping));
     *disk.0.lock() = false;
     disk.1.notify_all();
+}
+
+#[tokio::test]
+async fn reads_of_a_disk_that_hangs_are_given_up_and_hold_up_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let seams = Seams {
+        patience: Duration::from_millis(50),
+        ..Seams::default()
+    };
+    let store = SledStore::start(&options(folder.path()), seams).unwrap();
+    store.create(new_payment("a"), None, NOW).await.unwrap();
+    let disk = Arc::new((Mutex::new(true), Condvar::new()));
+    let reads = (0..99).map(|_| {
+        let (store, disk) = (Arc::clone(&store), Arc::clone(&disk));
+        tokio::spawn(async move {
+            let hangs = store.read(move |_| {
+                let mut hangs = disk.0.lock();
+                while *hangs {
+                    disk.1.wait(&mut hangs);
+                }
+                Ok(())
+            });
+            hangs.await
+        })
+    });
+    for read in reads.collect::<Vec<_>>() {
+        let read = read.await.unwrap();
+        let Err(Fault::Unavailable(why)) = read else {
+            panic!("{read:?}");
+        };
+        assert!(why.contains("the disk hangs"), "{why}");
+    }
+    // A group cannot be shown meanwhile, and no caller waits for that on a thread that others need.
+    let create = store.create(new_payment("b"), None, NOW).await;
+    assert_eq!(create, Err(Fault::Stopping));
+    let read = store.payment(PaymentId::from_bytes(id_of("a"))).await;
+    assert!(matches!(read, Err(Fault::Unavailable(_))), "{read:?}");
+    *disk.0.lock() = false;
+    disk.1.notify_all();
+    recovered(&store).await;
+    assert!(store.aggregate(payment_of("b")).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_read_that_is_slow_and_comes_forward_is_not_given_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let patience = Duration::from_millis(500);
+    let seams = Seams {
+        patience,
+        ..Seams::default()
+    };
+    let store = SledStore::start(&options(folder.path()), seams).unwrap();
+    let began = std::time::Instant::now();
+    let slow = store.read_aside(move |_| {
+        std::thread::yield_now();
+        Ok(match began.elapsed() > patience * 2 {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        })
+    });
+    assert_eq!(slow.await, Ok(()));
 }
 
 /// More than two epochs of the log.

@@ -36,7 +36,9 @@ async fn a_page_of_a_search_ends_after_so_many_rows() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_everything_is_called_is_found_page_by_page() {
     let folder = Folder::new();
-    let store = folder.open().await;
+    let opened = SledStore::open(&options(folder.0.path())).unwrap();
+    let store: Arc<dyn Store> = opened.clone();
+    opened.watch();
     let count = MAX_REFERRED + 20;
     let made = (0..count).map(|each| {
         let (store, name) = (Arc::clone(&store), each.to_string());
@@ -74,4 +76,5 @@ async fn what_everything_is_called_is_found_page_by_page() {
     assert_eq!(ids.len(), count);
     let nothing = page(store.payments(by(Some("none")), first(100)).await.unwrap());
     assert!(nothing.items.is_empty() && nothing.next.is_some());
+    bounds::reads_in_slices(&opened, &["by_reference"]);
 }

@@ -1,5 +1,6 @@
 //! Claiming deliveries, and telling the worker that something was queued.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,52 +18,90 @@ use crate::{ClaimedDeliveries, DueDelivery, Fault};
 
 /// Most deliveries of one claim.
 const MAX_CLAIM: usize = 64;
+/// Keys that are read at once.
+const CHUNK: usize = 16;
 
 /// Takes what is due of an endpoint.
-pub(crate) fn claim(
-    claims: &Claims,
-    view: &View<'_>,
+pub(crate) struct Claim {
+    claims: Arc<Claims>,
     endpoint: EndpointId,
     now: Time,
     lease: Duration,
     at_most: usize,
-) -> Result<ClaimedDeliveries, Fault> {
-    if !endpoints::load(view, endpoint)?.is_some_and(|endpoint| endpoint.enabled) {
-        return Ok(ClaimedDeliveries::Held);
+    /// What is still to be looked at; none before the first look.
+    rest: Option<Span>,
+    deliveries: Vec<DueDelivery>,
+}
+
+impl Claim {
+    pub(crate) fn new(
+        claims: Arc<Claims>,
+        endpoint: EndpointId,
+        now: Time,
+        lease: Duration,
+        at_most: usize,
+    ) -> Self {
+        Self {
+            claims,
+            endpoint,
+            now,
+            lease,
+            at_most: at_most.clamp(1, MAX_CLAIM),
+            rest: None,
+            deliveries: Vec::new(),
+        }
     }
-    let at_most = at_most.clamp(1, MAX_CLAIM);
-    // Held until all is read: a lease that ends meanwhile ends after its row was rewritten, so a
-    // delivery is never seen as due by an old row and as free by a new lease.
-    let mut leases = claims.leases(now);
-    let mut deliveries = Vec::new();
-    let mut span = Span::prefix(&schema::webhooks::due_of(endpoint));
-    loop {
-        let found = view.keys(&span, at_most + 1)?;
-        let is_last = found.len() <= at_most;
-        for key in found {
-            let (_, due_at, id) = read_due(&key)?;
-            let is_free = leases.get(&id).is_none_or(|until| *until <= now);
-            if is_free && (now < due_at || deliveries.len() == at_most) {
-                let next = Some(due_at);
-                return Ok(ClaimedDeliveries::Due { deliveries, next });
+
+    /// Takes some more; breaks with all of them.
+    ///
+    /// A lease that ends while this reads ends after its row was rewritten, and that is shown after this has
+    /// read: so a delivery is never seen as due by an old row and as free by a new lease.
+    pub(crate) fn go_on(
+        &mut self,
+        view: &View<'_>,
+    ) -> Result<ControlFlow<ClaimedDeliveries>, Fault> {
+        let mut rest = match self.rest.take() {
+            Some(rest) => rest,
+            None if endpoints::load(view, self.endpoint)?.is_some_and(|found| found.enabled) => {
+                self.claims.sweep(self.now);
+                Span::prefix(&schema::webhooks::due_of(self.endpoint))
             }
-            span = span.after(&key);
-            if !is_free {
-                continue;
+            None => return Ok(ControlFlow::Break(ClaimedDeliveries::Held)),
+        };
+        loop {
+            let found = view.keys(&rest, CHUNK)?;
+            let is_last = found.len() < CHUNK;
+            for key in found {
+                let (_, due_at, id) = read_due(&key)?;
+                let until = self.now.after(self.lease);
+                if self.now < due_at || self.deliveries.len() == self.at_most {
+                    if self.claims.is_free(id, self.now) {
+                        return Ok(self.due(Some(due_at)));
+                    }
+                } else if self.claims.take(id, self.now, until) {
+                    match load(view, id, due_at) {
+                        Ok(delivery) => self.deliveries.push(delivery),
+                        // One damaged delivery must not keep the others waiting: it is looked at again
+                        // when its lease ends.
+                        Err(Fault::Corrupt(_)) => {}
+                        Err(fault) => return Err(fault),
+                    }
+                }
+                rest = rest.after(&key);
+                if view.is_enough() {
+                    self.rest = Some(rest);
+                    return Ok(ControlFlow::Continue(()));
+                }
             }
-            leases.insert(id, now.after(lease));
-            match load(view, id, due_at) {
-                Ok(delivery) => deliveries.push(delivery),
-                // One damaged delivery must not keep the others waiting: it is looked at again
-                // when its lease ends.
-                Err(Fault::Corrupt(_)) => {}
-                Err(fault) => return Err(fault),
+            if is_last {
+                return Ok(self.due(None));
             }
         }
-        if is_last {
-            let next = None;
-            return Ok(ClaimedDeliveries::Due { deliveries, next });
-        }
+    }
+
+    fn due(&mut self, next: Option<Time>) -> ControlFlow<ClaimedDeliveries> {
+        let deliveries = std::mem::take(&mut self.deliveries);
+        ControlFlow::Break(ClaimedDeliveries::Due { deliveries, next })
     }
 }
 

@@ -26,7 +26,7 @@ use crate::rows::source::Source;
 use crate::sled::lists::{Order, TIME_AND_ID};
 use crate::sled::memory::{Memory, View};
 use crate::sled::store::SledStore;
-use crate::sled::webhooks::claims::Ringing;
+use crate::sled::webhooks::claims::{Claim, Ringing};
 use crate::sled::webhooks::deliver::{
     Hasten, Prune, QueueTest, RecordAll, RecordTried, Recover, Redeliver, Sweep, trailing_id,
 };
@@ -92,7 +92,7 @@ impl SledStore {
     /// [`SORTED`].
     async fn pending_to(&self, endpoint: EndpointId) -> Result<Option<Vec<Key>>, Fault> {
         let span = Span::prefix(&schema::webhooks::due_of(endpoint));
-        let waiting = self.rows_of(span, SORTED + 1).await?;
+        let waiting = self.rows_of(span, Order::Keys, SORTED + 1).await?;
         if waiting.len() > SORTED {
             return Ok(None);
         }
@@ -106,7 +106,7 @@ impl SledStore {
     /// that are most likely to be.
     async fn oldest_waiting(&self) -> Result<Oldest, Fault> {
         let mut span = Span::prefix(schema::webhooks::DUE);
-        let waiting = self.rows_of(span.clone(), OLDEST_OF).await?;
+        let waiting = self.rows_of(span.clone(), Order::Keys, OLDEST_OF).await?;
         let mut oldest = OldestOf::new();
         note_oldest(&mut oldest, &waiting)?;
         if waiting.len() < OLDEST_OF {
@@ -177,7 +177,8 @@ impl Deliveries for SledStore {
     }
 
     fn endpoint_secrets(&self, id: EndpointId) -> Answer<'_, Option<(Endpoint, EndpointSecrets)>> {
-        self.read(move |view| endpoints::load_with_secrets(view, &self.secrets.sealer, id))
+        let secrets = Arc::clone(&self.secrets);
+        self.read(move |view| endpoints::load_with_secrets(view, &secrets.sealer, id))
     }
 
     fn endpoints(&self, merchant: MerchantId, paging: Paging) -> Answer<'_, Listed<Endpoint>> {
@@ -354,7 +355,9 @@ impl Deliveries for SledStore {
         lease: Duration,
         at_most: usize,
     ) -> Answer<'_, ClaimedDeliveries> {
-        self.read(move |view| claims::claim(&self.claims, view, endpoint, now, lease, at_most))
+        let claims = Arc::clone(&self.claims);
+        let mut claim = Claim::new(claims, endpoint, now, lease, at_most);
+        self.read_aside(move |view| claim.go_on(view))
     }
 
     fn give_back(&self, deliveries: Vec<DeliveryId>) -> Answer<'_, ()> {

@@ -13,10 +13,11 @@ use crate::sled::judge::kinds::Kind;
 use crate::sled::maintenance::kinds::KINDS;
 
 /// Kinds whose rows can be gone without any trace: nothing else tells of them.
-const TRACELESS: [&str; 6] = [
+const TRACELESS: [&str; 7] = [
     "account-switch",
     "api-key-seen",
     "nonces",
+    "nonces-freed",
     "probe",
     "retention",
     "retention-laggard",

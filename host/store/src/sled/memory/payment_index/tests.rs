@@ -91,6 +91,23 @@ proptest! {
 }
 
 #[test]
+fn while_a_clock_is_behind_a_payment_goes_past_few_newer_ones() {
+    let newer = u32::try_from(3 * MAX_STEPS).unwrap();
+    let mut index = PaymentIndex::default();
+    for number in 0..newer {
+        index.enter(&entry(number, 0, 1, 1000));
+    }
+    for late in newer..newer + 9 {
+        index.enter(&entry(late, 0, 1, 10));
+        for list in [List::All, List::Of(MerchantId(1)), List::With([0; 4])] {
+            let all = walk(&index, list, Period::default(), 70);
+            let stands = all.iter().position(|position| *position == late);
+            assert_eq!(stands, Some(MAX_STEPS), "{list:?}");
+        }
+    }
+}
+
+#[test]
 fn a_period_long_ago_is_found_without_passing_all_that_came_later() {
     let count = u32::try_from(MAX_WALK * 4).unwrap();
     let mut index = PaymentIndex::default();
