@@ -258,6 +258,7 @@ pub(crate) fn new_payment(number: usize) -> NewPayment {
         request: request(number),
         usd: Minor(5389),
         rate: kassette_domain::money::Rate::ONE,
+        rate_table: None,
         token: Secret::new(token(number)),
         expires_at: NOW.after(Duration::from_secs(24 * 3600)),
         risk_review: false,
