@@ -66,9 +66,7 @@ impl Ecb {
             address,
             kept,
         };
-        if ecb.address.borrow().is_some() {
-            ecb.take_kept();
-        }
+        ecb.take_kept();
         ecb
     }
 
@@ -176,9 +174,10 @@ impl Ecb {
         }
     }
 
-    /// Takes over the file that was kept, where there are no rates of the bank's yet.
+    /// Takes over the file that was kept, where rates are wanted and there are none of the bank's yet.
     fn take_kept(&self) {
-        if self.here().is_some() || !self.kept.exists() {
+        let is_wanted = self.address.borrow().is_some();
+        if !is_wanted || self.here().is_some() || !self.kept.exists() {
             return;
         }
         match self.read_kept() {
