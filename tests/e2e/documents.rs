@@ -646,7 +646,9 @@ fn is_code_of_a_shop(document: &Document, word: &str) -> bool {
 }
 
 /// The files that the blocks of config/README.md are, in their order; with what else the account needs.
-const FILES: [(&str, &str, &str); 3] = [
+const FILES: [(&str, &str, &str); 4] = [
+    // With a date that has come, whatever the clock of the machine.
+    ("rates.toml", "2026-11-25", "2020-01-02"),
     ("methods/ideal.toml", "", ""),
     (
         "providers/sandbox-eu.toml",
@@ -663,7 +665,7 @@ const FILES: [(&str, &str, &str); 3] = [
 #[test]
 fn the_configuration_that_operators_read_is_one_that_is_taken() {
     let folder = tempfile::tempdir().unwrap();
-    crate::serving::prepare(folder.path(), "");
+    crate::serving::prepare(folder.path(), "[rates]\necb = true\nfile = \"rates.toml\"");
     let config = folder.path().join("config");
     let blocks = blocks()
         .filter(|(document, block)| document == "config/README.md" && block.language == "toml");

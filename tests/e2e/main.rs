@@ -47,6 +47,7 @@ mod new_method;
 mod overload;
 mod pages;
 mod races;
+mod rates;
 mod receiver;
 mod receivers;
 mod releases;

@@ -241,7 +241,7 @@ const METHODS: [(&str, &str, &str); 12] = [
 
 /// Mistakes in `kassette.toml`: what is written in place of what, what is said. A line of their own is added
 /// where nothing is replaced.
-const MAIN: [(&str, &str, &str); 31] = [
+const MAIN: [(&str, &str, &str); 35] = [
     ("listen =", "lisen =", "lisen is unknown: is listen meant?"),
     (
         "\"https://pay.example\"",
@@ -361,6 +361,72 @@ const MAIN: [(&str, &str, &str); 31] = [
         "must name a level for everything",
     ),
     ("", "[log]\nformat = \"xml\"", "unknown variant `xml`"),
+    (
+        "",
+        "[rates]\nfiel = \"rates.toml\"",
+        "fiel is unknown: is file meant?",
+    ),
+    ("", "[rates]\necb = \"yes\"", "expected a boolean"),
+    (
+        "",
+        "[rates]\necb_url = \"http://mirror.example/ecb.xml\"",
+        "rates.ecb_url: the address must use https",
+    ),
+    (
+        "",
+        "[rates]\necb_url = \"https://10.0.0.5/ecb.xml\"",
+        "rates.ecb_url: the host must be a name",
+    ),
+];
+
+/// Mistakes in a file of exchange rates: what is written, what is said, and in which line.
+const RATES: [(&str, &str, u64); 10] = [
+    ("[usd_per_unit]\nEUR = \"1.08\"", "missing field `date`", 0),
+    (
+        "date = 2999-01-01\n[usd_per_unit]\nEUR = \"1.08\"",
+        "date = 2999-01-01 is ahead of this machine's clock",
+        1,
+    ),
+    (
+        "date = 2020-01-02T10:00:00\n[usd_per_unit]\nEUR = \"1.08\"",
+        "a time with its offset",
+        1,
+    ),
+    (
+        "date = 2020-01-02\n[usd_per_unit]\nEUR = \"0\"",
+        "usd_per_unit.EUR: must be a positive decimal",
+        3,
+    ),
+    (
+        "date = 2020-01-02\n[usd_per_unit]\nEUR = \"-1.08\"",
+        "usd_per_unit.EUR: must be a positive decimal",
+        3,
+    ),
+    (
+        "date = 2020-01-02\n[usd_per_unit]\nEUR = \"1.08000000001\"",
+        "with at most ten decimals",
+        3,
+    ),
+    (
+        "date = 2020-01-02\n[usd_per_unit]\nEUR = 1.08",
+        "must be a text, in quotes",
+        3,
+    ),
+    (
+        "date = 2020-01-02\n[usd_per_unit]\nEURO = \"1.08\"",
+        "is no supported currency",
+        3,
+    ),
+    (
+        "date = 2020-01-02\n[units_per_euro]\nGBP = \"0.83\"",
+        "has no rate of USD",
+        2,
+    ),
+    (
+        "date = 2020-01-02\n[usd_per_unti]\nEUR = \"1.08\"",
+        "usd_per_unti is unknown: is usd_per_unit meant?",
+        2,
+    ),
 ];
 
 /// A folder that `serve` takes, with an account.
@@ -480,6 +546,48 @@ fn mistakes_in_files_of_accounts_and_methods_are_refused_at_the_start() {
     }
 }
 
+#[tokio::test]
+async fn mistakes_in_a_file_of_exchange_rates_are_told_by_all_three() {
+    let folder = good();
+    let main = folder.path().join("config/kassette.toml");
+    let right = std::fs::read_to_string(&main).unwrap();
+    write(&main, &format!("{right}[rates]\nfile = \"rates.toml\"\n"));
+    let path = folder.path().join("config/rates.toml");
+    let refused_twice = |expected: &str| {
+        let mut check = kassette(folder.path(), "config check --without-modules --json");
+        let output = check.stdin(Stdio::null()).output().unwrap();
+        let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let problems = found["problems"].as_array().unwrap().clone();
+        assert_eq!(problems.len(), 1, "nothing but that: {found}");
+        for said in [problems[0].to_string(), refused(folder.path(), "serve")] {
+            assert!(said.contains("rates.toml"), "{said}");
+            assert!(said.replace("\\\"", "\"").contains(expected), "{said}");
+        }
+        problems[0]["line"].as_u64().unwrap_or_default()
+    };
+    refused_twice("No such file");
+    for (wrong, expected, line) in RATES {
+        write(&path, wrong);
+        assert_eq!(refused_twice(expected), line, "{wrong}");
+    }
+    write(&path, "date = 2020-01-02\n[usd_per_unit]\nEUR = \"1.08\"\n");
+    let mut serving = Serving::start(folder.path()).await;
+    for (number, (wrong, expected, _)) in (1..).zip(RATES) {
+        write(&path, wrong);
+        serving.hang_up();
+        let said = |log: &str| {
+            let mut lines = log
+                .lines()
+                .filter(|line| line.contains("SIGHUP: not taken over"));
+            lines
+                .nth(number - 1)
+                .is_some_and(|line| line.replace("\\\"", "\"").contains(expected))
+        };
+        serving.until(wrong, said).await;
+    }
+    assert!(serving.0.try_wait().unwrap().is_none());
+}
+
 /// A gateway that serves a folder and writes its log into a file of it.
 struct Serving(Child, PathBuf);
 
@@ -504,6 +612,13 @@ impl Serving {
     /// The log so far.
     fn log(&self) -> String {
         std::fs::read_to_string(&self.1).unwrap()
+    }
+
+    /// Has it read its files again.
+    fn hang_up(&self) {
+        let mut kill = std::process::Command::new("kill");
+        let told = kill.args(["-HUP", &self.0.id().to_string()]).status();
+        assert!(told.unwrap().success());
     }
 
     async fn until(&self, what: &str, holds: impl Fn(&str) -> bool) {

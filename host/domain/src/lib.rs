@@ -24,6 +24,7 @@ pub mod order;
 pub mod payment;
 pub mod policy;
 pub mod provider;
+pub mod rates;
 pub mod release;
 pub mod reseller;
 pub mod returns;

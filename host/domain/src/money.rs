@@ -119,6 +119,9 @@ impl fmt::Display for Money {
     }
 }
 
+/// Most decimals of a rate.
+const PLACES: u32 = 10;
+
 /// US dollars per unit of a currency, positive, up to ten decimals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -140,17 +143,22 @@ impl Rate {
     /// # Errors
     /// [`NotARate`] for anything else, exponents and signs included.
     pub fn parse(text: &str) -> Result<Self, NotARate> {
-        let plain = text.len() <= 21 && text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-        let decimal = Decimal::from_str_exact(text).map_err(|_| NotARate)?;
-        let fits = plain
-            && decimal > Decimal::ZERO
-            && decimal.scale() <= 10
-            && decimal < Decimal::from(10_000_000_000_u64);
-        if fits {
-            Ok(Self(decimal))
-        } else {
-            Err(NotARate)
-        }
+        let decimal = plain(text).ok_or(NotARate)?;
+        Self::within(decimal).ok_or(NotARate)
+    }
+
+    fn within(decimal: Decimal) -> Option<Self> {
+        let fits = decimal > Decimal::ZERO && decimal < Decimal::from(10_000_000_000_u64);
+        fits.then_some(Self(decimal))
+    }
+
+    /// `self ÷ divisor × (1 − margin)`, rounded once, half-even to ten decimals; none where that is no rate,
+    /// such as 0.
+    pub fn crossed(self, divisor: Self, margin: Margin) -> Option<Self> {
+        let left = Decimal::ONE.checked_sub(margin.0)?;
+        let exact = self.0.checked_mul(left)?.checked_div(divisor.0)?;
+        let rounded = exact.round_dp_with_strategy(PLACES, RoundingStrategy::MidpointNearestEven);
+        Self::within(rounded)
     }
 
     /// The shortest rate by which an amount becomes so many US cents.
@@ -171,6 +179,45 @@ impl Rate {
 }
 
 impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.normalize())
+    }
+}
+
+/// Digits and at most one point, with at most ten decimals.
+fn plain(text: &str) -> Option<Decimal> {
+    let is_plain = text.len() <= 21 && text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let decimal = Decimal::from_str_exact(text).ok()?;
+    (is_plain && decimal.scale() <= PLACES).then_some(decimal)
+}
+
+/// The share of a source's rate that is kept back from a merchant: from 0, less than 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Margin(Decimal);
+
+/// Why a text is not a margin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "must be a share from 0 to less than 1 with at most ten decimals, such as \"0.015\" for 1.5 %"
+)]
+pub struct NotAMargin;
+
+impl Margin {
+    /// The whole rate is the merchant's.
+    pub const NONE: Self = Self(Decimal::ZERO);
+
+    /// Reads a margin.
+    ///
+    /// # Errors
+    /// [`NotAMargin`] for anything else, exponents and signs included.
+    pub fn parse(text: &str) -> Result<Self, NotAMargin> {
+        let share = plain(text).filter(|share| *share < Decimal::ONE);
+        share.map(Self).ok_or(NotAMargin)
+    }
+}
+
+impl fmt::Display for Margin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0.normalize())
     }
@@ -249,6 +296,47 @@ mod tests {
     }
 
     #[test]
+    fn margins_are_plain_shares_of_less_than_one() {
+        for wrong in ["1", "1.0", "2", "-0.1", "1e-3", "", ".", "0.00000000001"] {
+            assert_eq!(Margin::parse(wrong), Err(NotAMargin), "{wrong}");
+        }
+        assert_eq!(Margin::parse("0.0150").unwrap().to_string(), "0.015");
+        assert_eq!(Margin::parse("0"), Ok(Margin::NONE));
+    }
+
+    #[test]
+    fn a_crossed_rate_is_rounded_once_half_to_even() {
+        let rate = |text| Rate::parse(text).unwrap();
+        let crossed = |a, b, margin| {
+            let crossed = rate(a).crossed(rate(b), Margin::parse(margin).unwrap());
+            crossed.map(|rate| rate.to_string())
+        };
+        assert_eq!(crossed("1.0823", "1", "0").as_deref(), Some("1.0823"));
+        // 0.00000000005 lies in the middle: to the even 0, which is no rate.
+        assert_eq!(crossed("0.0000000001", "2", "0"), None);
+        // 0.00000000015 to the even 2, and 0.00000000025 too.
+        assert_eq!(
+            crossed("0.0000000003", "2", "0").as_deref(),
+            Some("0.0000000002")
+        );
+        assert_eq!(
+            crossed("0.0000000005", "2", "0").as_deref(),
+            Some("0.0000000002")
+        );
+        // Rounded before the margin too, it would be 0.0000000001.
+        assert_eq!(
+            crossed("0.0000000005", "2", "0.4").as_deref(),
+            Some("0.0000000002")
+        );
+        assert_eq!(crossed("1", "3", "0").as_deref(), Some("0.3333333333"));
+        assert_eq!(
+            crossed("9999999999", "0.5", "0"),
+            None,
+            "no rate is so large"
+        );
+    }
+
+    #[test]
     fn the_fee_is_one_percent_half_even() {
         assert_eq!(platform_fee(Minor(50)), Minor(0));
         assert_eq!(platform_fee(Minor(150)), Minor(2));
@@ -269,6 +357,41 @@ mod tests {
             }
         }
 
+        /// Against whole numbers.
+        #[test]
+        fn a_crossed_rate_is_the_exact_one_half_even_to_ten_decimals(
+            dividend in 1_u64..10_000_000_000,
+            divisor in 1_u64..10_000_000_000,
+            margin in 0_u64..10_000,
+        ) {
+            let rate = |units: u64| Rate(Decimal::new(units.try_into().unwrap(), 5));
+            let left = 10_000 - margin;
+            let margin = Margin(Decimal::new(margin.try_into().unwrap(), 4));
+            let crossed = rate(dividend).crossed(rate(divisor), margin);
+            // Both have five decimals, the margin has four, and the result is counted in 10^-10.
+            let (above, below) = (u128::from(dividend) * u128::from(left) * 1_000_000, u128::from(divisor));
+            let (whole, rest) = (above / below, above % below);
+            let up = rest * 2 > below || (rest * 2 == below && whole % 2 == 1);
+            let exact = whole + u128::from(up);
+            let expected = Decimal::from_i128_with_scale(exact.try_into().unwrap(), 10);
+            prop_assert_eq!(crossed, Rate::within(expected));
+        }
+
+        #[test]
+        fn a_margin_never_raises_a_rate(
+            rate in 1_u64..10_000_000_000,
+            divisor in 1_u64..10_000_000_000,
+            less in 0_u64..10_000,
+            more in 0_u64..10_000,
+        ) {
+            let of = |units: u64| Rate(Decimal::new(units.try_into().unwrap(), 5));
+            let margin = |share: u64| Margin(Decimal::new(share.try_into().unwrap(), 4));
+            let (less, more) = (less.min(more), less.max(more));
+            let worth = |share| of(rate).crossed(of(divisor), margin(share)).map(|rate| rate.0);
+            prop_assert!(worth(more) <= worth(less));
+            prop_assert!(worth(less) <= worth(0));
+        }
+
         #[test]
         fn amounts_read_back(cents in 0_u64..=999_999_999_999) {
             prop_assert_eq!(Minor::parse(&Minor(cents).to_string()), Ok(Minor(cents)));
@@ -278,6 +401,7 @@ mod tests {
         fn reading_never_panics(text in ".{0,30}") {
             let _ = Minor::parse(&text);
             let _ = Rate::parse(&text);
+            let _ = Margin::parse(&text);
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::key::Environment;
 use crate::method::MethodId;
 use crate::money::{Minor, Money, Rate};
 use crate::order::{ClientRef, Email, IdempotencyKey, OrderId};
+use crate::rates::TableRef;
 use crate::secret::Secret;
 use crate::site::ReturnUrl;
 use crate::time::Time;
@@ -175,6 +176,8 @@ pub struct NewPayment {
     pub usd: Minor,
     /// That rate.
     pub rate: Rate,
+    /// The source's table that it was made from; none where it is the merchant's own.
+    pub rate_table: Option<TableRef>,
     /// Opens the hosted page: 43 characters of base64url.
     pub token: Secret,
     /// When the offer ends.
@@ -282,6 +285,8 @@ pub struct Payment {
     pub usd: Minor,
     /// The rate that it was converted with.
     pub rate: Rate,
+    /// The source's table that the rate was made from; none where it was the merchant's own.
+    pub rate_table: Option<TableRef>,
     /// Who picks the method.
     pub mode: CheckoutMode,
     /// What the request said of the method.
@@ -344,6 +349,7 @@ impl Payment {
             due: request.due,
             usd: new.usd,
             rate: new.rate,
+            rate_table: new.rate_table,
             mode: request.mode,
             requested_method: request.method,
             method: fixed,

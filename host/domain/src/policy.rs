@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::AccountId;
 use crate::key::Environment;
 use crate::method::MethodId;
-use crate::money::Minor;
+use crate::money::{Margin, Minor};
 
 /// A merchant's routing and risk policy. No reseller can loosen any of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +23,10 @@ pub struct Policy {
     pub review_over_usd: Option<Minor>,
     /// Oldest usable rate, seconds; unset: no limit.
     pub fx_max_age_seconds: Option<u64>,
+    /// Kept back of the rates that come from a source; unset: nothing. Stores keep it beside the rest of
+    /// the policy, because their records from before it have none.
+    #[serde(skip)]
+    pub fx_margin: Option<Margin>,
     /// Requests that the merchant's keys may make; unset: the configured default.
     pub rate_limit: Option<RateLimit>,
 }

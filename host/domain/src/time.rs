@@ -77,6 +77,16 @@ impl Time {
     }
 }
 
+impl Time {
+    /// Reads a date such as `2026-11-21`: its beginning in UTC.
+    pub fn parse_date(text: &str) -> Option<Self> {
+        let plain = text.len() == 10 && text.bytes().all(|b| b.is_ascii_digit() || b == b'-');
+        plain
+            .then(|| Self::parse_rfc3339(&format!("{text}T00:00:00Z")))
+            .flatten()
+    }
+}
+
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.rfc3339())
@@ -97,6 +107,22 @@ mod tests {
         );
         assert_eq!(Time::parse_rfc3339("1969-12-31T00:00:00Z"), None);
         assert_eq!(Time::parse_rfc3339("yesterday"), None);
+    }
+
+    #[test]
+    fn a_date_is_its_beginning() {
+        let day = Time::parse_rfc3339("2026-11-21T00:00:00Z");
+        assert_eq!(Time::parse_date("2026-11-21"), day);
+        for wrong in [
+            "",
+            "2026-11-31",
+            "21-11-2026",
+            "2026-11-21Z",
+            "20261121",
+            "2026-1-211",
+        ] {
+            assert_eq!(Time::parse_date(wrong), None, "{wrong}");
+        }
     }
 
     #[test]

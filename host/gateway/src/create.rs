@@ -125,9 +125,12 @@ impl Gateway {
         merchant: &Merchant,
         now: Time,
     ) -> Result<NewPayment, CreateError> {
-        let rate = merchant.usable_rate(request.due.currency, now);
-        let rate = rate.ok_or(CreateError::NoRate(request.due.currency))?;
-        let usd = rate.usd(request.due.amount).ok_or(CreateError::TooSmall)?;
+        let quote = self.usable_rate(merchant, request.due.currency);
+        let quote = quote.ok_or(CreateError::NoRate(request.due.currency))?;
+        let usd = quote
+            .rate
+            .usd(request.due.amount)
+            .ok_or(CreateError::TooSmall)?;
         let domains = &merchant.domains;
         if let Some(url) = &request.return_url
             && !url.lies_under(domains)
@@ -141,7 +144,8 @@ impl Gateway {
         Ok(NewPayment {
             id: PaymentId::made_at(now, crate::random()?),
             usd,
-            rate,
+            rate: quote.rate,
+            rate_table: quote.table(),
             token: crate::url_token()?,
             expires_at: now.after(self.settings().payment_life),
             risk_review: merchant.policy.wants_review(usd),

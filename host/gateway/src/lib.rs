@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `auth`, `create`, `methods`, `start`, `checkout`, `callback`, `review`, `connect` | a use case each |
 //! | `reseller` | what a reseller does for merchants, and how they let it |
+//! | `rates` | tables of exchange rates, whatever their source |
 //! | `routing` | candidates, and what a method's module says of them |
 //! | `vendor` | calls to a provider's module, measured and bounded |
 //! | `apply` | reports and due actions: the one way from a vendor's answer into the store |
@@ -41,6 +42,7 @@ pub mod methods;
 pub mod modules;
 pub mod nonces;
 mod permits;
+mod rates;
 mod reconcile;
 pub mod reseller;
 pub mod review;
@@ -63,6 +65,7 @@ use kassette_domain::audit::Audited;
 use kassette_domain::id::{AccountId, MerchantId};
 use kassette_domain::lifecycle::Step;
 use kassette_domain::merchant::Merchant;
+use kassette_domain::rates::RateTables;
 use kassette_domain::time::Time;
 use kassette_http::Client;
 use kassette_runtime::{Runtime, Sampled};
@@ -100,6 +103,8 @@ struct Inner {
     runtime: Option<Arc<Runtime>>,
     clock: Arc<dyn Clock>,
     configured: ArcSwap<Configured>,
+    /// Exchange rates of sources.
+    rates: ArcSwap<RateTables>,
     /// One change of settings at a time.
     configuring: tokio::sync::Mutex<()>,
     /// Accounts that an operator switched; a copy of the store's.
@@ -210,6 +215,7 @@ impl Gateway {
             runtime,
             clock,
             configured: ArcSwap::from_pointee(configured),
+            rates: ArcSwap::default(),
             configuring: tokio::sync::Mutex::default(),
             switches: RwLock::default(),
             directory: DirectoryCache::default(),

@@ -80,6 +80,7 @@ pub(crate) fn payment(now: Time) -> NewPayment {
         },
         usd: Minor(108 + number % 100_000),
         rate: kassette_domain::money::Rate::ONE,
+        rate_table: None,
         // 43 characters, as many as the gateway's tokens have.
         token: Secret::new(&hex(&token)[..43]),
         expires_at: now.after(Duration::from_secs(24 * 3600)),

@@ -1,11 +1,14 @@
 //! Creating, and what can change with time.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use kassette_domain::money::{Currency, Minor};
+use kassette_domain::money::{Currency, Margin, Minor, Rate};
 use kassette_domain::payment::CheckoutMode;
 use kassette_domain::policy::Policy;
+use kassette_domain::rates::{RateSource, RateTable, TableRef};
 use kassette_domain::site::ReturnUrl;
+use kassette_domain::time::Time;
 use kassette_gateway::create::{CreateError, CreateOutcome};
 
 use crate::world::{World, audited, settings};
@@ -58,6 +61,54 @@ async fn a_replay_checks_nothing_that_changes_with_time() {
         matches!(refused, Err(CreateError::Differs { field: "amount" })),
         "{refused:?}"
     );
+}
+
+#[tokio::test]
+async fn the_rate_of_a_source_stays_with_the_payment_that_it_converted() {
+    let policy = Policy {
+        fx_margin: Margin::parse("0.02").ok(),
+        ..Policy::default()
+    };
+    let world = World::with(settings(), policy).await;
+    let table = |source, date, gbp: &str| {
+        let rates = BTreeMap::from([(Currency::GBP, Rate::parse(gbp).unwrap())]);
+        RateTable::of_dollars(TableRef { source, date }, rates)
+    };
+    let request = |name: &str| {
+        let mut request = world.request(name, CheckoutMode::Hosted);
+        request.due.currency = Currency::GBP;
+        request
+    };
+    let refused = world.gateway.create(request("a"), None).await;
+    assert!(
+        matches!(refused, Err(CreateError::NoRate(Currency::GBP))),
+        "{refused:?}"
+    );
+    let (file, bank) = (Time::from_secs(2000), Time::from_secs(3000));
+    world
+        .gateway
+        .take_rates(table(RateSource::Ecb, bank, "1.5"));
+    world
+        .gateway
+        .take_rates(table(RateSource::File, file, "1.25"));
+    let payment = world.made(request("b")).await;
+    // 49.90 × 1.225 = 61.1275
+    assert_eq!(
+        (payment.rate.to_string(), payment.usd),
+        ("1.225".into(), Minor(6113))
+    );
+    world.gateway.drop_rates(RateSource::File);
+    let next = world.made(request("c")).await;
+    assert_eq!(next.rate.to_string(), "1.47");
+    for (payment, source, date) in [
+        (payment, RateSource::File, file),
+        (next, RateSource::Ecb, bank),
+    ] {
+        let stored = world.store.payment(payment.id).await.unwrap().unwrap();
+        assert_eq!(stored.rate_table, Some(TableRef { source, date }));
+        assert_eq!(stored.rate, payment.rate);
+    }
+    assert_eq!(world.hosted().await.rate_table, None, "the merchant's own");
 }
 
 #[tokio::test]

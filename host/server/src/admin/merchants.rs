@@ -8,10 +8,11 @@ use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use kassette_domain::audit::Audited;
 use kassette_domain::id::MerchantId;
-use kassette_domain::merchant::{Merchant, SetRate};
+use kassette_domain::merchant::{Merchant, Quote, SetRate};
 use kassette_domain::money::{Currency, Rate};
 use kassette_domain::operator::Role;
 use kassette_domain::policy::{Policy, RateLimit};
+use kassette_domain::rates::RateSource;
 use kassette_domain::time::Time;
 use kassette_store::{NewMerchant, Replaced};
 use serde_json::json;
@@ -20,6 +21,7 @@ use super::AdminState;
 use super::body::{Attribution, JsonBody, PatchBody};
 use super::caller::{Admin, Changes, Viewer};
 use super::path::At;
+use super::payment_view::OWN_RATES;
 use super::query::{Query, page};
 use super::text::{plain, switch, within};
 use crate::web::ApiError;
@@ -90,6 +92,35 @@ pub(super) async fn show(
 ) -> Result<Json<serde_json::Value>, ApiError> {
     Query::of(query.as_deref())?.finish()?;
     Ok(Json(state.merchant(&find(&state, &id).await?)))
+}
+
+/// `GET /merchants/{id}/rates`: what each currency would be converted with now.
+pub(super) async fn show_rates(
+    _: Viewer,
+    State(state): State<AdminState>,
+    At(id): At<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<serde_json::Value>, ApiError> {
+    Query::of(query.as_deref())?.finish()?;
+    let merchant = find(&state, &id).await?;
+    let (now, tables) = (state.gateway.clock().now(), state.gateway.rates());
+    let rates = Currency::ALL.map(|currency| {
+        let usable = merchant.usable_rate(currency, now, &tables);
+        // One that is too old shows why there is none.
+        let quote = usable.or_else(|| merchant.quotes(currency, now, &tables).next());
+        let is_dollar = currency == Currency::USD;
+        let source = |quote: &Quote| quote.source.map_or(OWN_RATES, RateSource::as_str);
+        let dated = quote.as_ref().filter(|_| !is_dollar);
+        json!({
+            "currency": currency,
+            "rate": quote.map(|quote| quote.rate.to_string()),
+            "source": dated.map(source),
+            "set_at": dated.map(|quote| quote.at.rfc3339()),
+            "age_seconds": dated.map(|quote| now.since(quote.at).as_secs()),
+            "usable": usable.is_some(),
+        })
+    });
+    Ok(Json(json!({ "rates": rates })))
 }
 
 /// `PATCH /merchants/{id}`: JSON merge patch (RFC 7396).

@@ -108,6 +108,7 @@ pub(crate) fn router(state: AdminState) -> Router {
             "/merchants/{id}",
             get(merchants::show).patch(merchants::change),
         )
+        .route("/merchants/{id}/rates", get(merchants::show_rates))
         .route("/merchants/{id}/keys", post(keys::create).get(keys::list))
         .route("/merchants/{id}/domains", post(domains::create))
         .route(

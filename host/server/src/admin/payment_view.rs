@@ -2,7 +2,7 @@
 
 use kassette_domain::attempt::{Attempt, AttemptState, VendorFacts};
 use kassette_domain::lifecycle::Transition;
-use kassette_domain::money::Minor;
+use kassette_domain::money::{Currency, Minor};
 use kassette_domain::payment::{Decision, Origin, Payment, ReviewDecision};
 use kassette_domain::provider::{Action, VendorStatus};
 use kassette_domain::returns::{Disputed, Refunded};
@@ -10,6 +10,9 @@ use kassette_domain::time::Time;
 use kassette_gateway::Gateway;
 use kassette_store::History;
 use serde_json::{Value, json};
+
+/// What the source of a merchant's own rates is called.
+pub(super) const OWN_RATES: &str = "merchant";
 
 /// The public fields and the operators'. `links` says whether the reader may act by those in it.
 pub(super) fn payment(gateway: &Gateway, payment: &Payment, links: bool) -> Value {
@@ -30,6 +33,14 @@ pub(super) fn payment(gateway: &Gateway, payment: &Payment, links: bool) -> Valu
             json!(payment.fee.map(|fee| fee.to_string())),
         );
         fields.insert("fx_rate".into(), json!(payment.rate));
+        let source = match (payment.due.currency, payment.rate_table) {
+            (Currency::USD, _) => None,
+            (_, None) => Some(OWN_RATES),
+            (_, Some(table)) => Some(table.source.as_str()),
+        };
+        fields.insert("fx_source".into(), json!(source));
+        let date = payment.rate_table.map(|table| table.date.rfc3339());
+        fields.insert("fx_source_date".into(), json!(date));
         fields.insert("vouched".into(), payment.vouched.into());
         let decision = payment.decision.as_deref();
         fields.insert("decision".into(), json!(decision.map(review_decision)));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kassette_domain::id::AccountId;
 use kassette_domain::method::MethodId;
-use kassette_domain::money::Minor;
+use kassette_domain::money::{Margin, Minor};
 use kassette_domain::policy::{MethodPolicy, Policy, RateLimit};
 use kassette_gateway::Gateway;
 use serde_json::json;
@@ -75,6 +75,9 @@ fn read(
     }
     if given("fx_max_age_seconds") {
         policy.fx_max_age_seconds = fields.optional("fx_max_age_seconds", whole(1, MAX_AGE))?;
+    }
+    if given("fx_margin") {
+        policy.fx_margin = fields.optional("fx_margin", text(Margin::parse))?;
     }
     if given("rate_limit") {
         let before = old.rate_limit.unwrap_or(default_rate);
@@ -222,6 +225,7 @@ pub(super) fn view(policy: &Policy, default_rate: RateLimit) -> serde_json::Valu
         "max_usd": amount(policy.max_usd),
         "review_over_usd": amount(policy.review_over_usd),
         "fx_max_age_seconds": policy.fx_max_age_seconds,
+        "fx_margin": policy.fx_margin.map(|margin| margin.to_string()),
         "rate_limit": policy.rate_limit.unwrap_or(default_rate),
     })
 }
@@ -303,6 +307,9 @@ mod tests {
             r#"{"max_usd":"0.00"}"#,
             r#"{"rate_limit":{"per_second":0,"burst":1}}"#,
             r#"{"fx_max_age_seconds":0}"#,
+            r#"{"fx_margin":"1"}"#,
+            r#"{"fx_margin":0.01}"#,
+            r#"{"fx_margin":"-0.01"}"#,
             r#"{"provider_choice":"yes"}"#,
             "[]",
         ] {

@@ -138,11 +138,11 @@ pub(super) async fn list(
 ) -> Result<Response, ApiError> {
     let (amount, currency) = read(arrived.parts.uri.query())?;
     let merchant = &caller.merchant;
-    let Some(rate) = merchant.usable_rate(currency, state.now()) else {
+    let Some(quote) = state.gateway().usable_rate(merchant, currency) else {
         let message = format!("currency: no usable exchange rate for {currency}");
         return Err(ApiError::Invalid(message.into()));
     };
-    let usd = match amount.map(|amount| rate.usd(amount)) {
+    let usd = match amount.map(|amount| quote.rate.usd(amount)) {
         None => None,
         Some(Some(usd)) => Some(usd),
         Some(None) => {

@@ -124,6 +124,10 @@ fn checked(folder: &Path, profile: Profile, modules: bool) -> Checked {
         let problems = serve.then(|| start_problems(&config));
         let problems = problems.into_iter().flatten();
         checked.problems.extend(problems.map(Problem::from));
+        let (problems, warning) = config.check_rates(profile, SystemClock.now());
+        let problems = problems.into_iter().map(Problem::from);
+        checked.problems.extend(problems);
+        checked.warnings.extend(warning);
         let runtime = match modules && plugin_dir.is_dir() {
             true => load(&plugin_dir, &mut checked),
             false => None,

@@ -16,6 +16,7 @@ use url::Url;
 
 use super::ConfigError;
 use super::limits::Limits;
+use super::rates::Rates;
 use crate::proxies::Proxies;
 use crate::telemetry::LogFormat;
 
@@ -65,6 +66,8 @@ pub(crate) struct MainFile {
     pub(crate) limits: Limits,
     /// Lives and deadlines.
     pub(crate) payments: Payments,
+    /// Where exchange rates come from, beside the merchants' own.
+    pub(crate) rates: Rates,
     /// How events are delivered.
     pub(crate) webhooks: Webhooks,
     pub(crate) store: Store,
@@ -248,6 +251,7 @@ impl Default for MainFile {
             rate_limit: RateLimit::default(),
             limits: Limits::default(),
             payments: Payments::default(),
+            rates: Rates::default(),
             webhooks: Webhooks::default(),
             store: Store::default(),
             plugins: Plugins::default(),

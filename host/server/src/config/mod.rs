@@ -11,6 +11,7 @@ mod dev;
 mod documented;
 mod limits;
 mod main_file;
+mod rates;
 mod releases;
 mod restart;
 mod start;
@@ -33,6 +34,7 @@ use crate::listen::certificates;
 
 pub(crate) use dev::RATE_LIMIT as DEV_RATE_LIMIT;
 pub(crate) use main_file::MainFile;
+pub(crate) use rates::{guard, read_rates};
 pub(crate) use start::problems as start_problems;
 pub(crate) use watch::watch;
 
@@ -192,7 +194,10 @@ impl Config {
                 Err(error) => errors.push(error),
             }
         }
-        errors.extend(main.problems(&path).into_iter().map(ConfigError::placed));
+        let address = main.rates.problem(profile);
+        let address = address.map(|why| ConfigError::new(&path, why));
+        let problems = main.problems(&path).into_iter().chain(address);
+        errors.extend(problems.map(ConfigError::placed));
         let mut listed = |folder: &Path| {
             files(folder).unwrap_or_else(|error| {
                 errors.push(error);

@@ -26,9 +26,19 @@ struct File {
 /// A time, quoted or as TOML's own.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "must be a time such as 2026-11-20T09:00:00Z")]
-enum Moment {
+pub(super) enum Moment {
     Text(String),
     Toml(toml::value::Datetime),
+}
+
+impl Moment {
+    /// As it is written.
+    pub(super) fn text(self) -> String {
+        match self {
+            Self::Text(text) => text,
+            Self::Toml(time) => time.to_string(),
+        }
+    }
 }
 
 impl File {
@@ -38,10 +48,7 @@ impl File {
             download_url: self.download_url,
             sha256: self.sha256,
             size_bytes: self.size_bytes,
-            released_at: match self.released_at {
-                Moment::Text(text) => text,
-                Moment::Toml(time) => time.to_string(),
-            },
+            released_at: self.released_at.text(),
             requires_wordpress: self.requires_wordpress,
             tested_wordpress: self.tested_wordpress,
             requires_woocommerce: self.requires_woocommerce,

@@ -12,6 +12,7 @@ impl MainFile {
             drain_seconds: _,
             rate_limit: _,
             payments: _,
+            rates: _,
             webhooks: _,
             retention: _,
             // In place of these `dev` has options of its own.

@@ -54,6 +54,7 @@ pub(crate) fn payment() -> Payment {
         request,
         usd: Minor(5389),
         rate: kassette_domain::money::Rate::ONE,
+        rate_table: None,
         token: Secret::new(TOKEN),
         expires_at: Time::from_secs(NOW.as_secs() + 86_400),
         risk_review: false,

@@ -15,11 +15,14 @@ use kassette_http::{Client, Guard};
 use kassette_runtime::{Acceptance, CacheConfig, CacheKey, Runtime, RuntimeConfig};
 use kassette_store::sled::{MasterKey, OpenOptions};
 use kassette_store::{SledStore, Store};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::certificates::{Certificate, Pair};
+use super::ecb::Ecb;
 use super::outgoing::{ClockWatch, ModuleClient};
+use super::rates_file::RatesFile;
 use super::reload::Reloader;
 use super::settings::{open_files, settings};
 use super::{Running, SANDBOX_PATH, ServeError};
@@ -145,6 +148,14 @@ pub(crate) async fn start(mut options: ServerOptions) -> Result<Running, ServeEr
     configured.map_err(|refused| {
         ServeError::Settings(config::refusal(&options.config.folder, &refused))
     })?;
+    let rates_file = RatesFile::begin(&options.config, options.profile, gateway.clone())?;
+    let ecb_address = watch::Sender::new(main.rates.ecb(options.profile));
+    let ecb = Ecb::begin(
+        gateway.clone(),
+        config::guard(options.profile),
+        ecb_address.subscribe(),
+        options.data_dir.join("eurofxref-daily.xml"),
+    );
     gateway.warm_up().await?;
 
     let state = api::ApiState::new(
@@ -177,6 +188,7 @@ pub(crate) async fn start(mut options: ServerOptions) -> Result<Running, ServeEr
     let reloader = Reloader::new(
         (&options.config, options.profile),
         certificates.into_iter().flatten().collect(),
+        (rates_file, ecb_address),
         gateway.clone(),
         (base_url.clone(), own_origins),
         simulated,
@@ -190,6 +202,7 @@ pub(crate) async fn start(mut options: ServerOptions) -> Result<Running, ServeEr
         listeners: parking_lot::Mutex::new(listeners),
         simulators: options.simulators,
         reloader: Arc::new(reloader),
+        ecb: parking_lot::Mutex::new(Some(ecb)),
         stopping,
         closing,
         ending: CancellationToken::new(),

@@ -1,23 +1,14 @@
 //! The listeners' certificates: read at the start, and again when their files were replaced.
-//!
-//! What a path leads to is looked at every two seconds. Watching folders would be quicker and miss more:
-//! certificates lie behind links of files and of folders that are exchanged anywhere on the way, and on
-//! file systems that tell of nothing.
 
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use kassette_files::{Holds, judge};
 use tokio_rustls::TlsAcceptor;
 
+use super::looks::{Looks, Print, print};
 use crate::config::{Config, Profile};
 use crate::listen::{ListenError, Tls, tls_acceptor};
 use crate::telemetry;
-
-/// How often the files are looked at. They are read once two looks found the same: certificate and key
-/// are written one after the other.
-pub(super) const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// The files of a certificate and of its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,10 +16,6 @@ pub(super) struct Pair {
     certificate: PathBuf,
     key: PathBuf,
 }
-
-/// What tells a file from the one that was there before: device, number, bytes, time of the last change
-/// of its content, its mode or its owner.
-type Print = (u64, u64, u64, i64, i64);
 
 /// The files as they were found; none of one that was not there.
 type Seen = (Pair, [Option<Print>; 2]);
@@ -58,11 +45,7 @@ impl Pair {
     }
 
     fn look(&self) -> Seen {
-        let prints = [&self.certificate, &self.key].map(|path| {
-            let found = std::fs::metadata(path).ok()?;
-            let (time, rest) = (found.ctime(), found.ctime_nsec());
-            Some((found.dev(), found.ino(), found.size(), time, rest))
-        });
+        let prints = [&self.certificate, &self.key].map(|path| print(path));
         (self.clone(), prints)
     }
 
@@ -84,10 +67,7 @@ pub(super) struct Certificate {
     pair: Pair,
     profile: Profile,
     tls: Tls,
-    /// As they were when they were read last, taken over or not.
-    read: Seen,
-    /// As they were at the last look.
-    looked: Seen,
+    looks: Looks<Seen>,
 }
 
 impl Certificate {
@@ -105,8 +85,7 @@ impl Certificate {
         telemetry::shows_certificate(listener, &pair.certificate);
         Ok(Self {
             tls,
-            read: seen.clone(),
-            looked: seen,
+            looks: Looks::reading(seen),
             listener,
             pair,
             profile,
@@ -128,8 +107,7 @@ impl Certificate {
     /// # Errors
     /// Why they were not; what was there before goes on serving.
     pub(super) fn read_again(&mut self) -> Result<(), ListenError> {
-        self.looked = self.pair.look();
-        self.read = self.looked.clone();
+        self.looks = Looks::reading(self.pair.look());
         self.tls.exchange(self.pair.read(self.profile)?);
         telemetry::shows_certificate(self.listener, &self.pair.certificate);
         Ok(())
@@ -139,9 +117,7 @@ impl Certificate {
     /// none where there is nothing to read.
     pub(super) fn look(&mut self) -> Option<Result<(), ListenError>> {
         let now = self.pair.look();
-        let is_still = now == self.looked;
-        self.looked = now;
-        (is_still && self.looked != self.read).then(|| self.read_again())
+        self.looks.look(now).then(|| self.read_again())
     }
 }
 

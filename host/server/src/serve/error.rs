@@ -9,6 +9,7 @@ use kassette_store::Fault;
 use kassette_store::sled::OpenError;
 use rustix::process::{Resource, getrlimit};
 
+use super::rates_file::RatesRefused;
 use crate::config::ConfigError;
 use crate::listen::ListenError;
 use crate::master_key::MasterKeyError;
@@ -18,6 +19,8 @@ use crate::master_key::MasterKeyError;
 pub(crate) enum ServeError {
     #[error(transparent)]
     Config(#[from] ConfigError),
+    #[error(transparent)]
+    Rates(#[from] RatesRefused),
     #[error("{0}")]
     PublicUrl(String),
     #[error(transparent)]

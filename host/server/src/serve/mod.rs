@@ -6,7 +6,8 @@
 //! | `running` | answers, works, drains, stops in order |
 //! | `settings` | the gateway's settings of a configuration |
 //! | `reload` | takes over changed files, by itself and at a SIGHUP |
-//! | `certificates` | the listeners' certificates, and whether they were replaced |
+//! | `certificates`, `rates_file`, `looks` | files that are looked at: the listeners' certificates, exchange rates |
+//! | `ecb` | fetches the European Central Bank's exchange rates |
 //! | `systemd` | tells systemd how the gateway is |
 //! | `unattended` | writes modules that were put into the folder into the audit log |
 //! | `outgoing` | sends the modules' requests |
@@ -14,8 +15,11 @@
 
 mod assembly;
 mod certificates;
+mod ecb;
 mod error;
+mod looks;
 mod outgoing;
+mod rates_file;
 mod reload;
 mod running;
 mod settings;

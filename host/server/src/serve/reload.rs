@@ -1,4 +1,4 @@
-//! What a running server takes over of its files: the configuration and the certificates, when they
+//! What a running server takes over of its files: the configuration, certificates and exchange rates, when they
 //! change and when it is told to read them again.
 
 use std::collections::BTreeMap;
@@ -11,10 +11,13 @@ use kassette_domain::id::AccountId;
 use kassette_gateway::Gateway;
 use kassette_gateway::settings::Account;
 use tokio::signal::unix::Signal;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 use tokio_util::sync::CancellationToken;
+use url::Url;
 
-use super::certificates::{Certificate, LOOK_EVERY, Pair};
+use super::certificates::{Certificate, Pair};
+use super::looks::LOOK_EVERY;
+use super::rates_file::RatesFile;
 use super::settings::settings;
 use super::systemd;
 use crate::config::{Config, MainFile, Profile, refusal};
@@ -30,6 +33,8 @@ pub(super) struct Reloader {
     simulated: Option<BTreeMap<AccountId, Account>>,
     /// `drain_seconds` of now.
     drain_seconds: AtomicU64,
+    /// Where the European Central Bank's rates are fetched from.
+    ecb_address: watch::Sender<Option<Url>>,
     /// One reading at a time.
     state: Mutex<State>,
 }
@@ -40,6 +45,7 @@ struct State {
     /// The same as it was last taken over.
     taken: MainFile,
     certificates: Vec<Certificate>,
+    rates_file: RatesFile,
 }
 
 impl Reloader {
@@ -47,6 +53,7 @@ impl Reloader {
     pub(super) fn new(
         (config, profile): (&Config, Profile),
         certificates: Vec<Certificate>,
+        (rates_file, ecb_address): (RatesFile, watch::Sender<Option<Url>>),
         gateway: Gateway,
         (base_url, own_origins): (String, Vec<String>),
         simulated: Option<BTreeMap<AccountId, Account>>,
@@ -59,10 +66,12 @@ impl Reloader {
             own_origins,
             simulated,
             drain_seconds: config.main.drain_seconds.into(),
+            ecb_address,
             state: Mutex::new(State {
                 started: config.main.clone(),
                 taken: config.main.clone(),
                 certificates,
+                rates_file,
             }),
         }
     }
@@ -92,14 +101,17 @@ impl Reloader {
         }
     }
 
-    /// Takes replaced certificates over, until told to end.
-    pub(super) async fn watch_certificates(self: Arc<Self>, ending: CancellationToken) {
-        if self.state.lock().await.certificates.is_empty() {
-            return;
-        }
+    /// Takes replaced certificates and exchange rates over, until told to end.
+    pub(super) async fn watch_files(self: Arc<Self>, ending: CancellationToken) {
         let mut ticks = tokio::time::interval(LOOK_EVERY);
         while ending.run_until_cancelled(ticks.tick()).await.is_some() {
-            for certificate in &mut self.state.lock().await.certificates {
+            let mut state = self.state.lock().await;
+            if let Some(Err(error)) = state.rates_file.look() {
+                tracing::error!(
+                    "exchange rates were not taken over, those before them go on: {error}"
+                );
+            }
+            for certificate in &mut state.certificates {
                 let listener = certificate.listener;
                 match certificate.look() {
                     None => {}
@@ -140,6 +152,12 @@ impl Reloader {
         match self.take_configuration(&mut state).await {
             Ok(()) => taken.push("the configuration".to_owned()),
             Err(why) => left.push(why),
+        }
+        if state.rates_file.is_there() {
+            match state.rates_file.read_again() {
+                Ok(()) => taken.push("the file of exchange rates".to_owned()),
+                Err(error) => left.push(error.to_string()),
+            }
         }
         for certificate in &mut state.certificates {
             match certificate.read_again() {
@@ -190,6 +208,13 @@ impl Reloader {
                 _ => admin.clone(),
             });
         }
+        state.rates_file.follow(config.rates_file());
+        let address = config.main.rates.ecb(self.profile);
+        self.ecb_address.send_if_modified(|known| {
+            let is_other = *known != address;
+            *known = address;
+            is_other
+        });
         let main = config.main;
         let changed = state.taken.restart_needed(&main, self.profile);
         let needed = state.started.restart_needed(&main, self.profile);

@@ -10,6 +10,7 @@ use kassette_store::{Health as _, Payments as _, SledStore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
+use super::ecb::Ecb;
 use super::reload::Reloader;
 use super::{ServeError, systemd};
 use crate::listen::Listener;
@@ -26,6 +27,7 @@ pub(crate) struct Running {
     pub(super) listeners: parking_lot::Mutex<Vec<(Listener, Router)>>,
     pub(super) simulators: Option<Simulators>,
     pub(super) reloader: Arc<Reloader>,
+    pub(super) ecb: parking_lot::Mutex<Option<Ecb>>,
     /// The server is not ready any more.
     pub(super) stopping: CancellationToken,
     /// Ends listeners first.
@@ -73,7 +75,10 @@ impl Running {
             .spawn(reloader.watch_configuration(self.ending.clone()));
         let reloader = Arc::clone(&self.reloader);
         self.working
-            .spawn(reloader.watch_certificates(self.ending.clone()));
+            .spawn(reloader.watch_files(self.ending.clone()));
+        if let Some(ecb) = self.ecb.lock().take() {
+            self.working.spawn(ecb.run(self.ending.clone()));
+        }
         tracing::info!(base_url = %self.base_url, listen = %self.listen, admin_url = %self.admin_url, "serving");
     }
 

@@ -139,6 +139,18 @@ const FAMILIES: &[Family] = &[
     ),
     family(
         Gauge,
+        "kassette_rates_age_seconds",
+        &[("source", Known(&["file", "ecb"]))],
+        "How old a source's exchange rates are, by its own date; NaN where there are none.",
+    ),
+    family(
+        Counter,
+        "kassette_rates_fetch_failures_total",
+        &[],
+        "Tries to fetch the European Central Bank's exchange rates that brought none.",
+    ),
+    family(
+        Gauge,
         super::certificates::NAME,
         &[("listener", Open)],
         "When the certificate that a listener shows ends, seconds since 1970.",
@@ -699,6 +711,7 @@ mod tests {
     use super::*;
     use crate::telemetry::for_tests;
     use kassette_domain::payment::Status;
+    use kassette_domain::rates::RateSource;
     use kassette_domain::routing::Availability;
     use kassette_domain::work::WorkKind;
     use kassette_gateway::health::Unwell;
@@ -727,6 +740,8 @@ mod tests {
         assert_eq!(values("kassette_provider_health", "state"), states);
         let reasons = Unwell::ALL.map(Unwell::as_str);
         assert_eq!(values("kassette_provider_unwell", "reason"), reasons);
+        let sources = RateSource::ALL.map(RateSource::as_str);
+        assert_eq!(values("kassette_rates_age_seconds", "source"), sources);
         let kinds = WorkKind::ALL.map(WorkKind::as_str);
         assert_eq!(values("kassette_work_open", "kind"), kinds);
     }

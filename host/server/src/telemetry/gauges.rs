@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kassette_domain::rates::RateSource;
 use kassette_gateway::Gateway;
 use kassette_store::Vitals;
 use tokio::time::timeout;
@@ -65,12 +66,19 @@ impl Gauges {
         }
     }
 
-    /// The store's size, its disk, its last backup, and the clock beside what it holds.
+    /// The clock, exchange rates, the store's size, its disk, its last backup, and the clock beside what it holds.
     #[expect(clippy::cast_precision_loss, reason = "gauges are floats")]
     async fn store(&self) {
         let vitals = timeout(PATIENCE, self.gateway.store().vitals()).await;
         let now = self.gateway.clock().now();
         metrics::gauge!("kassette_clock_time_seconds").set(now.as_millis() as f64 / 1000.0);
+        let tables = self.gateway.rates();
+        for source in RateSource::ALL {
+            let table = tables.get(&source);
+            let age = table.map(|table| now.since(table.of().date).as_secs_f64());
+            metrics::gauge!("kassette_rates_age_seconds", "source" => source.as_str())
+                .set(age.unwrap_or(f64::NAN));
+        }
         let Vitals {
             used,
             free,

@@ -6,8 +6,10 @@
 //! | `records` | a row's version, check sum and payload |
 //! | `seal` | the master key, and what is sealed and marked under it |
 //! | `stored` | payments and attempts as rows, and as the layout before wrote them |
+//! | `merchants` | merchants as rows |
 //! | `source` | where rows are read and written |
 
+pub(crate) mod merchants;
 pub(crate) mod records;
 pub(crate) mod schema;
 pub(crate) mod seal;

@@ -17,6 +17,7 @@ use kassette_domain::payment::{
     CheckoutMode, Origin, Payment, ReviewCause, ReviewDecision, Settlement, Status,
 };
 use kassette_domain::provider::{Action, Particulars, Payer, VendorStatus};
+use kassette_domain::rates::TableRef;
 use kassette_domain::returns::Returns;
 use kassette_domain::secret::Secret;
 use kassette_domain::site::ReturnUrl;
@@ -74,7 +75,8 @@ pub(crate) struct PaymentRow {
     pub(crate) books: Books,
 }
 
-/// A payment's row as it is written: what its key says is left out, and what is sealed.
+/// A payment's row as it is written: what its key says is left out, and what is sealed. Behind it stands
+/// the source's table that the rate was made from, where there was one.
 #[derive(Serialize, Deserialize)]
 struct Written<'a> {
     merchant: MerchantId,
@@ -153,13 +155,17 @@ impl PaymentRow {
             sealed: sealer.seal(&key, &secrets)?.into(),
             books,
         };
-        let row = records::encode(&key, &row)?;
+        let row = match payment.rate_table {
+            Some(table) => records::encode(&key, &(row, table))?,
+            None => records::encode(&key, &row)?,
+        };
         Ok((key, row))
     }
 
     /// Reads the row of a payment.
     pub(crate) fn decode(id: PaymentId, key: &[u8], row: &[u8]) -> Result<Self, Fault> {
-        let row: Written<'_> = records::decode(key, row)?;
+        let (row, rate_table): (Written<'_>, Option<TableRef>) =
+            records::decode_with_more(key, row)?;
         let mark = |short: [u8; EMAIL_MARK]| {
             let mut mark = [0; 32];
             mark[..EMAIL_MARK].copy_from_slice(&short);
@@ -175,6 +181,7 @@ impl PaymentRow {
                 due: row.due,
                 usd: row.usd,
                 rate: row.rate,
+                rate_table,
                 mode: row.mode,
                 requested_method: row.requested_method,
                 method: row.method,

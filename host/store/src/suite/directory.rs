@@ -6,6 +6,7 @@ use std::time::Duration;
 use kassette_domain::audit::Audited;
 use kassette_domain::id::{MerchantId, OperatorId};
 use kassette_domain::key::{Environment, KeyOwner, TokenHash};
+use kassette_domain::money::Margin;
 use kassette_domain::operator::Operator;
 use kassette_domain::secret::Secret;
 use kassette_domain::webhook::{DeliveryAttempt, Endpoint, Tried};
@@ -53,6 +54,7 @@ pub async fn a_merchant_is_replaced_only_as_it_was_read(harness: &dyn Harness) {
         .unwrap();
     let mut after = before.clone();
     after.name = "Another name".into();
+    after.policy.fx_margin = Margin::parse("0.015").ok();
     let replace = async |after: &kassette_domain::merchant::Merchant| {
         let audited = audited("merchant.change");
         store

@@ -87,6 +87,10 @@ pub fn of_request(name: &str, request: Request) -> NewPayment {
         request,
         usd: Minor(5389),
         rate: kassette_domain::money::Rate::ONE,
+        rate_table: Some(kassette_domain::rates::TableRef {
+            source: kassette_domain::rates::RateSource::Ecb,
+            date: NOW,
+        }),
         token: Secret::new(token(name)),
         expires_at: later(24 * 3600),
         risk_review: false,

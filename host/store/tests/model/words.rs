@@ -113,6 +113,7 @@ pub(crate) fn new_payment(number: u8, field: u8, count: usize, now: Time) -> New
         request: request(number, field),
         usd: Minor(5389),
         rate: kassette_domain::money::Rate::ONE,
+        rate_table: None,
         token: Secret::new(format!("token {count}")),
         expires_at: now.after(OFFER),
         risk_review: number % 4 == 1,

@@ -75,6 +75,7 @@ pub(super) fn payment(environment: Environment, risk_review: bool) -> Payment {
         request,
         usd: Minor(5350),
         rate: Rate::parse("1.0721").unwrap(),
+        rate_table: None,
         token: Secret::new("t"),
         expires_at: START.after(DAY),
         risk_review,

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use kassette_domain::money;
+use kassette_domain::rates::RateSource as Sources;
 use kassette_domain::webhook::DeliveryStatus as Deliveries;
 use kassette_domain::work::WorkKind as Works;
 use kassette_domain::{connect, key, operator, routing};
@@ -12,10 +13,11 @@ use utoipa::openapi::schema::{
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
+use super::super::payment_view::OWN_RATES;
 pub(super) use crate::api::formats::{
-    ClientRef, Cursor, DelegationStatus, EndpointId, Environment, EventId, EventType, Instant,
-    InvitationId, InvoiceAmount, Limit, MerchantId, MerchantScope, PaymentId, PaymentMethod,
-    PaymentStatus, ProviderId, SettlementStatus, Sha256, SiteUrl,
+    ClientRef, Currency, Cursor, DelegationStatus, EndpointId, Environment, EventId, EventType,
+    Instant, InvitationId, InvoiceAmount, Limit, MerchantId, MerchantScope, PaymentId,
+    PaymentMethod, PaymentStatus, ProviderId, SettlementStatus, Sha256, SiteUrl,
 };
 use crate::api::formats::{formats, one_of, string};
 
@@ -144,7 +146,7 @@ formats! {
         .build();
 
     /// [`kassette_domain::merchant::Merchant::rates`]
-    Rates = rates("Exchange rates by currency. An invoice in a currency without one is refused; the US dollar needs none.", &Rate::schema(), |_| true);
+    Rates = rates("The merchant's own exchange rates, by currency: they go before a source's. An invoice in a currency that has neither is refused; the US dollar needs none.", &Rate::schema(), |_| true);
 
     /// The same as a merge patch.
     RatesPatch = rates("Exchange rates by currency, as a merge patch: one that is not named stays, `null` removes it. What is named counts as set now.", &or_null(Rate::schema()), |currency| *currency != money::Currency::USD);
@@ -167,6 +169,19 @@ formats! {
 
     /// [`kassette_domain::policy::Policy::fx_max_age_seconds`]
     RateAge = whole("Seconds.", 1, super::super::policy::MAX_AGE);
+
+    /// [`money::Margin`]
+    Margin = string("A share from 0 to less than 1, with at most ten decimals.", "0.015")
+        .min_length(Some(1))
+        .max_length(Some(21))
+        .pattern(Some("^0*\\.?[0-9]*$"))
+        .build();
+
+    /// [`Sources`]
+    RateSource = one_of("Whose rate: the merchant's own, the operator's file or the European Central Bank's.", "ecb", std::iter::once(OWN_RATES).chain(Sources::ALL.map(Sources::as_str)));
+
+    /// How long ago.
+    Age = whole("Seconds.", 0, u64::MAX >> 11);
 
     /// Hours for which what was before stays good.
     Overlap = whole("Hours for which the old one stays good beside the new one; 0 where it is absent.", 0, super::super::keys::MAX_OVERLAP);

@@ -33,6 +33,16 @@ pub(super) fn calls() -> Vec<Call> {
             .body::<MerchantPatch>()
             .ok::<Merchant>("The merchant as it is now.")
             .conflict("Others keep changing it."),
+        Call::get(
+            "/merchants/{id}/rates",
+            "listMerchantRates",
+            "Lists the exchange rates that a merchant's payments would be converted with now.",
+        )
+        .about(
+            "One of each currency: the merchant's own, else a source's less the merchant's margin. One that \
+             is too old is shown and not used.",
+        )
+        .ok::<MerchantRates>("The rates."),
         Call::post(
             "/merchants/{id}/keys",
             "createMerchantKey",
@@ -139,6 +149,33 @@ struct Merchant {
     created_at: Instant,
 }
 
+/// What a merchant's payments would be converted with now.
+#[derive(ToSchema)]
+struct MerchantRates {
+    rates: Vec<MerchantRate>,
+}
+
+/// What payments in one currency would be converted with.
+#[derive(ToSchema)]
+struct MerchantRate {
+    currency: Currency,
+    /// Null where none is known: a payment in the currency is refused.
+    #[schema(required)]
+    rate: Option<Rate>,
+    /// Whose it is; null for US dollars, and where none is known.
+    #[schema(required)]
+    source: Option<RateSource>,
+    /// When it was set, or of when its source says it is.
+    #[schema(required)]
+    set_at: Option<Instant>,
+    /// How long ago that was.
+    #[schema(required)]
+    age_seconds: Option<Age>,
+    /// False where there is none, or it is older than the policy's `fx_max_age_seconds`: a payment in the
+    /// currency is refused.
+    usable: bool,
+}
+
 /// Which methods a merchant offers, through which accounts, and up to which amounts.
 #[derive(ToSchema)]
 struct Policy {
@@ -155,6 +192,9 @@ struct Policy {
     /// Older exchange rates are not used; null is no limit of the merchant's own.
     #[schema(required)]
     fx_max_age_seconds: Option<RateAge>,
+    /// Kept back of a source's rates; null is nothing.
+    #[schema(required)]
+    fx_margin: Option<Margin>,
     rate_limit: RateLimit,
 }
 
@@ -196,6 +236,8 @@ struct PolicyPatch {
     review_over_usd: Option<LimitAmount>,
     /// Older exchange rates are not used.
     fx_max_age_seconds: Option<RateAge>,
+    /// Kept back of the rates that come from a source, never of the merchant's own.
+    fx_margin: Option<Margin>,
     /// `null`: the gateway's own.
     rate_limit: Option<RateLimitPatch>,
 }

@@ -132,6 +132,12 @@ struct OperatorsFields {
     #[schema(required)]
     platform_fee_usd: Option<Amount>,
     fx_rate: Rate,
+    /// Whose rate it is; null where the payment is in US dollars.
+    #[schema(required)]
+    fx_source: Option<RateSource>,
+    /// Of when the source's table is; null where the rate is the merchant's own.
+    #[schema(required)]
+    fx_source_date: Option<Instant>,
     /// Whether an operator vouched for the money.
     vouched: bool,
     /// The last decision about a review.

@@ -145,7 +145,7 @@ async fn every_field_of_a_policy_that_the_document_names_is_taken() {
             "enabled": false, "providers": ["first-test"], "min": "1.00", "max": "2.00",
         } },
         "provider_choice": true, "max_usd": "100.00", "review_over_usd": "50.00",
-        "fx_max_age_seconds": 60, "rate_limit": { "per_second": 7, "burst": 9 },
+        "fx_max_age_seconds": 60, "fx_margin": "0.015", "rate_limit": { "per_second": 7, "burst": 9 },
     });
     let path = format!("/merchants/{merchant}");
     let changed = world.patch(&path, json!({ "policy": whole })).await;

@@ -1,5 +1,11 @@
 //! Merchants, their policy and their domains.
 
+use std::time::Duration;
+
+use kassette_domain::money::{Currency, Rate};
+use kassette_domain::rates::{RateSource, RateTable, TableRef};
+use kassette_gateway::clock::Clock as _;
+
 use super::*;
 
 #[tokio::test]
@@ -18,7 +24,7 @@ async fn a_merchant_is_made_read_and_changed_by_merge_patch() {
                 "enabled": true, "providers": ["first-test"], "min": "1.00", "max": null,
             } },
             "provider_choice": false, "max_usd": null, "review_over_usd": null,
-            "fx_max_age_seconds": null, "rate_limit": { "per_second": 50, "burst": 100 },
+            "fx_max_age_seconds": null, "fx_margin": null, "rate_limit": { "per_second": 50, "burst": 100 },
         },
         "domains": [],
     });
@@ -240,4 +246,50 @@ async fn lists_go_page_by_page_newest_first() {
         .await;
     assert_eq!(ids(rest.is(200)), [1]);
     assert_eq!(rest.body["next_cursor"], Value::Null);
+}
+
+#[tokio::test]
+async fn rates_are_shown_as_payments_would_use_them() {
+    let world = World::new().await;
+    let body = json!({
+        "name": "Shop", "fx_rates": { "EUR": "1.08" },
+        "policy": { "fx_margin": "0.02", "fx_max_age_seconds": 3600 },
+    });
+    world.post("/merchants", body).await.is(201);
+    let now = world.clock.now();
+    let table = |source, date, rates: &[(Currency, &str)]| {
+        let rates = rates.iter();
+        let rates = rates.map(|(currency, rate)| (*currency, Rate::parse(rate).unwrap()));
+        RateTable::of_dollars(TableRef { source, date }, rates.collect())
+    };
+    let late = now.before(Duration::from_secs(7200));
+    let rates = [(Currency::GBP, "1.25"), (Currency::AED, "0.27")];
+    world
+        .gateway
+        .take_rates(table(RateSource::File, late, &rates));
+    let rates = [(Currency::GBP, "1.5"), (Currency::EUR, "1.2")];
+    world
+        .gateway
+        .take_rates(table(RateSource::Ecb, now, &rates));
+    let shown = world.get("/merchants/1/rates").await;
+    let shown = shown.is(200)["rates"].as_array().unwrap();
+    let codes: Vec<_> = shown
+        .iter()
+        .map(|rate| rate["currency"].as_str().unwrap())
+        .collect();
+    assert_eq!(codes, Currency::ALL.map(Currency::code));
+    let of = |code: &str| {
+        let rate = shown.iter().find(|rate| rate["currency"] == code).unwrap();
+        ["rate", "source", "usable"].map(|name| rate[name].clone())
+    };
+    assert_eq!(of("USD"), [json!("1"), Value::Null, json!(true)]);
+    assert_eq!(of("EUR"), [json!("1.08"), json!("merchant"), json!(true)]);
+    // The file's is too old, so the bank's is used; where there is no other, it says why there is none.
+    assert_eq!(of("GBP"), [json!("1.47"), json!("ecb"), json!(true)]);
+    assert_eq!(of("AED"), [json!("0.2646"), json!("file"), json!(false)]);
+    assert_eq!(of("PLN"), [Value::Null, Value::Null, json!(false)]);
+    let aed = shown.iter().find(|rate| rate["currency"] == "AED").unwrap();
+    assert!(aed["age_seconds"].as_u64().unwrap() >= 7200, "{aed}");
+    assert_eq!(aed["set_at"], late.rfc3339());
+    world.get("/merchants/2/rates").await.refused(404);
 }

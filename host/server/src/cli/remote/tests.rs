@@ -50,6 +50,9 @@ fn commands_become_the_calls_of_the_contract() {
     let body = json!({ "live_approved": true, "fx_rates": { "EUR": null } });
     assert_eq!(changed.body, Some(body), "what is not said stays");
 
+    let rates = call::<MerchantAction>("rates 7");
+    assert_eq!(rates.path.join("/"), "merchants/7/rates");
+
     let key = call::<KeyAction>("create --merchant-id 7 --environment live --scope payments:read");
     assert_eq!(
         (key.path.join("/"), key.shape),

@@ -18,7 +18,7 @@ use kassette_engine::{Operation, Span};
 
 use crate::rows::seal::Secrets;
 use crate::rows::source::{Save as _, Source};
-use crate::rows::{records, schema};
+use crate::rows::{merchants, records, schema};
 use crate::sled::audit;
 use crate::sled::lists::{Order, TIME_AND_ID};
 use crate::sled::memory::{Memory, Rows};
@@ -41,7 +41,7 @@ impl Operation<Memory> for IssueCode {
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<CodeIssued, Fault> {
         let code = self.code;
-        let Some(merchant) = rows.load::<Merchant>(&schema::merchant(code.merchant))? else {
+        let Some(merchant) = merchants::load(rows, code.merchant)? else {
             return Ok(CodeIssued::NoSuchMerchant);
         };
         if code.environment == Environment::Live && !merchant.live_approved {
@@ -103,7 +103,7 @@ impl Operation<Memory> for Redeem {
         let Some(mut code) = live(rows, hash, self.now)? else {
             return Ok(Exchanged::Dead);
         };
-        let mut merchant: Merchant = rows.expect(&schema::merchant(code.merchant))?;
+        let mut merchant = merchants::expect(rows, code.merchant)?;
         if code.environment == Environment::Live && !merchant.live_approved {
             return Ok(Exchanged::NotLiveApproved);
         }
@@ -140,7 +140,8 @@ impl Operation<Memory> for Redeem {
         rows.save(schema::connect::code(hash), &code)?;
         api_keys::write_new(rows, &key)?;
         endpoints::write_new(rows, &self.secrets.sealer, &endpoint, &endpoint_secrets)?;
-        rows.save(schema::merchant(merchant.id), &merchant)?;
+        let (key, row) = merchants::encode(&merchant)?;
+        rows.put(key, row);
         rows.save(connection_key, &connection)?;
         let audited = Audited {
             before: before.as_ref().map(told),

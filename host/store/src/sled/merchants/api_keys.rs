@@ -3,12 +3,11 @@
 use kassette_domain::audit::Audited;
 use kassette_domain::id::KeyId;
 use kassette_domain::key::{ApiKey, Environment, KeyOwner, TokenHash};
-use kassette_domain::merchant::Merchant;
 use kassette_domain::time::Time;
 use kassette_engine::Operation;
 
-use crate::rows::schema;
 use crate::rows::source::{Save as _, Source};
+use crate::rows::{merchants, schema};
 use crate::sled::audit;
 use crate::sled::memory::{Memory, Rows};
 use crate::sled::resellers::registry;
@@ -140,8 +139,8 @@ fn by_id(rows: &Rows<'_>, id: KeyId) -> Result<Option<ApiKey>, Fault> {
 
 /// Why a key may not be issued, read in the same transaction that would write it.
 fn refused(rows: &Rows<'_>, key: &ApiKey) -> Result<Option<KeyIssued>, Fault> {
-    let merchant: Option<Merchant> = match key.owner {
-        KeyOwner::Merchant(id) => rows.load(&schema::merchant(id))?,
+    let merchant = match key.owner {
+        KeyOwner::Merchant(id) => merchants::load(rows, id)?,
         // Its live keys open nothing until its live rollout is on.
         KeyOwner::Reseller(id) => {
             let there = registry::load(rows, id)?.is_some();

@@ -2,13 +2,12 @@
 
 use kassette_domain::id::AccountId;
 use kassette_domain::key::{ApiKey, KeyOwner, TokenHash};
-use kassette_domain::merchant::Merchant;
 use kassette_domain::operator::Operator;
 use kassette_domain::time::Time;
 use kassette_engine::IVec;
 
 use crate::Fault;
-use crate::rows::{records, schema};
+use crate::rows::{merchants, records, schema};
 use crate::sled::judge::Judge;
 use crate::sled::judge::kinds::{Derived, Kind, plain};
 
@@ -28,7 +27,7 @@ pub(crate) const KINDS: &[Kind] = &[
 
 /// A merchant.
 fn merchant(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
-    let merchant: Merchant = records::decode(key, row)?;
+    let merchant = merchants::decode(key, row)?;
     if key != schema::merchant(merchant.id) {
         judge.find(key, "it is another merchant's");
     }

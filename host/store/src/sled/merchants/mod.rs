@@ -13,7 +13,7 @@ use kassette_domain::time::Time;
 use kassette_engine::{IVec, Operation, Span};
 
 use crate::rows::source::{Save as _, Source};
-use crate::rows::{records, schema};
+use crate::rows::{merchants, records, schema};
 use crate::sled::audit::{self, Audit};
 use crate::sled::lists::{Order, TIME_AND_ID};
 use crate::sled::memory::{Memory, Rows, View};
@@ -44,7 +44,8 @@ impl Operation<Memory> for CreateMerchant {
             ..self.merchant
         };
         rows.save(schema::MERCHANT_COUNT.to_vec(), &id.0)?;
-        rows.save(schema::merchant(id), &merchant)?;
+        let (key, row) = merchants::encode(&merchant)?;
+        rows.put(key, row);
         let audited = Audited {
             object: format!("merchant/{id}"),
             ..self.audited
@@ -65,8 +66,7 @@ impl Operation<Memory> for ReplaceMerchant {
     type Outcome = Replaced<Merchant>;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
-        let key = schema::merchant(self.before.id);
-        let Some(stored) = rows.load::<Merchant>(&key)? else {
+        let Some(stored) = merchants::load(rows, self.before.id)? else {
             return Ok(Replaced::Unknown);
         };
         if stored != self.before {
@@ -76,7 +76,8 @@ impl Operation<Memory> for ReplaceMerchant {
             id: stored.id,
             ..self.after
         };
-        rows.save(key, &after)?;
+        let (key, row) = merchants::encode(&after)?;
+        rows.put(key, row);
         audit::append(rows, self.audited, self.now)?;
         Ok(Replaced::Done(after))
     }
@@ -137,13 +138,13 @@ impl Directory for SledStore {
     }
 
     fn merchant(&self, id: MerchantId) -> Answer<'_, Option<Merchant>> {
-        self.read(move |view| view.load(&schema::merchant(id)))
+        self.read(move |view| merchants::load(view, id))
     }
 
     fn merchants(&self, paging: Paging) -> Answer<'_, Listed<Merchant>> {
         let order = Order::Backwards;
         self.list(schema::MERCHANTS, NUMBER, order, &paging, |_, key, row| {
-            records::decode(key, row).map(Some)
+            merchants::decode(key, row).map(Some)
         })
     }
 

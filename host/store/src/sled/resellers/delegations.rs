@@ -5,17 +5,16 @@ use kassette_domain::delegation::{self, DelegatedMerchant, Delegation};
 use kassette_domain::id::{InvitationId, MerchantId, ResellerId};
 use kassette_domain::key::Environment;
 use kassette_domain::lifecycle::Step;
-use kassette_domain::merchant::Merchant;
 use kassette_domain::payment::{Origin, Payment};
 use kassette_domain::reseller::{Barred, may_work};
 use kassette_domain::time::Time;
 use kassette_engine::{IVec, Operation};
 
 use crate::Fault;
-use crate::rows::records;
 use crate::rows::schema::resellers::Relation;
 use crate::rows::schema::{self, Key};
 use crate::rows::source::{Save as _, Source};
+use crate::rows::{merchants, records};
 use crate::sled::audit;
 use crate::sled::memory::{Memory, Rows};
 use crate::sled::resellers::{invitation_rows, registry};
@@ -54,7 +53,7 @@ pub(crate) fn bars_creation(
     if barred.is_some() || environment == Environment::Test {
         return Ok(barred);
     }
-    let merchant: Merchant = rows.expect(&schema::merchant(merchant))?;
+    let merchant = merchants::expect(rows, merchant)?;
     Ok((!merchant.live_approved).then_some(Barred::NotLiveApproved))
 }
 
@@ -198,7 +197,7 @@ fn shown_merchant(
     id: MerchantId,
 ) -> Result<Option<DelegatedMerchant>, Fault> {
     let delegation: Delegation = source.expect(&schema::resellers::delegation(reseller, id))?;
-    let merchant: Merchant = source.expect(&schema::merchant(id))?;
+    let merchant = merchants::expect(source, id)?;
     Ok(Some(DelegatedMerchant {
         merchant: Some(id),
         business_name: merchant.name,

@@ -32,6 +32,11 @@ pub(in crate::cli) enum MerchantAction {
         /// Its number.
         id: u64,
     },
+    /// Show what each currency would be converted with now, and how old that is.
+    Rates {
+        /// Its number.
+        id: u64,
+    },
     /// Change one; what is not said stays as it is.
     #[command(group = ArgGroup::new("change").required(true).multiple(true)
         .args(["name", "live_approved", "fx_rates", "policy"]))]
@@ -70,6 +75,18 @@ const MERCHANTS: Shape = Shape::List(
     ],
 );
 
+const RATES: Shape = Shape::List(
+    "rates",
+    &[
+        ("Currency", "/currency"),
+        ("US dollars per unit", "/rate"),
+        ("Source", "/source"),
+        ("Set at", "/set_at"),
+        ("Age, s", "/age_seconds"),
+        ("Usable", "/usable"),
+    ],
+);
+
 impl Terms {
     fn put(self, body: &mut Map<String, Value>) -> Result<(), String> {
         if !self.fx_rates.is_empty() {
@@ -105,6 +122,10 @@ impl Action for MerchantAction {
                 paging.of(Call::new(Method::GET, ["merchants"]).shown(MERCHANTS))
             }
             Self::Show { id } => one(Method::GET, id),
+            Self::Rates { id } => {
+                let path = ["merchants".to_owned(), id.to_string(), "rates".to_owned()];
+                Call::new(Method::GET, path).shown(RATES)
+            }
             Self::Update {
                 id,
                 name,

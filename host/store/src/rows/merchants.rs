@@ -1,0 +1,104 @@
+//! Merchants as rows.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use kassette_domain::id::MerchantId;
+use kassette_domain::merchant::{Merchant, SetRate};
+use kassette_domain::money::{Currency, Margin};
+use kassette_domain::policy::Policy;
+use kassette_domain::site::VerifiedDomain;
+use kassette_domain::time::Time;
+use kassette_engine::IVec;
+use serde::{Deserialize, Serialize};
+
+use crate::Fault;
+use crate::rows::records;
+use crate::rows::schema::{self, Key};
+use crate::rows::source::Source;
+
+/// A merchant's row as it is written. Behind it stands the margin, where the merchant has one.
+#[derive(Serialize, Deserialize)]
+struct Written<'a> {
+    id: MerchantId,
+    name: Cow<'a, str>,
+    live_approved: bool,
+    rates: Cow<'a, BTreeMap<Currency, SetRate>>,
+    policy: Cow<'a, Policy>,
+    domains: Cow<'a, [VerifiedDomain]>,
+    created_at: Time,
+}
+
+/// Encodes a merchant's row.
+pub(crate) fn encode(merchant: &Merchant) -> Result<(Key, IVec), Fault> {
+    let key = schema::merchant(merchant.id);
+    let row = Written {
+        id: merchant.id,
+        name: Cow::Borrowed(&merchant.name),
+        live_approved: merchant.live_approved,
+        rates: Cow::Borrowed(&merchant.rates),
+        policy: Cow::Borrowed(&merchant.policy),
+        domains: Cow::Borrowed(&merchant.domains),
+        created_at: merchant.created_at,
+    };
+    let row = match merchant.policy.fx_margin {
+        Some(margin) => records::encode(&key, &(row, margin))?,
+        None => records::encode(&key, &row)?,
+    };
+    Ok((key, row))
+}
+
+/// Reads the row of a merchant.
+pub(crate) fn decode(key: &[u8], row: &[u8]) -> Result<Merchant, Fault> {
+    let (row, margin): (Written<'_>, Option<Margin>) = records::decode_with_more(key, row)?;
+    let mut policy = row.policy.into_owned();
+    policy.fx_margin = margin;
+    Ok(Merchant {
+        id: row.id,
+        name: row.name.into_owned(),
+        live_approved: row.live_approved,
+        rates: row.rates.into_owned(),
+        policy,
+        domains: row.domains.into_owned(),
+        created_at: row.created_at,
+    })
+}
+
+/// Loads a merchant.
+pub(crate) fn load(source: &impl Source, id: MerchantId) -> Result<Option<Merchant>, Fault> {
+    let key = schema::merchant(id);
+    let row = source.get(&key)?;
+    row.map(|row| decode(&key, &row)).transpose()
+}
+
+/// Loads a merchant that must be there.
+pub(crate) fn expect(source: &impl Source, id: MerchantId) -> Result<Merchant, Fault> {
+    load(source, id)?.ok_or_else(|| records::damaged(&schema::merchant(id), "it is missing"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_merchant_without_a_margin_is_written_as_before_there_were_any() {
+        let mut merchant = Merchant {
+            id: MerchantId(7),
+            name: "Shop".into(),
+            live_approved: true,
+            rates: BTreeMap::new(),
+            policy: Policy::default(),
+            domains: Vec::new(),
+            created_at: Time::from_secs(1),
+        };
+        let (key, before) = encode(&merchant).unwrap();
+        // Number, name, approval, rates; methods, choice and four limits of the policy; domains, time.
+        let layout = b"\x07\x04Shop\x01\x00\x00\x00\x00\x00\x00\x00\x00\xe8\x07";
+        assert_eq!(&before[5..], layout);
+        assert_eq!(decode(&key, &before), Ok(merchant.clone()));
+        merchant.policy.fx_margin = Margin::parse("0.015").ok();
+        let (key, row) = encode(&merchant).unwrap();
+        assert!(row[5..].starts_with(layout) && row.len() > before.len());
+        assert_eq!(decode(&key, &row), Ok(merchant));
+    }
+}
