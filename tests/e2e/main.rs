@@ -66,6 +66,7 @@ mod service;
 mod serving;
 mod sim;
 mod slow;
+mod staging;
 mod start;
 mod steps;
 mod swap;
