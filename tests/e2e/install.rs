@@ -11,6 +11,7 @@ use kassette_build::{Release, guests, host_target};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::receiver::Receiver;
 use crate::service::Service;
 use crate::serving::{kassette, operator, prepare};
 
@@ -82,6 +83,50 @@ systemctl() {
 }
 gateway=
 trap '[ -z "$gateway" ] || kill -9 $gateway 2>/dev/null || true' EXIT
+"#;
+
+/// What follows the page's block about the first live payment: the same once more, with a simulator as the
+/// vendor of the same account. `dev` does that, on copies of the configuration and of the store: `serve` takes no
+/// simulator for live payments. The shop's endpoint leads to a receiver here.
+const SIMULATED: &str = r#"
+ENDPOINT=$(kassette endpoint list --merchant-id 1 --json | sed -n 's|.*"id": "\(.*\)".*|\1|p')
+systemctl stop kassette.socket kassette-admin.socket kassette
+simulated=$ROOT/simulated
+mkdir "$simulated"
+command cp -r "$ROOT/var/lib/kassette" "$simulated/data"
+command cp -r "$ROOT/etc/kassette" "$simulated/config"
+mv "$simulated/config/master.key" "$simulated/data"
+rm "$simulated"/config/providers/mollie-live.*
+kassette plugin install --bundled --into "$simulated/data/plugins"
+rm "$ROOT/ready.json"
+(cd / && exec env -i "HOME=$HOME" "$ROOT/usr/bin/kassette" dev --no-watch --simulate sandbox,mollie \
+    --listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 --config "$simulated/config" --data-dir "$simulated/data" \
+    --ready-file "$ROOT/ready.json") >"$ROOT/dev.txt" 2>&1 &
+gateway=$!
+until [ -s "$ROOT/ready.json" ]; do kill -0 $gateway; sleep 0.05; done
+BASE=http://$(told listen)
+export KASSETTE_ADMIN_URL=$(told admin_url)
+kassette endpoint update $ENDPOINT --url "$SHOP"
+"#;
+
+/// The payer pays, and everything that the page has its reader check shows it.
+const PAID: &str = r#"
+MADE=$(ask $LIVE payments -d '{"order_id":"order-2","idempotency_key":"order-2-a","amount":"1.00","currency":"EUR","return_url":"https://shop.example/thanks"}')
+PAYMENT=$(cut -d'"' -f4 <<<"$MADE")
+CHECKOUT=$(sed 's|.*"checkout_url":"\([^"]*\)".*|\1|' <<<"$MADE")
+curl -sS --fail -o /dev/null -H "Origin: $BASE" -d payment_method=ideal "$CHECKOUT/choose"
+PAGE=$(kassette payment show $PAYMENT --json | sed -n 's|.*"redirect_url": "\(.*\)".*|\1|p')
+curl -sS --fail -o /dev/null -d session=${PAGE##*/} -d outcome=approve ${PAGE%/*}
+for _ in $(seq 1200); do
+    ! kassette delivery list --endpoint-id $ENDPOINT --status delivered | grep -q payment.completed || break
+    sleep 0.05
+done
+kassette payment list
+kassette delivery list --endpoint-id $ENDPOINT
+kassette work list
+kill $gateway
+wait $gateway
+systemctl start kassette.socket kassette-admin.socket kassette
 "#;
 
 /// What a block prints, by something that it holds; in the order of the page.
@@ -178,9 +223,10 @@ fn said(output: &Output) -> String {
     told.concat()
 }
 
-#[test]
+#[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs curl and openssl: .ci/run installs them and runs this"]
-fn the_page_leads_from_the_archive_on_a_clean_root_to_a_live_payment_that_waits_for_its_vendor() {
+async fn the_page_leads_from_the_archive_on_a_clean_root_to_a_live_payment_and_its_event() {
+    let receiver = Receiver::new().await;
     let machine = tempfile::tempdir().unwrap();
     let system = machine.path().join("system");
     std::fs::create_dir(&system).unwrap();
@@ -203,11 +249,18 @@ fn the_page_leads_from_the_archive_on_a_clean_root_to_a_live_payment_that_waits_
         script.push_str(&format!(
             "echo 'block {number}' >&2\n{{\n{block}}} >{printed}\n"
         ));
+        if block.contains("$LIVE methods") {
+            script.push_str(&format!(
+                "{{\n{SIMULATED}}} >&2\n{{\n{block}{PAID}}} >{}\n",
+                system.join("simulated.txt").display()
+            ));
+        }
     }
     let output = Command::new("bash")
         .args(["-c", &script])
         .current_dir(&here)
         .env("ROOT", &system)
+        .env("SHOP", receiver.url())
         .env_remove("KASSETTE_OPERATOR_TOKEN")
         .env_remove("KASSETTE_MASTER_KEY")
         .env_remove("KASSETTE_ADMIN_URL")
@@ -241,6 +294,27 @@ fn the_page_leads_from_the_archive_on_a_clean_root_to_a_live_payment_that_waits_
         let serving = printed[block.unwrap()].matches(" serving ").count();
         assert_eq!(serving, guests().len(), "every module serves: {holds}");
     }
+    let simulated = std::fs::read_to_string(system.join("simulated.txt")).unwrap();
+    for expected in [
+        "\"id\":\"ideal\"",
+        "completed",
+        "confirmed",
+        "payment.completed",
+        "delivered",
+        "No work.",
+    ] {
+        assert!(simulated.contains(expected), "{expected}: {simulated}");
+    }
+    let policy = blocks
+        .iter()
+        .position(|block| block.contains("--policy @policy.json"));
+    let secret = printed[policy.unwrap()].split_whitespace();
+    let secret = secret.filter(|word| word.starts_with("whsec_")).next_back();
+    let got = receiver.got();
+    let completed = got.iter().find(|got| got.kind() == "payment.completed");
+    let completed = completed.expect("the shop was told");
+    assert!(completed.is_signed_by(secret.unwrap()));
+    assert_eq!(completed.event()["data"]["test_mode"], false);
     let plugins = system.join("var/lib/kassette/plugins");
     assert_eq!(files(&plugins), BTreeSet::new(), "the folder stays empty");
     let mode = std::fs::metadata(&plugins).unwrap().permissions().mode();
@@ -293,15 +367,113 @@ fn an_archive_holds_what_it_says_and_its_bill_names_every_crate_with_its_checksu
     let built = size(Path::new(env!("CARGO_BIN_EXE_kassette")));
     let released = size(&inside.join("kassette"));
     assert!(released < built / 2, "{released} of {built}");
+}
 
-    // The image is made of files that are there.
-    let image = std::fs::read_to_string(inside.join("config/deploy/Containerfile")).unwrap();
-    let copies = image.lines().filter_map(|line| line.strip_prefix("COPY "));
-    let copied: Vec<&str> = copies
-        .map(|line| line.split(' ').rev().nth(1).unwrap())
-        .collect();
-    assert_eq!(copied, ["kassette"]);
-    assert!(image.contains("\nUSER 65532"));
+/// The instructions of the container file, with what follows each.
+fn image(inside: &Path) -> Vec<(String, String)> {
+    let text = std::fs::read_to_string(inside.join("config/deploy/Containerfile")).unwrap();
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|line| line.split_once(' ').unwrap())
+        .map(|(name, rest)| (name.to_owned(), rest.to_owned()))
+        .collect()
+}
+
+#[test]
+fn the_container_file_is_made_of_what_the_archive_holds_and_starts_the_server() {
+    let (folder, inside) = unpacked();
+    let image = image(&inside);
+    let names: Vec<&str> = image.iter().map(|(name, _)| name.as_str()).collect();
+    let order = [
+        "FROM",
+        "COPY",
+        "RUN",
+        "USER",
+        "VOLUME",
+        "EXPOSE",
+        "STOPSIGNAL",
+        "ENTRYPOINT",
+        "CMD",
+    ];
+    assert_eq!(names, order, "each is held to something here");
+    let of = |name: &str| {
+        let found = image.iter().find(|(known, _)| known == name);
+        found.unwrap().1.as_str()
+    };
+    let list = |name: &str| serde_json::from_str::<Vec<String>>(of(name)).unwrap();
+
+    // What the image has: the archive's program, executable for all, where the entry point is.
+    let words: Vec<&str> = of("COPY").split(' ').collect();
+    let [mode, source, target] = words[..] else {
+        panic!("{words:?}");
+    };
+    assert_eq!(
+        (mode, list("ENTRYPOINT")),
+        ("--chmod=755", vec![target.to_owned()])
+    );
+    let version = Command::new(inside.join(source)).arg("--version").output();
+    assert!(said(&version.unwrap()).starts_with("kassette 0."));
+
+    // The folders, made as its user can use them. Another user cannot be given here.
+    let (user, group) = of("USER").split_once(':').unwrap();
+    let owned = format!("-o {user} -g {group} ");
+    assert!(of("RUN").contains(&owned) && user != "0");
+    let root = folder.path().join("image");
+    let run = of("RUN")
+        .replace(&owned, "")
+        .replace(" /", &format!(" {}/", root.display()));
+    assert!(
+        Command::new("sh")
+            .args(["-c", &run])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let below = |path: &str| root.join(path.trim_start_matches('/'));
+    let mode = std::fs::metadata(below(of("VOLUME")))
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o700);
+
+    // What it starts: the configuration that its head names is taken, and its port is the one that is shown.
+    let command = list("CMD");
+    let [serve, config, etc] = &command[..] else {
+        panic!("{command:?}");
+    };
+    assert_eq!((serve.as_str(), config.as_str()), ("serve", "--config"));
+    let text = std::fs::read_to_string(inside.join("config/deploy/Containerfile")).unwrap();
+    let data = of("VOLUME");
+    let listen = format!("0.0.0.0:{}", of("EXPOSE"));
+    for line in [
+        format!("data_dir = \"{data}\""),
+        format!("plugin_dir = \"{data}/plugins\""),
+        format!("listen = \"{listen}\""),
+        format!(
+            "-v ./etc:{etc}:ro -v kassette:{data} -p {0}:{0}",
+            of("EXPOSE")
+        ),
+    ] {
+        assert!(text.contains(&line), "{line}");
+    }
+    let main = format!(
+        "public_url = \"https://pay.example.com\"\ndata_dir = \"{0}\"\nplugin_dir = \"{0}/plugins\"\n\
+         listen = \"{listen}\"\n",
+        below(data).display()
+    );
+    let file = below(etc).join("kassette.toml");
+    std::fs::write(&file, main).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let mut check = Command::new(inside.join(source));
+    check.args(["config", "check", "--config"]).arg(below(etc));
+    check.env(
+        "KASSETTE_MASTER_KEY",
+        "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
+    );
+    let checked = check.output().unwrap();
+    assert!(checked.status.success(), "{}", said(&checked));
+    assert_eq!(of("STOPSIGNAL"), "SIGTERM", "as `serve` takes it");
+    assert_eq!(of("FROM"), "debian:stable-slim");
 }
 
 fn client() -> reqwest::Client {

@@ -67,6 +67,7 @@ mod service;
 mod serving;
 mod sim;
 mod slow;
+mod staging;
 mod start;
 mod steps;
 mod swap;

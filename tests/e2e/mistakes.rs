@@ -588,6 +588,35 @@ async fn mistakes_in_a_file_of_exchange_rates_are_told_by_all_three() {
     assert!(serving.0.try_wait().unwrap().is_none());
 }
 
+/// Accounts that have no file: the built-in sandbox's, and those that `dev` simulates.
+#[test]
+fn the_check_knows_the_accounts_that_run_without_a_file() {
+    let folder = good();
+    let main = folder.path().join("config/kassette.toml");
+    let off = std::fs::read_to_string(&main).unwrap();
+    let on = replaced(&off, "sandbox = false", "sandbox = true");
+    let method = folder.path().join("config/methods/ideal.toml");
+    for (main_file, account, profile, is_there) in [
+        (&on, "sandbox-test", "serve", true),
+        (&on, "sandbox-live", "serve", false),
+        (&on, "mollie-test", "serve", false),
+        (&off, "sandbox-test", "serve", false),
+        (&off, "sandbox-test", "dev", true),
+        (&off, "mollie-live", "dev", true),
+        (&off, "mollie-lve", "dev", false),
+    ] {
+        write(&main, main_file);
+        write(&method, &format!("wero-accounts = \"{account}\"\n"));
+        let mut check = kassette(folder.path(), &format!("config check --profile {profile}"));
+        let output = check.stdin(Stdio::null()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        let case = format!("{account} for {profile}: {said}");
+        assert_eq!(output.status.success(), is_there, "{case}");
+        let is_told = said.contains("wero-accounts must be ids of configured accounts");
+        assert_eq!(is_told, !is_there, "{case}");
+    }
+}
+
 /// A gateway that serves a folder and writes its log into a file of it.
 struct Serving(Child, PathBuf);
 

@@ -40,13 +40,16 @@ const KLARNA_CURRENCIES: [&str; 13] = [
     "EUR", "USD", "GBP", "AUD", "CAD", "CHF", "CZK", "DKK", "NOK", "NZD", "PLN", "RON", "SEK",
 ];
 
+/// Revolut Pay's presentment currencies; which of them an account takes hangs on its country.
+const REVOLUT_PAY_CURRENCIES: [&str; 6] = ["EUR", "GBP", "RON", "HUF", "PLN", "DKK"];
+
 /// A method of ours with the vendor's name for it and its currencies there.
 const METHODS: [(&str, &str, &[&str]); 5] = [
     ("credit_card", "card", &CARD_CURRENCIES),
     ("ideal", "ideal", &["EUR"]),
     ("klarna", "klarna", &KLARNA_CURRENCIES),
     ("cash_app", "cashapp", &["USD"]),
-    ("revolut", "revolut_pay", &["EUR", "GBP"]),
+    ("revolut", "revolut_pay", &REVOLUT_PAY_CURRENCIES),
 ];
 
 /// The module's answers.

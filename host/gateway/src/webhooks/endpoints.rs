@@ -87,6 +87,60 @@ pub enum EndpointError {
     Store(#[from] Fault),
 }
 
+/// From so many deliveries on a slice of [`Gateway::deliver_waiting`] ends.
+const SLICE: u64 = 10_000;
+/// Most endpoints that a slice looks at.
+const SLICE_ENDPOINTS: usize = 500;
+
+/// What a slice of [`Gateway::deliver_waiting`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WaitingSlice {
+    /// Deliveries that are due now and were not.
+    pub deliveries: u64,
+    /// Endpoints of which nothing waits for a later time any more.
+    pub endpoints: u64,
+    /// Endpoints for which something waits that is held back, because they are disabled.
+    pub disabled: u64,
+    /// With which endpoint the next slice begins; none at the end.
+    pub next: Option<EndpointId>,
+}
+
+/// What was done to an endpoint's deliveries.
+#[derive(Clone, Copy)]
+struct Walked {
+    count: u64,
+    /// Whether nothing is left.
+    is_whole: bool,
+}
+
+/// Does something to an endpoint's deliveries page by page, until it is done to at least so many; the audit line
+/// goes with the first page. `page` says how many it was done to, and where the next begins; none where there is
+/// no such endpoint.
+async fn pages<C, F>(
+    audited: Audited,
+    at_most: u64,
+    mut page: impl FnMut(Option<C>, Option<Audited>) -> F,
+) -> Result<Option<Walked>, Fault>
+where
+    F: Future<Output = Result<Option<(u64, Option<C>)>, Fault>>,
+{
+    let mut walked = None;
+    let (mut after, mut audited) = (None, Some(audited));
+    while let Some((count, next)) = page(after, audited.take()).await? {
+        let so_far = walked.map_or(0, |walked: Walked| walked.count) + count;
+        let is_whole = next.is_none();
+        walked = Some(Walked {
+            count: so_far,
+            is_whole,
+        });
+        if is_whole || so_far >= at_most {
+            break;
+        }
+        after = next;
+    }
+    Ok(walked)
+}
+
 impl Gateway {
     /// Makes an endpoint. The audit line's object is set to `endpoint/<id>`.
     ///
@@ -249,26 +303,16 @@ impl Gateway {
         let gateway = self.clone();
         // Many pages: carried to the end where the caller hangs up.
         self.carry(async move {
-            let (mut count, mut after, mut audited) = (0, None, Some(audited));
-            loop {
+            let gateway = &gateway;
+            let walked = pages(audited, u64::MAX, |after, audited| async move {
                 let now = gateway.now();
-                let page = gateway
-                    .store()
-                    .recover(id, since, after, audited.take(), now)
-                    .await?;
-                match page {
-                    Recovered::Unknown if count == 0 => return Err(EndpointError::NotFound),
-                    // Deleted meanwhile.
-                    Recovered::Unknown => return Ok(count),
-                    Recovered::Page { queued, next } => {
-                        count += queued;
-                        if next.is_none() {
-                            return Ok(count);
-                        }
-                        after = next;
-                    }
-                }
-            }
+                let page = gateway.store().recover(id, since, after, audited, now);
+                Ok(match page.await? {
+                    Recovered::Unknown => None,
+                    Recovered::Page { queued, next } => Some((queued, next)),
+                })
+            });
+            Ok(walked.await?.ok_or(EndpointError::NotFound)?.count)
         })
         .await?
     }
@@ -286,28 +330,86 @@ impl Gateway {
             return Err(EndpointError::Disabled);
         }
         let gateway = self.clone();
-        // What is queued while this runs is due already.
-        let now = self.now();
         // Many pages: carried to the end where the caller hangs up.
         self.carry(async move {
-            let (mut count, mut after, mut audited) = (0, None, Some(audited));
-            loop {
-                let store = gateway.store();
-                match store.hasten(id, after, audited.take(), now).await? {
-                    Hastened::Unknown if count == 0 => return Err(EndpointError::NotFound),
-                    // Deleted meanwhile.
-                    Hastened::Unknown => return Ok(count),
-                    Hastened::Page { hastened, next } => {
-                        count += hastened;
-                        if next.is_none() {
-                            return Ok(count);
-                        }
-                        after = next;
-                    }
-                }
-            }
+            let walked = gateway.hasten(id, audited, u64::MAX).await?;
+            Ok(walked.ok_or(EndpointError::NotFound)?.count)
         })
         .await?
+    }
+
+    /// The same for every endpoint of a merchant, or of all of them: one slice, which begins where the slice
+    /// before said and makes due some ten thousand deliveries at most. Each endpoint that anything waits for
+    /// has an audit line of its own; those that are disabled are passed over.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn deliver_waiting(
+        &self,
+        of: Option<MerchantId>,
+        from: Option<EndpointId>,
+        audited: &Audited,
+    ) -> Result<WaitingSlice, Fault> {
+        let store = self.store();
+        let mut slice = WaitingSlice::default();
+        let waiting = store.waiting(from, SLICE_ENDPOINTS).await?;
+        let more = waiting.get(SLICE_ENDPOINTS - 1).map(|(id, _)| *id);
+        let ids = from
+            .into_iter()
+            .chain(waiting.into_iter().map(|(id, _)| id));
+        for id in ids {
+            if slice.deliveries >= SLICE || Some(id) == more {
+                slice.next = Some(id);
+                break;
+            }
+            // What waits for a deleted one is being cancelled.
+            let Some(endpoint) = store.endpoint(id).await? else {
+                continue;
+            };
+            if of.is_some_and(|of| of != endpoint.merchant) {
+                continue;
+            }
+            if !endpoint.enabled {
+                slice.disabled += 1;
+                continue;
+            }
+            let audited = Audited {
+                object: format!("endpoint/{id}"),
+                ..audited.clone()
+            };
+            let room = SLICE - slice.deliveries;
+            let Some(walked) = self.hasten(id, audited, room).await? else {
+                continue;
+            };
+            slice.deliveries += walked.count;
+            if !walked.is_whole {
+                // What was made due is passed over when the next slice goes on with it.
+                slice.next = Some(id);
+                break;
+            }
+            slice.endpoints += 1;
+        }
+        Ok(slice)
+    }
+
+    /// Makes due what waits for an endpoint, page by page until at least so many are; none where there is no
+    /// such endpoint.
+    async fn hasten(
+        &self,
+        id: EndpointId,
+        audited: Audited,
+        at_most: u64,
+    ) -> Result<Option<Walked>, Fault> {
+        // What is queued while this runs is due already.
+        let now = self.now();
+        pages(audited, at_most, |after, audited| async move {
+            let page = self.store().hasten(id, after, audited, now);
+            Ok(match page.await? {
+                Hastened::Unknown => None,
+                Hastened::Page { hastened, next } => Some((hastened, next)),
+            })
+        })
+        .await
     }
 
     /// Whether an environment's events may be sent to an address, by its text.
@@ -318,5 +420,44 @@ impl Gateway {
     ) -> Result<(), NotADestination> {
         let configured = self.configured();
         destination::judge(address, environment, &configured).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line() -> Audited {
+        Audited {
+            operator: "ann".into(),
+            operator_id: None,
+            actor: "ann".into(),
+            reason: None,
+            action: "endpoint.deliver".into(),
+            object: String::new(),
+            before: None,
+            after: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn pages_are_walked_until_enough_is_done_and_the_audit_line_goes_with_the_first() {
+        // Three pages of two each.
+        let walk = async |at_most| {
+            let lines = std::cell::Cell::new(0);
+            let walked = pages(line(), at_most, |after: Option<u64>, audited| {
+                lines.set(lines.get() + u64::from(audited.is_some()));
+                let at = after.unwrap_or(0);
+                async move { Ok(Some((2, (at < 2).then_some(at + 1)))) }
+            });
+            let walked = walked.await.unwrap().unwrap();
+            (walked.count, walked.is_whole, lines.get())
+        };
+        assert_eq!(walk(u64::MAX).await, (6, true, 1));
+        assert_eq!(walk(6).await, (6, true, 1));
+        assert_eq!(walk(3).await, (4, false, 1));
+        assert_eq!(walk(1).await, (2, false, 1));
+        let unknown = pages(line(), 1, |_: Option<u64>, _| async { Ok(None) });
+        assert!(unknown.await.unwrap().is_none());
     }
 }

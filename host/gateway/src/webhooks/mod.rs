@@ -24,7 +24,7 @@ mod worker;
 pub(crate) use attempt::count_ended;
 pub use circuit::CircuitState;
 pub use destination::NotADestination;
-pub use endpoints::{EndpointError, IssuedEndpoint, NewEndpoint, RotatedEndpoint};
+pub use endpoints::{EndpointError, IssuedEndpoint, NewEndpoint, RotatedEndpoint, WaitingSlice};
 pub use log::DeliveryError;
 pub(crate) use recipient::Recipient;
 pub(crate) use worker::Deliverer;

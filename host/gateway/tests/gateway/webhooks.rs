@@ -1,19 +1,24 @@
 //! Events from the transaction to the receiver and into the log.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use kassette_domain::audit::Audited;
 use kassette_domain::event::EventType;
-use kassette_domain::id::{DeliveryId, EndpointId, EventId};
+use kassette_domain::id::{DeliveryId, EndpointId, EventId, MerchantId};
 use kassette_domain::key::Environment;
+use kassette_domain::merchant::Merchant;
 use kassette_domain::policy::Policy;
 use kassette_domain::secret::Secret;
 use kassette_domain::webhook::{
     Delivery, DeliveryStatus, Endpoint, EventFilter, MAX_RESPONSE, Schedule, sign,
 };
+use kassette_gateway::Gateway;
+use kassette_gateway::clock::Clock as _;
 use kassette_gateway::settings::{Settings, Webhooks};
-use kassette_gateway::webhooks::{EndpointError, NewEndpoint, NotADestination};
+use kassette_gateway::webhooks::{EndpointError, NewEndpoint, NotADestination, WaitingSlice};
 use kassette_http::Client;
-use kassette_store::{DeliveryFilter, Listed, Paging};
+use kassette_store::{DeliveryFilter, Listed, NewMerchant, Paging};
 use tokio::task::JoinHandle;
 
 use crate::receiver::{FAILURE, OK, PATIENCE, Receiver, Reply};
@@ -355,6 +360,142 @@ async fn what_waits_after_an_outage_is_delivered_at_once_and_each_uses_an_attemp
         matches!(refused, Err(EndpointError::Disabled)),
         "{refused:?}"
     );
+}
+
+/// Another merchant in the same store.
+async fn another_merchant(world: &World) -> MerchantId {
+    let new = NewMerchant {
+        merchant: Merchant {
+            id: MerchantId(0),
+            ..world.merchant.clone()
+        },
+    };
+    let made = world
+        .store
+        .create_merchant(new, audited(), world.clock.now());
+    made.await.unwrap().id
+}
+
+async fn endpoint_of(gateway: &Gateway, merchant: MerchantId, url: String) -> Endpoint {
+    let new = NewEndpoint {
+        merchant,
+        environment: Environment::Test,
+        url,
+        event_types: EventFilter::All,
+    };
+    let issued = gateway.create_endpoint(new, audited()).await;
+    issued.unwrap().endpoint
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_an_outage_what_waits_for_a_merchant_or_for_all_is_due_and_others_do_not_wait_behind_it()
+ {
+    let mut settings = at_home();
+    settings.webhooks.schedule = Schedule::new([Duration::from_secs(3600); 7]);
+    let run = Running::with(settings).await;
+    let gateway = &run.world.gateway;
+    let (one, other) = (run.world.merchant.id, another_merchant(&run.world).await);
+    let receivers = [
+        Receiver::start([FAILURE]).await,
+        Receiver::start([FAILURE]).await,
+        Receiver::start([FAILURE]).await,
+    ];
+    let mut endpoints = Vec::new();
+    for (merchant, receiver) in [one, one, other].into_iter().zip(&receivers) {
+        endpoints.push(endpoint_of(gateway, merchant, receiver.url()).await);
+    }
+    let mut waiting = Vec::new();
+    for endpoint in &endpoints {
+        for _ in 0..2 {
+            let id = run.test(endpoint.id).await;
+            run.attempts(id, 1).await;
+            waiting.push(id);
+        }
+    }
+    let off = Endpoint {
+        enabled: false,
+        ..endpoints[1].clone()
+    };
+    let changed = gateway.change_endpoint(endpoints[1].clone(), off, audited());
+    changed.await.unwrap();
+
+    // What is made due is tried, and does not answer.
+    receivers[0].reply(Reply::Silence);
+    let line = audited();
+    let made = gateway.deliver_waiting(Some(one), None, &line).await;
+    let expected = WaitingSlice {
+        deliveries: 2,
+        endpoints: 1,
+        disabled: 1,
+        next: None,
+    };
+    assert_eq!(made.unwrap(), expected);
+    receivers[0].hears(3).await;
+    assert_eq!(receivers[2].heard().len(), 2, "another merchant's waits");
+    receivers[2].reply(OK);
+    let new = run.test(endpoints[2].id).await;
+    assert_eq!(run.attempts(new, 1).await.status, DeliveryStatus::Delivered);
+
+    let made = gateway.deliver_waiting(None, None, &line).await.unwrap();
+    assert_eq!((made.deliveries, made.disabled, made.next), (2, 1, None));
+    for id in &waiting[4..] {
+        let delivery = run.attempts(*id, 2).await;
+        assert_eq!(delivery.status, DeliveryStatus::Delivered);
+    }
+    for id in &waiting[2..4] {
+        assert_eq!(run.delivery(*id).await.attempts.len(), 1, "it is disabled");
+    }
+    let again = gateway.deliver_waiting(None, None, &line).await.unwrap();
+    assert_eq!(again.deliveries, 0, "it can be done again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slices_of_what_waits_for_all_reach_each_endpoint_once_with_a_line_of_its_own() {
+    const EACH: usize = 201;
+    let world = World::with(at_home(), Policy::default()).await;
+    let gateway = &world.gateway;
+    let mut merchants = vec![world.merchant.id];
+    for _ in 0..2 {
+        merchants.push(another_merchant(&world).await);
+    }
+    let mut expected = BTreeSet::new();
+    for merchant in merchants {
+        for _ in 0..EACH {
+            let url = "https://shop.example/hook".to_owned();
+            let endpoint = endpoint_of(gateway, merchant, url).await.id;
+            gateway.test_endpoint(endpoint, audited()).await.unwrap();
+            expected.insert(format!("endpoint/{endpoint}"));
+        }
+    }
+    let line = Audited {
+        action: "endpoint.deliver".into(),
+        reason: Some("the network was down".into()),
+        ..audited()
+    };
+    let (mut slices, mut endpoints, mut from) = (0, 0, None);
+    loop {
+        let made = gateway.deliver_waiting(None, from, &line).await.unwrap();
+        slices += 1;
+        endpoints += made.endpoints;
+        from = made.next;
+        if from.is_none() {
+            break;
+        }
+    }
+    assert_eq!((slices, endpoints), (2, expected.len() as u64));
+    let (mut named, mut cursor) = (Vec::new(), None);
+    while named.len() < expected.len() {
+        let paging = Paging { limit: 100, cursor };
+        let Listed::Page(page) = world.store.audit_log(paging).await.unwrap() else {
+            panic!("the cursor is its own");
+        };
+        let lines = page.items.into_iter().map(|entry| entry.audited);
+        named.extend(lines.filter(|made| made.action == line.action));
+        cursor = page.next;
+    }
+    assert!(named.iter().all(|made| made.reason == line.reason));
+    let named: BTreeSet<_> = named.into_iter().map(|made| made.object).collect();
+    assert_eq!(named, expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]

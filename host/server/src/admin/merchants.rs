@@ -58,10 +58,14 @@ pub(super) async fn create(
         domains: Vec::new(),
         created_at: now,
     };
-    let audited = caller.audited(attribution, "merchant.create", "merchant".to_owned());
+    let mut after = state.merchant(&merchant);
+    // It has none yet: the line's object names it.
+    if let Some(after) = after.as_object_mut() {
+        after.remove("merchant_id");
+    }
     let audited = Audited {
-        after: Some(state.snapshot(&merchant)),
-        ..audited
+        after: Some(after.to_string()),
+        ..caller.audited(attribution, "merchant.create", "merchant".to_owned())
     };
     let merchant = state
         .gateway

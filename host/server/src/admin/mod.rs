@@ -133,6 +133,10 @@ pub(crate) fn router(state: AdminState) -> Router {
         .route("/webhook-endpoints/{id}/recover", post(webhooks::recover))
         .route("/webhook-endpoints/{id}/deliver", post(webhooks::deliver))
         .route(
+            "/webhook-endpoints/deliver",
+            post(webhooks::deliver_waiting),
+        )
+        .route(
             "/merchants/{id}/consent-codes",
             post(resellers::issue_consent_code),
         )

@@ -238,6 +238,33 @@ pub(super) async fn deliver(
     Ok(Json(json!({ "deliveries": deliveries })))
 }
 
+/// `POST /webhook-endpoints/deliver`: the same for a merchant's endpoints or for all, slice by slice.
+pub(super) async fn deliver_waiting(
+    Changes(caller): Changes,
+    State(state): State<AdminState>,
+    JsonBody(mut fields): JsonBody,
+) -> Result<Json<serde_json::Value>, ApiError> {
+    let attribution = Attribution::in_body(&mut fields)?;
+    let merchant = fields.optional("merchant_id", whole(1, u64::MAX))?;
+    let all = fields.optional("all", switch)?.unwrap_or(false);
+    let from = fields.optional("cursor", text(EndpointId::parse))?;
+    fields.finish()?;
+    let of = match (merchant, all) {
+        (None, true) => None,
+        (Some(id), false) => Some(super::merchants::find(&state, &id.to_string()).await?.id),
+        (None, false) => return Err(invalid("merchant_id", "is missing, or \"all\": true")),
+        (Some(_), true) => return Err(invalid("all", "must not stand beside merchant_id")),
+    };
+    let audited = caller.audited(attribution, "endpoint.deliver", String::new());
+    let made = state.gateway.deliver_waiting(of, from, &audited).await?;
+    Ok(Json(json!({
+        "deliveries": made.deliveries,
+        "endpoints": made.endpoints,
+        "disabled": made.disabled,
+        "next_cursor": made.next.map(|id| id.to_string()),
+    })))
+}
+
 async fn find(state: &AdminState, id: &str) -> Result<Endpoint, ApiError> {
     let id = EndpointId::parse(id).map_err(|_| refused(EndpointError::NotFound))?;
     state.gateway.endpoint(id).await.map_err(refused)

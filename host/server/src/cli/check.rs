@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use kassette_domain::id::AccountId;
+use kassette_domain::key::Environment;
 use kassette_gateway::clock::{Clock as _, SystemClock};
 use kassette_gateway::modules::Modules;
 use kassette_gateway::wasm::WasmModules;
@@ -16,7 +17,7 @@ use serde::Serialize;
 
 use super::output::print;
 use crate::config::{Config, ConfigError, Profile, start_problems};
-use crate::simulators::PlannedAccount;
+use crate::simulators::{PlannedAccount, SANDBOX};
 
 /// The options of `kassette config check`.
 #[derive(Args)]
@@ -142,6 +143,9 @@ fn checked(folder: &Path, profile: Profile, modules: bool) -> Checked {
 fn judge(config: &Config, profile: Profile, runtime: Option<Arc<Runtime>>, checked: &mut Checked) {
     let settings = config.settings("", profile);
     let simulated = match profile {
+        Profile::Serve if config.main.sandbox => {
+            vec![PlannedAccount::of(SANDBOX, Environment::Test)]
+        }
         Profile::Serve => Vec::new(),
         Profile::Dev => PlannedAccount::all(),
     };

@@ -14,6 +14,7 @@ use kassette_gateway::start::{Start, StartError, StartedPayment, Starter};
 
 use super::checkout_state::CheckoutState;
 use super::forms;
+use super::money::OnRecord;
 use super::problems::Problem;
 use super::reply::Referrer;
 use super::status::{self, PAUSE, PageKind};
@@ -182,6 +183,7 @@ fn onwards(visit: &Visit, view: &CheckoutView, started: &StartedPayment) -> Resp
 
 /// Why a start did not lead on, above where the payment stands now.
 async fn refused(visit: &Visit, error: StartError) -> Response {
+    let is_declined = matches!(error, StartError::Declined);
     let (status, notice) = match &error {
         StartError::NotFound => return visit.problem(Problem::NotFound),
         StartError::Random => {
@@ -209,9 +211,18 @@ async fn refused(visit: &Visit, error: StartError) -> Response {
         }
     };
     match visit.view().await {
+        // Another attempt's money is on record: no notice says that none was taken.
+        Ok(view) if is_declined && !takes_nothing(&view) => {
+            again(visit, &view, status, visit.t.notice_conflict())
+        }
         Ok(view) => again(visit, &view, status, notice),
         Err(problem) => visit.problem(problem),
     }
+}
+
+fn takes_nothing(view: &CheckoutView) -> bool {
+    let mut attempts = view.aggregate.attempts.iter();
+    attempts.all(|attempt| OnRecord::of(attempt) == OnRecord::Nothing)
 }
 
 async fn forbidden(visit: &Visit) -> Response {

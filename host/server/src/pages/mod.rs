@@ -23,6 +23,7 @@ mod forms;
 mod icons;
 mod invitation;
 mod links;
+mod money;
 mod problems;
 mod qr;
 mod questions;

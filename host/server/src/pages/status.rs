@@ -11,6 +11,7 @@ use url::Url;
 
 use super::checkout_state::CheckoutState;
 use super::links;
+use super::money::{self, OnRecord, Sentence};
 use super::reply::{FormTarget, Refresh};
 use super::templates::{Navigation, Primary, State, Tone};
 use super::visit::{PageOptions, Visit, address};
@@ -189,22 +190,57 @@ fn status_text(
         ),
         CheckoutState::Review => say(Tone::Waiting, t.review_title(), t.review_text(shop)),
         CheckoutState::Completed => completed(visit, view),
-        CheckoutState::Failed => say(Tone::Bad, t.failed_title(), t.failed_text(shop)),
-        CheckoutState::Cancelled => say(Tone::Bad, t.cancelled_title(), t.cancelled_text(shop)),
-        CheckoutState::Expired => say(Tone::Bad, t.expired_title(), t.expired_text(shop)),
+        CheckoutState::Failed => over(visit, view, t.failed_title(), t.failed_text(shop)),
+        CheckoutState::Cancelled => over(visit, view, t.cancelled_title(), t.cancelled_text(shop)),
+        CheckoutState::Expired => over(visit, view, t.expired_title(), t.expired_text(shop)),
+    }
+}
+
+/// A payment that is over; `nothing` is said where no money was taken.
+fn over(visit: &Visit, view: &CheckoutView, heading: String, nothing: String) -> StatusText {
+    let (t, shop) = (visit.t, view.merchant.name.as_str());
+    let text = match Sentence::about(&view.aggregate) {
+        Sentence::GivenBack => t.money_given_back(shop),
+        Sentence::Unclear => t.money_unclear(shop),
+        Sentence::PartGivenBack => t.money_part_given_back(shop),
+        Sentence::Received => t.money_received(shop),
+        _ => nothing,
+    };
+    StatusText {
+        tone: Tone::Bad,
+        heading,
+        text,
+        extra: None,
+        primary: None,
     }
 }
 
 fn completed(visit: &Visit, view: &CheckoutView) -> StatusText {
-    let due = view.aggregate.payment.due;
+    let (t, shop) = (visit.t, view.merchant.name.as_str());
+    let paid = |money: kassette_domain::money::Money| t.completed_text(&money.to_string(), shop);
+    let (tone, heading, text) = match Sentence::about(&view.aggregate) {
+        Sentence::Paid(money) => (Tone::Good, t.completed_title(), paid(money)),
+        Sentence::PaidAndPartReturned(money) => {
+            let text = format!("{} {}", paid(money), t.completed_part_returned());
+            (Tone::Good, t.completed_title(), text)
+        }
+        Sentence::PaidAndReturned(money) => {
+            let text = t.returned_text(&money.to_string(), shop);
+            (Tone::Calm, t.returned_title(), text)
+        }
+        _ => (Tone::Good, t.completed_title(), t.accepted_text(shop)),
+    };
     let test = view.aggregate.payment.environment == kassette_domain::key::Environment::Test;
+    let disputed = money::is_disputed(&view.aggregate).then(|| t.completed_disputed());
+    let extra: Vec<_> = disputed
+        .into_iter()
+        .chain(test.then(|| t.completed_test()))
+        .collect();
     StatusText {
-        tone: Tone::Good,
-        heading: visit.t.completed_title(),
-        text: visit
-            .t
-            .completed_text(&due.to_string(), &view.merchant.name),
-        extra: test.then(|| visit.t.completed_test()),
+        tone,
+        heading,
+        text,
+        extra: (!extra.is_empty()).then(|| extra.join(" ")),
         primary: None,
     }
 }
@@ -292,6 +328,15 @@ fn idle(
     let t = visit.t;
     let shop = view.merchant.name.as_str();
     let (tone, heading, text) = match (kind, state) {
+        (PageKind::Return(attempt), _) if OnRecord::of(attempt) != OnRecord::Nothing => {
+            let text = match OnRecord::of(attempt) {
+                OnRecord::Nothing | OnRecord::Returned => t.money_given_back(shop),
+                OnRecord::Unclear => t.money_unclear(shop),
+                OnRecord::PartReturned => t.money_part_given_back(shop),
+                OnRecord::Taken => t.money_received(shop),
+            };
+            (Tone::Bad, t.failed_title(), text)
+        }
         (PageKind::Return(attempt), _) if attempt.state == AttemptState::Declined => (
             Tone::Bad,
             t.declined_title(),

@@ -200,6 +200,15 @@ texts! {
     completed_title = "completed-title";
     completed_text(amount, merchant) = "completed-text";
     completed_test = "completed-test";
+    completed_part_returned = "completed-part-returned";
+    completed_disputed = "completed-disputed";
+    accepted_text(merchant) = "accepted-text";
+    returned_title = "returned-title";
+    returned_text(amount, merchant) = "returned-text";
+    money_received(merchant) = "money-received";
+    money_part_given_back(merchant) = "money-part-given-back";
+    money_given_back(merchant) = "money-given-back";
+    money_unclear(merchant) = "money-unclear";
     processing_title = "processing-title";
     processing_text = "processing-text";
     verification_title = "verification-title";

@@ -75,6 +75,20 @@ pub(super) fn calls() -> Vec<Call> {
         .about("As after an outage of the receiver. Each delivery uses one of its attempts.")
         .ok::<Recovered>("How many deliveries are due.")
         .conflict("The endpoint is disabled, or was changed meanwhile."),
+        Call::post(
+            "/webhook-endpoints/deliver",
+            "deliverWaiting",
+            "Makes due at once what waits for a merchant's endpoints, or for all.",
+        )
+        .about(
+            "As after an outage. Each delivery uses one of its attempts. One call does some ten thousand and \
+             says where the next begins: repeat it with `cursor` until `next_cursor` is null. One that is \
+             begun anew does the rest. Disabled endpoints are passed over; each of the others has a line of the \
+             audit log.",
+        )
+        .body::<WhoseWaiting>()
+        .ok::<MadeDue>("How many are due, and where the next call begins.")
+        .missing("There is no such merchant."),
         Call::get(
             "/deliveries",
             "listDeliveries",
@@ -184,6 +198,30 @@ struct Recovery {
 struct Recovered {
     /// How many.
     deliveries: u64,
+}
+
+/// Whose deliveries are made due: `merchant_id`, or `all` as true.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+struct WhoseWaiting {
+    merchant_id: Option<MerchantId>,
+    all: Option<bool>,
+    /// `next_cursor` of the call before.
+    cursor: Option<EndpointId>,
+}
+
+/// What one call made due.
+#[derive(ToSchema)]
+struct MadeDue {
+    /// Deliveries that are due now and were not.
+    deliveries: u64,
+    /// Endpoints that nothing waits for any more but what is due.
+    endpoints: u64,
+    /// Endpoints for which something waits and stays, because they are disabled.
+    disabled: u64,
+    /// Null at the end.
+    #[schema(required)]
+    next_cursor: Option<EndpointId>,
 }
 
 /// An event for an endpoint.

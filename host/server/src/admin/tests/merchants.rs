@@ -129,6 +129,7 @@ async fn a_change_is_audited_with_operator_actor_and_reason() {
     let line = world.last_line().await;
     assert_eq!(line["action"], "merchant.create");
     assert_eq!(line["object"], "merchant/1");
+    assert!(line["after"].get("merchant_id").is_none(), "it had none");
     assert_eq!(
         (&line["operator"], &line["actor"]),
         (&json!("admin"), &json!("admin"))

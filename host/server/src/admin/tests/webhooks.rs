@@ -347,6 +347,59 @@ async fn what_waits_is_made_due_and_that_is_a_line_of_the_audit_log() {
 }
 
 #[tokio::test]
+async fn what_waits_for_a_merchant_or_for_all_is_made_due() {
+    let world = World::new().await;
+    let merchant = world.merchant(false).await;
+    let (id, _) = create(&world, merchant, json!({})).await;
+    let path = format!("/webhook-endpoints/{id}");
+    world.post(&format!("{path}/test"), json!({})).await.is(201);
+    let deliver = "/webhook-endpoints/deliver";
+    let none = json!({ "deliveries": 0, "endpoints": 1, "disabled": 0, "next_cursor": null });
+    for whose in [
+        json!({ "merchant_id": merchant }),
+        json!({ "all": true }),
+        json!({ "all": true, "cursor": id }),
+    ] {
+        let mut body = whose;
+        body["reason"] = json!("it is back");
+        let made = world.post(deliver, body).await;
+        assert_eq!(made.is(200), &none, "it is due already");
+        let line = world.last_line().await;
+        assert_eq!(
+            (&line["action"], &line["reason"], &line["object"]),
+            (
+                &json!("endpoint.deliver"),
+                &json!("it is back"),
+                &json!(format!("endpoint/{id}"))
+            )
+        );
+    }
+    let missing = world.post(deliver, json!({ "merchant_id": 99 })).await;
+    assert_eq!(missing.refused(404), "merchant not found");
+    world
+        .patch(&path, json!({ "enabled": false }))
+        .await
+        .is(200);
+    let held = world.post(deliver, json!({ "all": true })).await;
+    let held = held.is(200);
+    assert_eq!(
+        (&held["endpoints"], &held["disabled"]),
+        (&json!(0), &json!(1))
+    );
+    for (wrong, said) in [
+        (json!({}), "merchant_id"),
+        (json!({ "all": false }), "merchant_id"),
+        (json!({ "all": true, "merchant_id": merchant }), "all"),
+        (json!({ "all": "yes" }), "all"),
+        (json!({ "merchant_id": "1" }), "merchant_id"),
+        (json!({ "all": true, "cursor": "x" }), "cursor"),
+    ] {
+        let refused = world.post(deliver, wrong).await;
+        assert!(refused.refused(422).contains(said), "{said}");
+    }
+}
+
+#[tokio::test]
 async fn a_test_is_queued_listed_and_queued_again() {
     let world = World::new().await;
     let merchant = world.merchant(false).await;

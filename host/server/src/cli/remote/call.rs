@@ -52,6 +52,9 @@ pub(in crate::cli) enum Shape {
     Once,
     /// No content: this sentence.
     Nothing(String),
+    /// An object of numbers: the call is repeated with the `cursor` of the answer before, and each is their sum.
+    /// Named is what is done.
+    Sums(&'static str),
     /// Text that is written as it comes: CSV, or an object of JSON a line.
     Text,
 }

@@ -244,9 +244,10 @@ fn distrust(base: &Url, error: &std::io::Error) -> Option<String> {
     let advice = if why.contains("UnknownIssuer") {
         "no known authority signed it: name the authority's certificate with --ca-file"
     } else if why.contains("CaUsedAsEndEntity") {
-        "it is an authority's own, as `openssl req -x509` makes it: make one for the server, with -addext basicConstraints=critical,CA:FALSE"
+        "it is an authority's own, as `openssl req -x509` makes it: make one for the server, with \
+         -addext basicConstraints=critical,CA:FALSE -addext subjectAltName=DNS:ITS-NAME"
     } else {
-        "renew it, or call the server by the name that it is for"
+        "renew it, or call the server by a name that stands in its subjectAltName"
     };
     Some(format!(
         "the certificate of {base} is not accepted ({why}): {advice}"

@@ -124,11 +124,57 @@ pub(super) async fn run<A: Action>(noun: Noun<A>) -> Result<(), String> {
                 let text = remote.stream(&call, &token, connection.said()).await?;
                 return copy(text).await;
             }
-            let answer = remote.send(&call, &token, connection.said()).await?;
+            let answer = match call.shape {
+                Shape::Sums(done) => {
+                    let send =
+                        async |call: &Call| remote.send(call, &token, connection.said()).await;
+                    repeat(call.clone(), done, send, |line| eprintln!("{line}")).await?
+                }
+                _ => remote.send(&call, &token, connection.said()).await?,
+            };
             (answer, call.shape)
         }
     };
     print(&show::answer(&shape, &answer, connection.json))
+}
+
+/// Makes a call until its answer has no `next_cursor`, and adds up what the answers count. `tell` is told how far
+/// it is before each call but the first.
+///
+/// # Errors
+/// What was refused, with what was done before.
+async fn repeat(
+    mut call: Call,
+    done: &str,
+    send: impl AsyncFn(&Call) -> Result<Value, String>,
+    tell: impl Fn(String),
+) -> Result<Value, String> {
+    let mut sums = serde_json::Map::new();
+    loop {
+        let answer = send(&call).await.map_err(|why| match sums.is_empty() {
+            true => why,
+            false => format!("{why}; {}; again for the rest", counted(&sums, done)),
+        })?;
+        for (name, count) in answer.as_object().into_iter().flatten() {
+            if let Some(count) = count.as_u64() {
+                let before = sums.get(name).and_then(Value::as_u64).unwrap_or(0);
+                sums.insert(name.clone(), (before + count).into());
+            }
+        }
+        match (answer.get("next_cursor"), &mut call.body) {
+            (Some(next @ Value::String(_)), Some(body)) => body["cursor"] = next.clone(),
+            _ => return Ok(Value::Object(sums)),
+        }
+        tell(format!("{} …", counted(&sums, done)));
+    }
+}
+
+fn counted(sums: &serde_json::Map<String, Value>, done: &str) -> String {
+    let sums: Vec<_> = sums
+        .iter()
+        .map(|(name, sum)| format!("{sum} {name}"))
+        .collect();
+    format!("{done} so far: {}", sums.join(", "))
 }
 
 fn no_token() -> String {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use clap::Parser;
 use clap::error::ErrorKind as Usage;
 use http::Method;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -152,6 +153,21 @@ fn commands_become_the_calls_of_the_contract() {
             (call.method.as_str(), call.path.join("/")),
             (method, path.into())
         );
+    }
+    for (line, body) in [
+        ("deliver --merchant-id 7", json!({ "merchant_id": 7 })),
+        ("deliver --all", json!({ "all": true })),
+    ] {
+        let call = call::<EndpointAction>(line);
+        assert_eq!(call.path.join("/"), "webhook-endpoints/deliver");
+        assert_eq!(call.body, Some(body));
+    }
+    for wrong in [
+        "deliver",
+        "deliver abc --all",
+        "deliver --all --merchant-id 7",
+    ] {
+        assert!(read::<EndpointAction>(wrong).is_err(), "{wrong}");
     }
     let listed = call::<DeliveryAction>("list --endpoint-id abc --status exhausted");
     let query = [("endpoint_id", "abc"), ("status", "exhausted")];
@@ -387,6 +403,48 @@ fn tables_of_lists_fit_a_terminal() {
         text.contains("left out (") && text.contains("--json shows"),
         "{text}"
     );
+}
+
+#[tokio::test]
+async fn a_call_in_slices_goes_on_to_the_end_and_says_how_far_it_came() {
+    let slices = [
+        json!({ "deliveries": 3, "disabled": 1, "next_cursor": "b" }),
+        json!({ "deliveries": 2, "disabled": 0, "next_cursor": null }),
+    ];
+    let (asked, told) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
+    let walk = async |broken: bool| {
+        asked.lock().clear();
+        let send = async |call: &Call| {
+            let number = asked.lock().len();
+            asked.lock().push(call.body.clone().unwrap());
+            match broken && number == 1 {
+                true => Err("the store is stopping (503)".to_owned()),
+                false => Ok(slices[number].clone()),
+            }
+        };
+        let tell = |line| told.lock().push(line);
+        repeat(
+            call::<EndpointAction>("deliver --all"),
+            "made due",
+            send,
+            tell,
+        )
+        .await
+    };
+    let whole = walk(false).await;
+    assert_eq!(whole, Ok(json!({ "deliveries": 5, "disabled": 1 })));
+    let expected = [
+        json!({ "all": true }),
+        json!({ "all": true, "cursor": "b" }),
+    ];
+    assert_eq!(*asked.lock(), expected);
+    assert_eq!(
+        *told.lock(),
+        ["made due so far: 3 deliveries, 1 disabled …"]
+    );
+    let why = walk(true).await.unwrap_err();
+    let expected = "the store is stopping (503); made due so far: 3 deliveries, 1 disabled; again for the rest";
+    assert_eq!(why, expected);
 }
 
 #[tokio::test]

@@ -295,6 +295,29 @@ async fn a_final_return_page_leads_back_by_itself() {
     }
 }
 
+/// The attempt is the one that an operator's decline leaves: its money was taken and is to go back.
+#[tokio::test]
+async fn no_page_says_that_no_money_was_taken_where_it_was() {
+    let mut surplus = attempt(fixtures::redirect());
+    surplus.state = AttemptState::Surplus;
+    for status in [Status::Failed, Status::Cancelled, Status::Expired] {
+        let nothing = shop(view(status, vec![])).checkout().await;
+        nothing.omits("money was received");
+        let shop = shop(view(status, vec![surplus.clone()]));
+        for page in [shop.checkout().await, shop.returned().await] {
+            page.omits("No money was taken");
+            page.says("But money was received for it.");
+        }
+    }
+    let returned = shop(view(Status::Created, vec![surplus])).returned().await;
+    returned.omits("no money was taken");
+    returned.omits("You have not paid yet");
+    returned.says("But money was received for it.");
+    let accepted = shop(view(Status::Completed, vec![])).checkout().await;
+    accepted.omits("You have paid");
+    accepted.says("has accepted this payment as paid");
+}
+
 #[tokio::test]
 async fn a_shop_outside_ascii_is_reached_by_its_encoded_name() {
     let mut done = view(Status::Completed, vec![attempt(fixtures::redirect())]);

@@ -42,10 +42,10 @@ const CODES: Shape = Shape::List(
         ("ID", "/connect_code_id"),
         ("Environment", "/environment"),
         ("Site", "/site_origin"),
-        ("Scopes", "/scopes"),
         ("State", "/state"),
-        ("Created", "/created_at"),
         ("Expires", "/expires_at"),
+        ("Scopes", "/scopes"),
+        ("Created", "/created_at"),
         ("Redeemed", "/redeemed_at"),
     ],
 );

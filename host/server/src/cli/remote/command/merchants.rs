@@ -211,11 +211,11 @@ const KEYS: Shape = Shape::List(
     &[
         ("ID", "/key_id"),
         ("Environment", "/environment"),
-        ("Scopes", "/scopes"),
         ("Ends in", "/hint"),
-        ("Created", "/created_at"),
-        ("Expires", "/expires_at"),
         ("Revoked", "/revoked_at"),
+        ("Expires", "/expires_at"),
+        ("Scopes", "/scopes"),
+        ("Created", "/created_at"),
         ("Last used", "/last_used_at"),
     ],
 );

@@ -138,10 +138,10 @@ const PAYMENTS: Shape = Shape::List(
         ("Amount", "/amount"),
         ("", "/currency"),
         ("Status", "/status"),
+        ("Settlement", "/settlement_status"),
         ("Environment", "/environment"),
         ("Created", "/created_at"),
         ("Method", "/payment_method"),
-        ("Settlement", "/settlement_status"),
     ],
 );
 

@@ -77,9 +77,17 @@ pub(in crate::cli) enum EndpointAction {
         overlap_hours: Option<u64>,
     },
     /// Deliver now what waits for its next attempt, as after an outage: each uses an attempt.
+    #[command(group = ArgGroup::new("whose").required(true)
+        .args(["endpoint_id", "merchant_id", "all"]))]
     Deliver {
-        /// Its id.
-        endpoint_id: String,
+        /// The endpoint's id.
+        endpoint_id: Option<String>,
+        /// What waits for a merchant's endpoints.
+        #[arg(long, alias = "merchant")]
+        merchant_id: Option<u64>,
+        /// What waits for all of them.
+        #[arg(long)]
+        all: bool,
     },
     /// Deliver again whatever was given up of what was queued since a time.
     Recover {
@@ -97,9 +105,9 @@ const ENDPOINTS: Shape = Shape::List(
         ("ID", "/id"),
         ("Environment", "/environment"),
         ("Address", "/url"),
-        ("Events", "/event_types"),
         ("Enabled", "/enabled"),
         ("Circuit", "/circuit"),
+        ("Events", "/event_types"),
         ("Created", "/created_at"),
     ],
 );
@@ -156,7 +164,21 @@ impl Action for EndpointAction {
             } => act(&endpoint_id, "rotate")
                 .body(json!({ "overlap_hours": overlap_hours }))
                 .shown(Shape::Once),
-            Self::Deliver { endpoint_id } => act(&endpoint_id, "deliver"),
+            Self::Deliver {
+                endpoint_id: Some(endpoint_id),
+                ..
+            } => act(&endpoint_id, "deliver"),
+            Self::Deliver {
+                merchant_id, all, ..
+            } => {
+                let body = match merchant_id {
+                    Some(id) => json!({ "merchant_id": id }),
+                    None => json!({ "all": all }),
+                };
+                Call::new(Method::POST, ["webhook-endpoints", "deliver"])
+                    .body(body)
+                    .shown(Shape::Sums("made due"))
+            }
             Self::Recover { endpoint_id, since } => {
                 act(&endpoint_id, "recover").body(json!({ "since": since }))
             }

@@ -1,0 +1,180 @@
+//! Staging receivers: hosts of the operator's own network that events of test payments may go to. In a network
+//! namespace with a private address and names of its own, so that the real binary resolves and connects as it
+//! does in production.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
+
+use crate::receiver::Receiver;
+use crate::service::Service;
+use crate::serving::{operator, prepare};
+
+/// Set inside of the namespace.
+const INSIDE: &str = "KASSETTE_TEST_NAMESPACE";
+/// The private address that the namespace has.
+const PRIVATE: &str = "10.77.0.1";
+/// Names with where they lead.
+const HOSTS: [(&str, &str); 4] = [
+    ("staging.internal", PRIVATE),
+    ("shop.example", PRIVATE),
+    ("loop.internal", "127.0.0.1"),
+    ("link.internal", "169.254.77.1"),
+];
+
+/// Runs a test of this file again, by itself in a namespace.
+fn in_a_namespace(test: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let hosts = folder.path().join("hosts");
+    let lines = HOSTS.map(|(name, address)| format!("{address} {name}\n"));
+    std::fs::write(&hosts, lines.concat()).unwrap();
+    let output = Command::new("unshare")
+        .args(["--map-root-user", "--net", "--mount", "sh", "-ec"])
+        .arg(format!(
+            "ip link set lo up; ip address add {PRIVATE}/32 dev lo
+             mount --bind \"$0\" /etc/hosts; exec \"$@\""
+        ))
+        .arg(hosts)
+        .arg(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", test, "--nocapture"])
+        .env(INSIDE, "1")
+        .output()
+        .unwrap();
+    let said = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    assert!(output.status.success(), "{}", said.concat());
+    assert!(said[0].contains("1 passed"), "{}", said.concat());
+}
+
+/// Ends TLS for a receiver, at a port of the private address and at the same one of this machine's own, under
+/// a certificate for all the names. The authority that signed it is written to a file.
+async fn secured(receiver: &Receiver, authority_file: &Path) -> u16 {
+    let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    let text = STANDARD.encode(authority.der());
+    let pem = format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n");
+    std::fs::write(authority_file, pem).unwrap();
+    let mut params = CertificateParams::new(HOSTS.map(|(name, _)| name.to_owned())).unwrap();
+    params.not_before = date_time_ymd(2000, 1, 1);
+    params.not_after = date_time_ymd(4000, 1, 1);
+    let key = KeyPair::generate().unwrap();
+    let certificate = params.signed_by(&key, &authority).unwrap();
+    let secret = PrivatePkcs8KeyDer::from(key.serialize_der());
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], secret.into())
+        .unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let to = receiver.address;
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let acceptor = acceptor.clone();
+            tokio::spawn(async move {
+                let mut stream = acceptor.accept(stream).await.unwrap();
+                let mut plain = TcpStream::connect(to).await.unwrap();
+                let _ = tokio::io::copy_bidirectional(&mut stream, &mut plain).await;
+            });
+        }
+    });
+    port
+}
+
+#[tokio::test]
+#[ignore = "needs a network namespace (`unshare -rnm`); .ci/run runs it where it has that"]
+async fn test_events_reach_a_named_host_of_the_own_network_and_live_ones_never() {
+    if std::env::var_os(INSIDE).is_none() {
+        let name = "staging::test_events_reach_a_named_host_of_the_own_network_and_live_ones_never";
+        return in_a_namespace(name);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let receiver = Receiver::new().await;
+    let port = secured(&receiver, &folder.path().join("staging-ca.pem")).await;
+    let named = ["staging.internal", "loop.internal", "link.internal"];
+    let named = named.map(|name| format!("{name}:{port}"));
+    let settings = format!(
+        "webhooks.test_hosts = {named:?}\nwebhooks.test_ca_file = \"../staging-ca.pem\"\nsandbox = false"
+    );
+    prepare(folder.path(), &settings);
+    let token = operator(folder.path());
+    let service = Service::start(folder.path(), Service::command(folder.path())).await;
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let admin = service.admin_url();
+    let post = async |path: &str, body: Value| {
+        let ask = http.post(format!("{admin}{path}")).bearer_auth(&token);
+        let answer = ask.json(&body).send().await.unwrap();
+        let status = answer.status().as_u16();
+        (status, answer.json::<Value>().await.unwrap())
+    };
+    let approved = json!({
+        "name": "Shop", "live_approved": true, "actor": "ann", "reason": "contract signed",
+    });
+    assert_eq!(post("/merchants", approved).await.0, 201);
+    let endpoint = async |environment: &str, name: &str| {
+        let url = format!("https://{name}:{port}/hook");
+        let body = json!({ "environment": environment, "url": url });
+        post("/merchants/1/webhook-endpoints", body).await
+    };
+    let (refused, why) = endpoint("live", "staging.internal").await;
+    assert_eq!(
+        (refused, &why["error"]),
+        (422, &json!("url: the host is not a public name"))
+    );
+
+    // What became of the first attempt to send a test event.
+    let sent = async |environment: &str, name: &str| {
+        let (status, made) = endpoint(environment, name).await;
+        assert_eq!(status, 201, "{name}: {made}");
+        let path = format!("/webhook-endpoints/{}/test", made["id"].as_str().unwrap());
+        let (_, queued) = post(&path, json!({})).await;
+        let url = format!(
+            "{admin}/deliveries/{}",
+            queued["delivery_id"].as_str().unwrap()
+        );
+        let mut delivery = Value::Null;
+        service
+            .until("the first attempt", async || {
+                let ask = http.get(&url).bearer_auth(&token).send().await;
+                delivery = ask.unwrap().json().await.unwrap();
+                delivery["attempts"]
+                    .as_array()
+                    .is_some_and(|made| !made.is_empty())
+            })
+            .await;
+        (made, delivery)
+    };
+    let (made, delivery) = sent("test", "staging.internal").await;
+    assert_eq!(delivery["status"], "delivered", "{delivery}");
+    let got = receiver.wait(1).await;
+    assert!(got[0].is_signed_by(made["secret"].as_str().unwrap()));
+
+    for (environment, name) in [
+        // Its name is a public one, which alone leads inside.
+        ("live", "shop.example"),
+        // Named, but this machine itself, and a link-local address.
+        ("test", "loop.internal"),
+        ("test", "link.internal"),
+    ] {
+        let (_, delivery) = sent(environment, name).await;
+        assert_eq!(delivery["status"], "pending", "{name}: {delivery}");
+        let attempt = &delivery["attempts"][0];
+        assert!(attempt["status"].is_null(), "{name}: {attempt}");
+        let why = attempt["error"].as_str().unwrap();
+        assert!(why.contains("no public address"), "{name}: {why}");
+    }
+    assert_eq!(receiver.got().len(), 1, "nothing else arrived");
+    service.stop().await;
+}
