@@ -202,9 +202,9 @@ pub(crate) async fn start(mut options: ServerOptions) -> Result<Running, ServeEr
 /// How long a module is asked before it serves for the first time.
 const QUESTIONS: Duration = Duration::from_secs(2);
 /// Open files with which the store has its own beside all connections in and out.
-const LEAST_FILES: u64 = 1024;
+pub(crate) const LEAST_FILES: u64 = 1024;
 /// Below so many, deliveries take a quarter of what they may take otherwise.
-const FEW_FILES: u64 = 4096;
+pub(crate) const FEW_FILES: u64 = 4096;
 
 /// How many files this process may open; none: as many as it likes.
 fn open_files() -> Option<u64> {

@@ -33,6 +33,8 @@ use crate::ready::Ready;
 use crate::signals::Signals;
 use crate::simulators::{PlannedAccount, SANDBOX, SharedSecrets, SimulatorSettings, Simulators};
 
+#[cfg(test)]
+pub(crate) use assembly::{FEW_FILES, LEAST_FILES};
 pub(crate) use assembly::{OpenStore, ServerOptions, start};
 pub(crate) use error::ServeError;
 pub(crate) use running::Running;
