@@ -16,8 +16,8 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::{JoinSet, LocalSet};
 use tokio_util::sync::CancellationToken;
 
-/// Addresses that an attack comes from.
-const ADDRESSES: u8 = 4;
+/// Bytes of a head that does not end: less than a listener reads of one.
+const HEAD: usize = 15 << 10;
 /// How soon a connection is opened again.
 const AGAIN: Duration = Duration::from_millis(20);
 
@@ -33,7 +33,7 @@ pub(crate) enum Kind {
     /// 50 connections with a hundred bodies each that do not end: of callbacks, of shops that connect, and of
     /// a key's holder.
     Unended,
-    /// Forged callbacks, 2,000 a second.
+    /// Forged callbacks, 2,000 a second, from 40 addresses: more than use up what strangers have at an account.
     Forged,
     /// A frame of HTTP/2 without end, on 16 connections.
     Frames(Frame),
@@ -156,6 +156,14 @@ fn raise_descriptors() {
     setrlimit(Resource::Nofile, limit).unwrap();
 }
 
+/// Addresses that an attack comes from.
+const fn addresses(kind: Kind) -> usize {
+    match kind {
+        Kind::Forged => 40,
+        _ => 4,
+    }
+}
+
 const fn connections(kind: Kind) -> usize {
     match kind {
         Kind::Held => 2000,
@@ -170,9 +178,10 @@ async fn run(kind: Kind, aim: Aim, opened: Arc<AtomicU64>) {
     let mut all = JoinSet::new();
     for number in 0..connections(kind) {
         let (aim, opened) = (aim.clone(), Arc::clone(&opened));
+        let from = Ipv4Addr::new(127, 0, 0, 11 + (number % addresses(kind)) as u8);
         all.spawn_local(async move {
             loop {
-                if let Ok(stream) = connect(aim.listener, number).await {
+                if let Ok(stream) = connect(from, aim.listener).await {
                     opened.fetch_add(1, Ordering::Relaxed);
                     // Closed by the listener: opened again.
                     let _closed = one(kind, &aim, number, stream).await;
@@ -184,10 +193,9 @@ async fn run(kind: Kind, aim: Aim, opened: Arc<AtomicU64>) {
     while all.join_next().await.is_some() {}
 }
 
-async fn connect(listener: SocketAddr, number: usize) -> std::io::Result<TcpStream> {
-    let last = 11 + (number % usize::from(ADDRESSES)) as u8;
+async fn connect(from: Ipv4Addr, listener: SocketAddr) -> std::io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
-    socket.bind((Ipv4Addr::new(127, 0, 0, last), 0).into())?;
+    socket.bind((from, 0).into())?;
     let stream = socket.connect(listener).await?;
     stream.set_nodelay(true)?;
     Ok(stream)
@@ -207,14 +215,15 @@ async fn one(kind: Kind, aim: &Aim, number: usize, stream: TcpStream) -> std::io
 
 /// A part of what begins a connection, and no more.
 async fn hold(number: usize, mut stream: TcpStream) -> std::io::Result<()> {
-    let settings = [PREFACE, &frame(4, 0, 0, &[])].concat();
-    let begin: &[u8] = match number % 4 {
-        0 => b"PRI ",
-        1 => b"GET / HTTP/1.1\r\nhost:",
-        2 => b"",
-        _ => &settings,
+    let filler = [b'x'; HEAD];
+    let begin = match (number / addresses(Kind::Held)) % 5 {
+        0 => b"PRI ".to_vec(),
+        1 => [b"GET / HTTP/1.1\r\nhost: ", &filler[..]].concat(),
+        2 => vec![],
+        3 => [PREFACE, &frame(4, 0, 0, &[])].concat(),
+        _ => [PREFACE, &frame(4, 0, 0, &[]), &frame(1, 0, 1, &filler)].concat(),
     };
-    stream.write_all(begin).await?;
+    stream.write_all(&begin).await?;
     let mut waste = [0; 1024];
     while stream.read(&mut waste).await? > 0 {}
     Ok(())

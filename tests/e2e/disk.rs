@@ -295,6 +295,33 @@ async fn reads_that_hang_are_answered_in_time_and_hold_up_nothing_else() {
     whole(&server, &made, &new_payment()).await;
 }
 
+#[tokio::test]
+async fn refused_creates_beside_a_disk_that_refuses_writes_write_few_lines_of_the_log() {
+    const REFUSED: usize = 3_000;
+    let server = Server::through(surviving_refusals(), fresh_folder()).await;
+    limit_files(&server, Some(FULL));
+    create_until_refused(&server, &mut Made::new()).await;
+    let (before, since) = (server.log().len(), Instant::now());
+    for _ in 0..REFUSED / 100 {
+        let bodies: Vec<_> = (0..100).map(|_| new_payment()).collect();
+        let creates = bodies.iter().map(|body| create(&server, body));
+        for answer in futures_util::future::join_all(creates).await {
+            answer.expect(503);
+        }
+    }
+    let log = server.log();
+    let lines = log[before..].lines().count() as u64;
+    let seconds = since.elapsed().as_secs() + 1;
+    assert!(
+        lines <= 10 * seconds,
+        "{lines} lines in {seconds} s:\n{}",
+        &log[before..]
+    );
+    limit_files(&server, None);
+    ready(&server).await;
+    create(&server, &new_payment()).await.expect(201);
+}
+
 /// Runs the binary where the store is on a file system of its own, of 128 MiB.
 fn on_a_small_file_system(folder: &Path, options: &str) -> Command {
     let store = folder.join("data/store");

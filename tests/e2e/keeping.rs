@@ -329,9 +329,9 @@ async fn after_a_change_of_the_master_key_only_the_new_one_opens_the_store() {
     let said = refused(&["rekey", "--data-dir", text(&data)], &[]);
     assert!(said.contains("KASSETTE_NEW_MASTER_KEY"), "{said}");
     let new = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
-    let said = ["--actor", "ann", "--reason", "it was seen"];
+    let words = ["--actor", "ann", "--reason", "it was seen"];
     done(
-        &[&["rekey", "--data-dir", text(&data)][..], &said[..]].concat(),
+        &[&["rekey", "--data-dir", text(&data)][..], &words[..]].concat(),
         &[("KASSETTE_NEW_MASTER_KEY", new)],
     );
     let said = refused(&["verify", "--data-dir", text(&data)], &[]);
@@ -357,17 +357,18 @@ async fn after_a_change_of_the_master_key_only_the_new_one_opens_the_store() {
     let before = [("KASSETTE_OLD_MASTER_KEY", old.as_str())];
     done(&verifying, &before);
     // What is restored is the new key's.
-    done(&[&restoring[..], &with_old[..]].concat(), &[]);
-    assert_serves(elsewhere, &payments).await;
-    let server = assert_serves(folder, &payments).await;
-    let audit = server.admin("GET", "/audit", None).await.expect(200).json();
-    let lines = audit["entries"].as_array().unwrap();
-    let line = lines.iter().find(|line| line["action"] == "store.rekey");
-    let line = line.unwrap();
-    assert_eq!(
-        (&line["operator"], &line["actor"], &line["reason"]),
-        (&json!("system"), &json!("ann"), &json!("it was seen"))
-    );
+    done(&[&restoring[..], &with_old[..], &words[..]].concat(), &[]);
+    for (folder, action) in [(elsewhere, "store.restore"), (folder, "store.rekey")] {
+        let server = assert_serves(folder, &payments).await;
+        let audit = server.admin("GET", "/audit", None).await.expect(200).json();
+        let lines = audit["entries"].as_array().unwrap();
+        let line = lines.iter().find(|line| line["action"] == action);
+        let line = line.unwrap_or_else(|| panic!("no {action}"));
+        assert_eq!(
+            (&line["operator"], &line["actor"], &line["reason"]),
+            (&json!("system"), &json!("ann"), &json!("it was seen"))
+        );
+    }
 }
 
 #[tokio::test]
@@ -405,13 +406,19 @@ async fn a_backup_on_standard_output_is_whole_and_one_without_its_code_is_refuse
 async fn an_actor_or_reason_that_shows_nothing_is_refused_before_anything_is_done() {
     let (folder, _) = stopped().await;
     let data = data_dir(&folder);
-    for command in ["compact", "rekey"] {
+    let (backup, other) = (folder.path().join("backup"), folder.path().join("other"));
+    done(&["backup", text(&backup), "--data-dir", text(&data)], &[]);
+    let restore = ["restore", text(&backup), "--data-dir", text(&other)];
+    let compact = ["compact", "--data-dir", text(&data)];
+    let rekey = ["rekey", "--data-dir", text(&data)];
+    for command in [&compact[..], &rekey, &restore] {
         for option in ["--actor", "--reason"] {
-            let arguments = [command, "--data-dir", text(&data), option, "  "];
+            let arguments = [command, &[option, "  "]].concat();
             let said = refused(&arguments, &[("KASSETTE_NEW_MASTER_KEY", "")]);
             assert!(said.contains(option), "{said}");
         }
     }
+    assert!(!other.exists());
 }
 
 fn set_mode(path: &Path, mode: u32) {
@@ -424,6 +431,7 @@ fn what_others_may_write_or_read_is_refused_by_the_check_and_at_the_start_alike(
     let folder = tempfile::tempdir().unwrap();
     crate::serving::prepare(folder.path(), "");
     let at = |name: &str| folder.path().join(name);
+    std::fs::create_dir(at("data")).unwrap();
     let module = std::fs::read_dir(at("plugins")).unwrap().next().unwrap();
     let module = module.unwrap().path();
     let said = |command: &str| {
@@ -437,6 +445,7 @@ fn what_others_may_write_or_read_is_refused_by_the_check_and_at_the_start_alike(
         (at("config"), 0o770, 0o700, "chmod go-w"),
         (at("config/kassette.toml"), 0o666, 0o644, "chmod go-w"),
         (at("plugins"), 0o777, 0o755, "chmod go-w"),
+        (at("data"), 0o775, 0o755, "chmod go-w"),
         (module, 0o664, 0o644, "chmod go-w"),
         (at("master.key"), 0o644, 0o600, "chmod 600"),
     ] {

@@ -17,6 +17,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixDatagram};
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
@@ -150,8 +151,8 @@ impl Identity {
         }
     }
 
-    /// Whether a new connection is greeted with this certificate.
-    async fn greets(&self, address: SocketAddr) -> bool {
+    /// A new connection; an error where it is greeted with another certificate.
+    async fn connect(&self, address: SocketAddr) -> std::io::Result<TlsStream<TcpStream>> {
         let mut roots = RootCertStore::empty();
         roots.add(self.certificate.clone()).unwrap();
         let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -162,7 +163,12 @@ impl Identity {
         let stream = TcpStream::connect(address).await.unwrap();
         let name = ServerName::try_from("pay.example").unwrap();
         let connector = TlsConnector::from(Arc::new(config));
-        connector.connect(name, stream).await.is_ok()
+        connector.connect(name, stream).await
+    }
+
+    /// Whether a new connection is greeted with this certificate.
+    async fn greets(&self, address: SocketAddr) -> bool {
+        self.connect(address).await.is_ok()
     }
 }
 
@@ -234,6 +240,55 @@ async fn a_replaced_certificate_is_taken_over_by_itself_and_a_broken_pair_is_not
         .await;
     let told = service.log().matches("was not taken over").count();
     assert_eq!(told, 1, "{}", service.log());
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn metrics_of_a_listener_that_is_not_loopback_need_a_token_and_a_name_of_ours() {
+    let identity = Identity::draw();
+    let world = WithTls::new(&identity);
+    let file = world.path().join("config/kassette.toml");
+    let open = "admin_listen = \"0.0.0.0:0\"\nadmin_hosts = [\"ops.example\"]\n\
+                admin_tls_cert = \"../tls/cert.pem\"\nadmin_tls_key = \"../tls/key.pem\"";
+    let main = std::fs::read_to_string(&file).unwrap();
+    let main = main.replace("admin_listen = \"127.0.0.1:0\"", open);
+    replace(&file, &main);
+    let mut viewer = kassette(
+        world.path(),
+        "operator create --json --name watch --role viewer",
+    );
+    let viewer = viewer.stderr(Stdio::inherit()).output().unwrap();
+    let viewer: Value = serde_json::from_slice(&viewer.stdout).unwrap();
+    let token = viewer["token"].as_str().unwrap();
+    let service = Service::start(world.path(), Service::command(world.path())).await;
+    let admin = service.ready["admin_url"].as_str().unwrap();
+    let admin = admin.strip_prefix("https://").unwrap();
+    let address: SocketAddr = admin.split('/').next().unwrap().parse().unwrap();
+    let ask = async |host: &str, more: &str| {
+        let mut stream = identity.connect(address).await.unwrap();
+        let head =
+            format!("GET /metrics HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n{more}\r\n");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    };
+    let bearer = format!("authorization: Bearer {token}\r\n");
+    for (host, more, status) in [
+        ("ops.example", "", "401"),
+        ("ops.example", "authorization: Bearer ko_guess\r\n", "401"),
+        ("evil.example", &bearer, "421"),
+        ("ops.example", &bearer, "200"),
+    ] {
+        let answer = ask(host, more).await;
+        assert_eq!(
+            answer.split(' ').nth(1),
+            Some(status),
+            "{host} {more}: {answer}"
+        );
+        let shows = answer.contains("kassette_ready ");
+        assert_eq!(shows, status == "200", "{host} {more}");
+    }
     service.stop().await;
 }
 

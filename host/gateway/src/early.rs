@@ -15,9 +15,9 @@ use parking_lot::Mutex;
 /// How long a notice waits for its reference (decisions, "Provider callbacks").
 const KEPT_FOR: Duration = Duration::from_secs(3600);
 /// Most notices in all.
-const MOST: usize = 4096;
+pub const MOST: usize = 4096;
 /// Most notices from one address.
-const PER_ADDRESS: usize = 64;
+pub const PER_ADDRESS: usize = 64;
 
 /// Notices that wait for a start to record their reference; each has that attempt asked about.
 #[derive(Debug, Default)]

@@ -56,6 +56,14 @@ mod watch;
 pub mod webhooks;
 pub mod workers;
 
+/// How much at once, as operators are told.
+pub mod limits {
+    pub use crate::FREQUENT_LINES_PER_SECOND;
+    pub use crate::early::{MOST as UNPROVED_NOTICES, PER_ADDRESS as UNPROVED_NOTICES_PER_ADDRESS};
+    pub use crate::permits::Kind;
+    pub use crate::reconcile::{IN_TEST_AT_ONCE, IN_TEST_MOST, RECONCILED_AT_ONCE, WAITING_MOST};
+}
+
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
@@ -131,6 +139,9 @@ struct Inner {
     tasks: TaskTracker,
 }
 
+/// Lines a second that tell of starts, of questions and of deliveries, each.
+pub const FREQUENT_LINES_PER_SECOND: u32 = 20;
+
 /// Lines of the log that callers can cause, each kind so many a second.
 #[derive(Debug)]
 struct Lines {
@@ -153,10 +164,10 @@ impl Default for Lines {
         Self {
             not_stored: Sampled::new("news-not-stored", 1),
             foreign: Sampled::new("foreign-news", 1),
-            starts: Sampled::new("start", 20),
+            starts: Sampled::new("start", FREQUENT_LINES_PER_SECOND),
             barred: Sampled::new("start-barred", 1),
-            queries: Sampled::new("query-unanswered", 20),
-            deliveries: Sampled::new("delivery-failed", 20),
+            queries: Sampled::new("query-unanswered", FREQUENT_LINES_PER_SECOND),
+            deliveries: Sampled::new("delivery-failed", FREQUENT_LINES_PER_SECOND),
         }
     }
 }

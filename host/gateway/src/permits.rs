@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_millis(250);
 
 /// What takes a permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// A request to start, from its arrival to its answer.
     Request,
     /// A call that starts an attempt.
@@ -39,7 +39,8 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 5] = [
+    /// Each of them.
+    pub const ALL: [Self; 5] = [
         Self::Request,
         Self::Start,
         Self::Callback,
@@ -47,7 +48,8 @@ impl Kind {
         Self::Query,
     ];
 
-    const fn as_str(self) -> &'static str {
+    /// Its name in metrics.
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Request => "request",
             Self::Start => "start",
@@ -59,7 +61,7 @@ impl Kind {
 
     /// Permits in live and in test. Those of calls, and what health probes take, are the runtime's
     /// (`PoolSizes::providers`).
-    const fn permits(self, environment: Environment) -> usize {
+    pub const fn permits(self, environment: Environment) -> usize {
         let (live, test) = match self {
             Self::Request => (384, 96),
             Self::Start => (96, 24),

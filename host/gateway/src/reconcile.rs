@@ -13,13 +13,13 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use crate::Gateway;
 
 /// Live payments reconciled at once: each may wait seconds for a vendor and holds a handful of kilobytes.
-pub(crate) const RECONCILED_AT_ONCE: usize = 64;
+pub const RECONCILED_AT_ONCE: usize = 64;
 /// Test payments reconciled at once, beside the live ones.
-const IN_TEST_AT_ONCE: usize = 16;
+pub const IN_TEST_AT_ONCE: usize = 16;
 /// Live payments that wait to be reconciled; beyond it the worker finds them in the store.
-const WAITING_MOST: usize = 10_000;
+pub const WAITING_MOST: usize = 10_000;
 /// Test payments that are reconciled or wait to be: all that fall due at once after an outage, in most shops.
-const IN_TEST_MOST: usize = 4_096;
+pub const IN_TEST_MOST: usize = 4_096;
 /// Least time between two looks at the same attempt that a payer causes, and between those that
 /// notices cause once there were [`LOOKS_IN_A_ROW`].
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(5);

@@ -43,7 +43,7 @@ pub use exchange::{Answer, NoAnswer, NoTls, NotSent, Request, Response, SendErro
 pub use hosts::{HostList, HostPattern, NotAHost};
 /// HTTP's own methods, names and values, so that callers need no dependency for them.
 pub use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-pub use network::{Dialing, Network, Resolving, System};
+pub use network::{Dialing, LOOK_UPS, Network, Resolving, System};
 pub use tls::Trust;
 /// A certificate in the form that [`Trust`] takes.
 pub use tokio_rustls::rustls::pki_types::CertificateDer;

@@ -11,7 +11,7 @@ use crate::look_up::LookUps;
 
 /// Look-ups of names at once. It is more than requests are under way at once, because a look-up can
 /// outlive the request that it was for.
-const LOOK_UPS: usize = 512;
+pub const LOOK_UPS: usize = 512;
 
 /// The addresses behind a name, to come.
 pub type Resolving<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>>;

@@ -27,7 +27,7 @@ const PARTS_NATIVE: u32 = 4;
 /// The same for one that carries an interpreter: componentize-py makes 38 core instances.
 const PARTS_INTERPRETED: u32 = 64;
 /// Interpreted calls that may run at once; the pool holds parts for so many beside the native ones.
-pub(crate) const INTERPRETED_AT_ONCE: u32 = 8;
+pub const INTERPRETED_AT_ONCE: u32 = 8;
 /// Memories of one component; QuickJS was seen with three.
 const MEMORIES: u32 = 4;
 /// Bytes of an instance's memory that stay mapped between calls. More than a tuned guest touches;

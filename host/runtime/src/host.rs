@@ -27,7 +27,7 @@ use crate::shards;
 use crate::text;
 
 /// How long a provider's call waits for a permit before the answer is "busy".
-const MAX_WAIT: Duration = Duration::from_millis(250);
+pub const MAX_WAIT: Duration = Duration::from_millis(250);
 
 /// Shared by every module, and alive as long as one of them is.
 pub(crate) struct Host {

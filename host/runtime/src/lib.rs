@@ -72,8 +72,11 @@ pub use access::{AccountAccess, Exchange, Recorder, SecretEntry};
 pub use artifacts::{CacheConfig, CacheKey};
 pub use compile::{ChildError, CompileLimits, Compiler, CompilerChild, compile_as_child};
 pub use config::{Clock, RuntimeConfig};
+pub use engine::INTERPRETED_AT_ONCE;
 pub use error::{CallError, LoadError, RuntimeError};
+pub use guest::log::LINES_PER_SECOND as MODULE_LINES_PER_SECOND;
 pub use history::{Cause, Event};
+pub use host::MAX_WAIT as PERMIT_WAIT;
 pub use kassette_http::{HostList, HostPattern, NotAHost};
 pub use limits::{CallLimits, Class, Limits, MAX_MODULE_BYTES, PoolSizes};
 pub use load::Module as OpenedModule;
@@ -84,6 +87,9 @@ pub use outcome::StartOutcome;
 pub use outgoing::{Outgoing, Sending};
 pub use provider::ProviderModule;
 pub use quarantine::QuarantineRules;
+pub use response_cache::{
+    MAX_KNOWN as CACHED_REQUESTS, MAX_STRANGERS as CACHED_REQUESTS_OF_STRANGERS,
+};
 pub use runtime::{
     Acceptance, Installed, Prepared, RemoveError, RollbackError, Runtime, UnattendedInstall,
 };

@@ -17,10 +17,10 @@ use crate::v0_2::bindings::provider::kassette::plugin::http::Response;
 /// How long a request counts (the contract's limit).
 const MINUTE: Duration = Duration::from_secs(60);
 /// Requests a minute by calls that no stranger caused: some may fail (the contract's limit).
-const MAX_KNOWN: usize = 4;
+pub const MAX_KNOWN: usize = 4;
 /// Requests a minute by calls that strangers caused, one for each of them: a single forger takes no other
 /// sender's (the contract's limit).
-const MAX_STRANGERS: usize = 8;
+pub const MAX_STRANGERS: usize = 8;
 /// Longest that a response is kept (the contract's limit).
 const MAX_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 /// Addresses of an account (the contract's limit).

@@ -16,6 +16,8 @@ mod dev;
 mod files;
 #[doc(hidden)]
 pub mod fuzzing;
+#[cfg(test)]
+mod limits_table;
 mod listen;
 mod master_key;
 mod memory;

@@ -13,7 +13,7 @@ use kassette_domain::provider::{CallbackFailure, QueryPurpose, Subject, VendorSt
 use tokio::sync::Notify;
 
 use crate::modules::Script;
-use crate::world::{World, account_id, by_api, called_back, heard, incoming, settings};
+use crate::world::{World, account_id, at, by_api, called_back, heard, incoming, settings};
 
 #[tokio::test]
 async fn an_approval_is_captured_without_further_help() {
@@ -346,6 +346,49 @@ async fn questions_that_hang_in_test_hold_up_no_live_payment() {
     let took = began.elapsed();
     assert!(took < Duration::from_secs(2), "{took:?}");
     workers.abort();
+}
+
+#[tokio::test]
+async fn questions_that_hang_hold_as_many_places_as_are_theirs_and_none_of_a_start() {
+    /// Half of the places for questions in test.
+    const PLACES: usize = 4;
+    let world = World::new().await;
+    let opened = async |order: &str| {
+        let payment = world.made(world.request(order, CheckoutMode::Direct)).await;
+        let started = world.gateway.start(by_api(&payment)).await.unwrap();
+        (payment.id, started.attempt)
+    };
+    let (waits, _) = opened("waits").await;
+    world.vendor.script("alpha", [Script::Unavailable]);
+    let (elsewhere, at_beta) = opened("elsewhere").await;
+    world.vendor.payer(at_beta.id, VendorStatus::Completed);
+    world.vendor.hang("alpha");
+    // Each has the vendor asked about an attempt that the store does not know.
+    let asking: Vec<_> = (0..16)
+        .map(|number| {
+            let about = Subject::Attempt(AttemptId::from_bytes([number; 16]));
+            let news = heard(about, None);
+            world.vendor.answer_callback(Ok(news));
+            let gateway = world.gateway.clone();
+            tokio::spawn(async move { called_back(&gateway, "alpha").await })
+        })
+        .collect();
+    while asking.iter().filter(|task| task.is_finished()).count() < asking.len() - PLACES {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(world.vendor.queries(QueryPurpose::Sync), PLACES);
+    // What is due at the account is not asked about now, and at another it is.
+    world.later(301);
+    world.gateway.do_what_is_due().await.unwrap();
+    let status = async |payment| world.aggregate(payment).await.payment.status;
+    assert_eq!(status(waits).await, Status::Pending);
+    assert_eq!(status(elsewhere).await, Status::Completed);
+    assert_eq!(world.vendor.queries(QueryPurpose::Sync), PLACES + 1);
+    let (_, started) = opened("starts").await;
+    assert_eq!(at(&started), "alpha");
+    for task in asking {
+        task.abort();
+    }
 }
 
 #[tokio::test]

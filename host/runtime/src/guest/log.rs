@@ -9,7 +9,7 @@ use crate::text;
 /// Lines of one call; the rest is dropped (the contract's limit).
 const LINES: u32 = 64;
 /// Lines of all calls of a version in a second: strangers write what `callback` reads.
-pub(crate) const LINES_PER_SECOND: u32 = 100;
+pub const LINES_PER_SECOND: u32 = 100;
 /// Bytes of one line; the rest is cut (the contract's limit).
 const LINE: usize = 1024;
 /// Under which a filter finds what modules say.

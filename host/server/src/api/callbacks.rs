@@ -21,7 +21,7 @@ use crate::web::error::ApiError;
 const BODY_LIMIT: usize = 256 << 10;
 
 /// Proved callbacks of one account (decisions, "Provider callbacks"): vendors send from many addresses.
-const RATE: RateLimit = RateLimit {
+pub(crate) const RATE: RateLimit = RateLimit {
     per_second: 500,
     burst: 500,
 };

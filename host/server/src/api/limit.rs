@@ -136,10 +136,10 @@ fn take(full_at: &mut u64, cost: u32, limit: RateLimit, now: u64) -> Result<(), 
 pub(crate) struct ProvenAddresses(Mutex<HashMap<AccountId, HashMap<IpAddr, Time>>>);
 
 /// How long an address is known: a shop with few payments hears of its vendor some times a month.
-const PROVEN_FOR: Duration = Duration::from_secs(30 * 86_400);
+pub(crate) const PROVEN_FOR: Duration = Duration::from_secs(30 * 86_400);
 /// Most addresses of an account: vendors send from some dozens. Who has the secret of one account pushes
 /// out no address of another.
-const MOST_PROVEN: usize = 1024;
+pub(crate) const MOST_PROVEN: usize = 1024;
 
 impl ProvenAddresses {
     /// Whether an address has proved a callback of the account lately.
@@ -188,12 +188,12 @@ impl ProvenAddresses {
 
 /// Callbacks from one address that has proved none: a vendor's new address takes a few until its first one
 /// is read, and is known from then on.
-const UNPROVED_OF_ADDRESS: RateLimit = RateLimit {
+pub(crate) const UNPROVED_OF_ADDRESS: RateLimit = RateLimit {
     per_second: 2,
     burst: 20,
 };
 /// Those from all such addresses for one account: some dozens of addresses use it up.
-const UNPROVED_OF_ACCOUNT: RateLimit = RateLimit {
+pub(crate) const UNPROVED_OF_ACCOUNT: RateLimit = RateLimit {
     per_second: 50,
     burst: 100,
 };

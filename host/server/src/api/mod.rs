@@ -39,6 +39,15 @@ use crate::admission::Class;
 use crate::telemetry::Edge;
 use crate::web::ApiError;
 
+/// What config/README.md tells of it, for the test that holds it.
+#[cfg(test)]
+pub(crate) mod told {
+    pub(crate) use super::callbacks::RATE as PROVED;
+    pub(crate) use super::limit::{
+        MOST_PROVEN, PROVEN_FOR, UNPROVED_OF_ACCOUNT, UNPROVED_OF_ADDRESS,
+    };
+}
+
 /// Largest body of an API request (spec, "Limits").
 const BODY_LIMIT: usize = 16 << 10;
 

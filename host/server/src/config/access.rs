@@ -30,6 +30,15 @@ pub(super) fn problems(config: &Config) -> Vec<ConfigError> {
         .collect()
 }
 
+/// What is wrong with the permissions of the data directory and of the gateway's own folders in it: who may
+/// write there can put a link where a file is opened.
+pub(crate) fn data_problems(folder: &Path) -> Vec<ConfigError> {
+    ["", "store", "modules", "compiled"]
+        .into_iter()
+        .filter_map(|name| refused(&folder.join(name), Holds::Settings).err())
+        .collect()
+}
+
 /// What is wrong with the permissions of the plugin folder and of what lies in it.
 pub(crate) fn plugin_problems(folder: &Path) -> Vec<ConfigError> {
     // A folder that is not there, or cannot be read, is told of by those who read it.

@@ -681,6 +681,27 @@ limits = { EUR = { min = "0.50", max = "1000.00" } }
     }
 
     #[test]
+    fn a_data_directory_that_others_may_write_is_a_problem() {
+        let folder = folder(&[("store/db", ""), ("modules/none", "")]);
+        set_mode(&folder.path().join("store/db"), 0o666);
+        for path in [
+            folder.path().join(""),
+            folder.path().join("store"),
+            folder.path().join("modules"),
+        ] {
+            for (mode, problems) in [(0o755, 0), (0o700, 0), (0o775, 1), (0o703, 1)] {
+                set_mode(&path, mode);
+                let found = access::data_problems(folder.path());
+                assert_eq!(found.len(), problems, "{found:?}");
+                let here = path.display().to_string();
+                assert!(found.iter().all(|problem| problem.path == here));
+            }
+            set_mode(&path, 0o700);
+        }
+        assert!(access::data_problems(&folder.path().join("none")).is_empty());
+    }
+
+    #[test]
     fn modules_that_others_may_write_are_a_problem() {
         let folder = folder(&[("method.ideal.wasm", ""), ("notes.txt", "")]);
         set_mode(&folder.path().join("notes.txt"), 0o666);

@@ -17,6 +17,7 @@ pub(crate) fn problems(config: &Config) -> Vec<ConfigError> {
         ..ConfigError::new(&path, why)
     };
     let mut problems: Vec<_> = of_main(config).into_iter().map(placed).collect();
+    problems.extend(access::data_problems(&config.path(&config.main.data_dir)));
     problems.extend(access::plugin_problems(
         &config.path(&config.main.plugin_dir),
     ));

@@ -35,10 +35,11 @@ use self::body::TimedBody;
 use self::streams::{Answer, OpenStream, OpenStreams};
 use super::frames::Frames;
 use crate::proxies::Proxies;
-use crate::web::budget::{ConnectionBudget, Reservation};
+use crate::web::budget::{ConnectionBudget, OWN, Reservation};
 use crate::web::marks::{OverBudget, PauseReading};
 
-/// How long a request's head may take from its first byte, and the first one from the connection.
+/// How long a request's head may take from its first byte, the first one from the connection, and the
+/// handshake of TLS before it.
 const HEAD: Duration = Duration::from_secs(10);
 /// How long a request's body may take.
 const BODY: Duration = Duration::from_secs(10);
@@ -48,11 +49,11 @@ const IDLE: Duration = Duration::from_secs(60);
 const STREAMS: u32 = 100;
 /// Requests under way on an HTTP/2 connection beyond which one whose sender holds too many bytes is not
 /// answered but refused as a stream.
-const OVER_BUDGET_STREAMS: usize = 4;
-/// Most bytes of a request's head.
-const HEAD_BYTES: usize = 32 << 10;
+pub(crate) const OVER_BUDGET_STREAMS: usize = 4;
+/// Most bytes of a request's head, which no budget counts until it is whole.
+pub(crate) const HEAD_BYTES: usize = OWN;
 /// What a request takes beside its head and body, its stream and its task included.
-const REQUEST_BYTES: usize = 4 << 10;
+pub(crate) const REQUEST_BYTES: usize = 4 << 10;
 /// Bytes of bodies that one HTTP/2 stream, and one connection, may send before they are read.
 const STREAM_WINDOW: u32 = 256 << 10;
 const CONNECTION_WINDOW: u32 = 512 << 10;
@@ -61,14 +62,14 @@ const SMALL_ANSWER: u64 = 16 << 10;
 
 /// Frames of an HTTP/2 connection that carry no body: so many at once, and so many a second. A peer's
 /// pings, settings and window updates are a fraction; a flood of them is read slowly.
-const SPARE: i64 = 256;
-const SPARE_PER_SECOND: i64 = 32;
+pub(crate) const SPARE: i64 = 256;
+pub(crate) const SPARE_PER_SECOND: i64 = 32;
 /// Those of a request: its head, and what may belong to it.
 const REQUEST_FRAMES: i64 = 3;
 /// What a refused request uses up of them: four a second are read in the long run.
 const REFUSAL: i64 = SPARE_PER_SECOND / 4 + REQUEST_FRAMES;
 /// How often it is looked whether more may be read.
-const PACE: Duration = Duration::from_millis(25);
+pub(crate) const PACE: Duration = Duration::from_millis(25);
 
 /// How long a peer may take nothing of what we write.
 const WRITE: Duration = Duration::from_secs(30);
@@ -125,24 +126,24 @@ pub(super) enum Wait {
 
 /// How long a connection may take for what. Constants, but for tests.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Timeouts {
-    /// A request's head from its first byte, and the first one from the connection.
-    pub(super) head: Duration,
+pub(crate) struct Timeouts {
+    /// A request's head from its first byte, the first one from the connection, a handshake of TLS.
+    pub(crate) head: Duration,
     /// A request's body.
-    pub(super) body: Duration,
+    pub(crate) body: Duration,
     /// Without a request.
-    pub(super) idle: Duration,
+    pub(crate) idle: Duration,
     /// Without a byte taken of an answer.
-    pub(super) write: Duration,
+    pub(crate) write: Duration,
     /// With the rest of a body that no handler reads.
-    pub(super) linger: Duration,
+    pub(crate) linger: Duration,
     /// Until it is read again after an answer with [`PauseReading`].
-    pub(super) pause: Duration,
+    pub(crate) pause: Duration,
 }
 
 impl Timeouts {
     /// Those of every listener.
-    pub(super) const USUAL: Self = Self {
+    pub(crate) const USUAL: Self = Self {
         head: HEAD,
         body: BODY,
         idle: IDLE,
@@ -463,7 +464,7 @@ impl<S: AsyncRead + Unpin> Timed<S> {
 }
 
 /// The error of a peer that took too long to send a head or a request, or to take an answer.
-fn late(wait: Wait) -> io::Error {
+pub(super) fn late(wait: Wait) -> io::Error {
     let waited_for = match wait {
         Wait::Head => "head",
         Wait::Request => "request",

@@ -7,7 +7,7 @@ use super::Caps;
 
 /// Descriptors for everything but incoming connections: deliveries (512), calls of modules (256),
 /// connections that are kept for the next of either (at most a sixteenth of the limit), the store, files.
-const OTHERS: u64 = 3072;
+pub(crate) const OTHERS: u64 = 3072;
 
 /// The caps of both listeners that this process's limit of open files allows. The soft limit is raised
 /// as far as the hard limit lets it. Where that is too low, the public listener gets three eighths of it

@@ -20,12 +20,22 @@ use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::CancellationToken;
 
-use self::connection::{Peer, Timeouts};
+use self::connection::{Peer, Timeouts, Wait};
 pub(crate) use self::descriptors::within_limit;
 pub(crate) use self::handed_over::{HandedOver, handed_over};
 pub(crate) use self::tls::{Tls, certificates, tls_acceptor};
 use crate::proxies::{Proxies, subscriber};
 use crate::web::budget::ByteBudget;
+
+/// What config/README.md tells of it, for the test that holds it.
+#[cfg(test)]
+pub(crate) mod told {
+    pub(crate) use super::connection::{
+        HEAD_BYTES, OVER_BUDGET_STREAMS, PACE, REQUEST_BYTES, SPARE, SPARE_PER_SECOND, Timeouts,
+    };
+    pub(crate) use super::descriptors::OTHERS;
+    pub(crate) use super::streams::LEAST_TAKEN;
+}
 
 /// Most connections of a listener at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +47,8 @@ pub(crate) struct Caps {
     pub(crate) per_address: usize,
     /// Bytes of requests and answers in hand from one address, beside a little for each connection.
     pub(crate) bytes_per_address: usize,
+    /// The same from all addresses; half of them where no credential was shown.
+    pub(crate) bytes: usize,
 }
 
 impl Default for Caps {
@@ -45,6 +57,7 @@ impl Default for Caps {
             overall: 8192,
             per_address: 2048,
             bytes_per_address: 4 << 20,
+            bytes: 128 << 20,
         }
     }
 }
@@ -57,6 +70,7 @@ impl Caps {
             per_address: 256,
             // Two of the largest modules: uploads are taken one after the other.
             bytes_per_address: 2 * MAX_MODULE_BYTES,
+            bytes: 4 * MAX_MODULE_BYTES,
         }
     }
 
@@ -70,8 +84,6 @@ impl Caps {
     }
 }
 
-/// How long the TLS handshake may take.
-const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long requests in hand may take once the server is told to stop.
 const DRAIN: Duration = Duration::from_secs(25);
 /// Connections that may wait to be accepted: a burst of them is no reason to drop any. The kernel takes
@@ -172,7 +184,7 @@ impl Listener {
     pub(crate) async fn serve(self, router: Router, stop: CancellationToken) {
         let graceful = GracefulShutdown::new();
         let slots = ConnectionSlots::new(self.caps);
-        let budget = ByteBudget::new(self.caps.bytes_per_address);
+        let budget = ByteBudget::new(self.caps.bytes_per_address, self.caps.bytes);
         loop {
             let accepted = tokio::select! {
                 () = stop.cancelled() => break,
@@ -210,9 +222,12 @@ impl Listener {
                     None => connection::run(stream, peer, router, watcher, times).await,
                     Some(tls) => {
                         let shake = tls.acceptor().accept(stream);
-                        let shaken = tokio::time::timeout(HANDSHAKE, shake).await;
-                        if let Ok(Ok(stream)) = shaken {
-                            connection::run(stream, peer, router, watcher, times).await;
+                        match tokio::time::timeout(times.head, shake).await {
+                            Ok(Ok(stream)) => {
+                                connection::run(stream, peer, router, watcher, times).await;
+                            }
+                            Ok(Err(_)) => {}
+                            Err(_) => drop(connection::late(Wait::Head)),
                         }
                     }
                 }
@@ -303,8 +318,15 @@ mod tests {
     use crate::web::marks::PauseReading;
     use axum::Extension;
     use axum::routing::{get, post};
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
     use tokio::net::TcpStream;
+    use tokio_rustls::TlsConnector;
+    use tokio_rustls::client::TlsStream;
+    use tokio_rustls::rustls::crypto::ring;
+    use tokio_rustls::rustls::pki_types::ServerName;
+    use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
     /// Time-outs that no test meets, but for the one it is about.
     const PATIENT: Timeouts = Timeouts {
@@ -322,14 +344,15 @@ mod tests {
     async fn server(
         times: Timeouts,
     ) -> (SocketAddr, CancellationToken, tokio::task::JoinHandle<()>) {
-        served(times, &Proxies::default()).await
+        served(times, &Proxies::default(), None).await
     }
 
     async fn served(
         times: Timeouts,
         proxies: &Proxies,
+        tls: Option<Tls>,
     ) -> (SocketAddr, CancellationToken, tokio::task::JoinHandle<()>) {
-        let listener = Listener::bind(([127, 0, 0, 1], 0).into(), None).await;
+        let listener = Listener::bind(([127, 0, 0, 1], 0).into(), tls).await;
         let listener = listener.unwrap().without_counting(proxies);
         let caps = Caps {
             bytes_per_address: LARGE * 5 / 2,
@@ -385,9 +408,9 @@ mod tests {
     }
 
     /// Pings until the connection is closed.
-    async fn ping_to_the_end(mut stream: TcpStream) {
+    async fn ping_to_the_end(mut stream: impl AsyncWrite + Unpin) {
         let pings = async {
-            while stream.write_all(&ping()).await.is_ok() {
+            while stream.write_all(&ping()).await.is_ok() && stream.flush().await.is_ok() {
                 tokio::time::sleep(SOON / 10).await;
             }
         };
@@ -420,6 +443,99 @@ mod tests {
                 .render()
                 .contains("timed_out_total{waited_for=\"head\"} 4")
         );
+    }
+
+    /// A listener's certificate, and a client that believes it.
+    fn identity() -> (Tls, TlsConnector) {
+        let made = rcgen::generate_simple_self_signed(["pay.example".to_owned()]).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let pem = |kind: &str, der: &[u8]| {
+            let file = folder.path().join(kind);
+            let text = STANDARD.encode(der);
+            let text = format!("-----BEGIN {kind}-----\n{text}\n-----END {kind}-----\n");
+            std::fs::write(&file, text).unwrap();
+            file
+        };
+        let certificate = pem("CERTIFICATE", made.cert.der());
+        let key = pem("PRIVATE KEY", &made.signing_key.serialize_der());
+        let mut roots = RootCertStore::empty();
+        roots.add(made.cert.der().clone()).unwrap();
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let acceptor = tls_acceptor(&certificate, &key).unwrap();
+        (Tls::new(acceptor), TlsConnector::from(Arc::new(config)))
+    }
+
+    async fn over_tls(
+        connector: &TlsConnector,
+        address: SocketAddr,
+        begin: &[&[u8]],
+    ) -> TlsStream<TcpStream> {
+        let stream = TcpStream::connect(address).await.unwrap();
+        let name = ServerName::try_from("pay.example").unwrap();
+        let mut stream = connector.connect(name, stream).await.unwrap();
+        stream.write_all(&begin.concat()).await.unwrap();
+        stream.flush().await.unwrap();
+        stream
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_comes_to_no_request_is_cut_off_over_tls_too() {
+        let (recorder, measured) = for_tests();
+        let _guard = metrics::set_default_local_recorder(&recorder);
+        let (tls, connector) = identity();
+        let times = Timeouts {
+            head: SOON * 4,
+            ..PATIENT
+        };
+        let (address, _stop, _task) = served(times, &Proxies::default(), Some(tls)).await;
+        let mut held = Vec::new();
+        for begin in [
+            &b""[..],
+            b"PRI ",
+            &PREFACE[..20],
+            b"GET / HTTP/1.1\r\nhost:",
+            &[PREFACE, &settings()].concat(),
+        ] {
+            held.push(rest_of(over_tls(&connector, address, &[begin]).await));
+        }
+        let silent = rest_of(TcpStream::connect(address).await.unwrap());
+        let all = async { tokio::join!(futures_util::future::join_all(held), silent) };
+        let ended = tokio::time::timeout(Duration::from_secs(60), all).await;
+        ended.expect("the connections are closed");
+        let counted = "timed_out_total{waited_for=\"head\"} 6";
+        assert!(measured.render().contains(counted), "{}", measured.render());
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_not_taken_ends_its_connection_over_tls_too() {
+        let (recorder, measured) = for_tests();
+        let _guard = metrics::set_default_local_recorder(&recorder);
+        let (tls, connector) = identity();
+        let times = Timeouts {
+            write: SOON,
+            linger: SOON,
+            ..PATIENT
+        };
+        let (address, _stop, _task) = served(times, &Proxies::default(), Some(tls)).await;
+        let head = b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n";
+        let unread = over_tls(&connector, address, &[head]).await;
+        for window in [0, 1] {
+            let window = frame(4, 0, 0, &[0, 4, 0, 0, 0, window]);
+            let begin = [PREFACE, &window, &get_frame(1, "/large")];
+            ping_to_the_end(over_tls(&connector, address, &begin).await).await;
+        }
+        let all = async {
+            while !measured.render().contains("{waited_for=\"answer\"} 3") {
+                tokio::time::sleep(SOON / 10).await;
+            }
+        };
+        let ended = tokio::time::timeout(Duration::from_secs(60), all).await;
+        ended.expect("the connections are closed");
+        assert!(rest_of(unread).await.len() < LARGE);
     }
 
     #[tokio::test]
@@ -611,7 +727,7 @@ mod tests {
     #[tokio::test]
     async fn who_speaks_for_everybody_is_not_made_to_wait() {
         let proxies = Proxies::try_from(vec!["127.0.0.1".to_owned()]).unwrap();
-        let (address, _stop, _task) = served(PATIENT, &proxies).await;
+        let (address, _stop, _task) = served(PATIENT, &proxies, None).await;
         let mut stream = TcpStream::connect(address).await.unwrap();
         ask_for("/full", &mut stream, "full").await;
         ask(&mut stream, "hello").await;
@@ -644,7 +760,7 @@ mod tests {
     }
 
     /// Everything until the other side closes.
-    async fn rest_of(mut stream: TcpStream) -> String {
+    async fn rest_of(mut stream: impl AsyncRead + Unpin) -> String {
         let mut rest = Vec::new();
         // It may be reset rather than closed.
         let _ = stream.read_to_end(&mut rest).await;

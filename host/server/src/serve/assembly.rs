@@ -214,7 +214,7 @@ pub(crate) async fn start(mut options: ServerOptions) -> Result<Running, ServeEr
 /// How long a module is asked before it serves for the first time.
 const QUESTIONS: Duration = Duration::from_secs(2);
 /// Open files with which the store has its own beside all connections in and out.
-const LEAST_FILES: u64 = 1024;
+pub(crate) const LEAST_FILES: u64 = 1024;
 
 /// Loads every module; compiling blocks, so it is off the workers.
 async fn start_runtime(

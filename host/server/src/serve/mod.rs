@@ -39,6 +39,9 @@ use crate::ready::Ready;
 use crate::signals::Signals;
 use crate::simulators::{PlannedAccount, SANDBOX, SharedSecrets, SimulatorSettings, Simulators};
 
+#[cfg(test)]
+pub(crate) use assembly::LEAST_FILES;
+pub(crate) use settings::FEW_FILES;
 pub(crate) use assembly::{OpenStore, ServerOptions, start};
 pub(crate) use error::ServeError;
 pub(crate) use running::Running;

@@ -9,7 +9,7 @@ use rustix::process::{Resource, getrlimit};
 use crate::config::{Config, Profile};
 
 /// Below so many, deliveries take a quarter of what they may take otherwise.
-const FEW_FILES: u64 = 4096;
+pub(crate) const FEW_FILES: u64 = 4096;
 
 /// How many files this process may open; none: as many as it likes.
 pub(super) fn open_files() -> Option<u64> {

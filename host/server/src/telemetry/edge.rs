@@ -25,9 +25,9 @@ use crate::web::marks::{Credential, InternalCause, OverBudget, PauseReading};
 use crate::web::request_id::RequestId;
 
 /// Failed requests of a listener that are told in a second: on a full disk every request fails.
-const FAILURES_PER_SECOND: u32 = 20;
+pub(crate) const FAILURES_PER_SECOND: u32 = 20;
 /// Refused requests of a listener that are told in a second: strangers send them.
-const REFUSALS_PER_SECOND: u32 = 10;
+pub(crate) const REFUSALS_PER_SECOND: u32 = 10;
 
 /// The layer; put it around a finished router with `Router::layer`, fallbacks included.
 #[derive(Clone)]
@@ -448,7 +448,7 @@ mod tests {
         let router = Router::new().route("/{id}", get(refuse)).layer(edge);
         let (log, _guard) = crate::telemetry::Log::begin();
         for _ in 0..100 {
-            let connection = ByteBudget::new(1 << 20).connection();
+            let connection = ByteBudget::new(1 << 20, 1 << 20).connection();
             let sender = connection.reservation([192, 0, 2, 7].into(), true);
             let mut request = Request::get("/secret").body(Body::empty()).unwrap();
             let authorization = "Bearer kp_test_secret".parse().unwrap();

@@ -614,6 +614,17 @@ const FAMILIES: &[Family] = &[
 /// What waits for a provider.
 const PLACES: &[&str] = &["request", "start", "callback", "unproved", "query"];
 
+/// The labels of a metric, each with the values that are known of it; none where there is no such metric.
+#[cfg(test)]
+pub(crate) fn values_of(name: &str) -> Option<Vec<(&'static str, &'static [&'static str])>> {
+    let family = FAMILIES.iter().find(|family| family.name == name)?;
+    let values = family.labels.iter().map(|(label, values)| match values {
+        Known(values) => (*label, *values),
+        Account | Slot | Open => (*label, &[][..]),
+    });
+    Some(values.collect())
+}
+
 /// Describes every metric; once metrics are recorded.
 pub(super) fn describe() {
     for Family {

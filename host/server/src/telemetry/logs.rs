@@ -19,7 +19,7 @@ const FILTER_VARIABLE: &str = "RUST_LOG";
 /// The access log's target: an operator who asks for a line of each request gets it.
 pub(super) const ACCESS: &str = "access";
 /// Most lines a second of one place in the code, so that no caller fills the disk with a log.
-const LINES_PER_SECOND: u32 = 100;
+pub(crate) const LINES_PER_SECOND: u32 = 100;
 
 /// How a line of the log looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -166,7 +166,10 @@ mod tests {
     }
 
     #[test]
-    fn one_place_in_the_code_writes_a_bounded_number_of_lines_a_second() {
+    fn one_place_in_the_code_writes_a_bounded_number_of_lines_a_second_and_the_others_are_counted()
+    {
+        let (recorder, measured) = crate::telemetry::for_tests();
+        let _recorder = metrics::set_default_local_recorder(&recorder);
         let (log, _guard) = Log::begin();
         let since = std::time::Instant::now();
         for _ in 0..2_000 {
@@ -177,6 +180,12 @@ mod tests {
         let told = log.text().matches("a line that a caller causes").count();
         assert!((100..=100 * (seconds + 2)).contains(&told), "{told} lines");
         assert_eq!(log.text().matches("a request").count(), 2_000);
+        let left_out = format!(
+            "kassette_log_lines_left_out_total{{kind=\"{}\"}} {}",
+            module_path!(),
+            2_000 - told
+        );
+        assert!(measured.render().contains(&left_out), "{left_out}");
     }
 
     #[test]

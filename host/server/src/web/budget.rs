@@ -1,9 +1,10 @@
 //! Bytes that peers make this process hold: heads and bodies that are not answered yet, and answers that
 //! are not taken yet.
 //!
-//! Each connection has a little of its own. What it holds beyond that counts against its address, and,
-//! until the sender has shown a credential, against what all anonymous senders share. A request is refused
-//! where a budget is used up; nothing that is under way is cut off for it.
+//! Each connection has a little of its own. What it holds beyond that counts against its address and
+//! against what all senders share, of which those that have shown no credential have half. An address may
+//! hold as much as is free, so one more always finds some. A request is refused where a budget is used up;
+//! nothing that is under way is cut off for it.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -16,9 +17,7 @@ use super::marks::Credential;
 use crate::proxies::subscriber;
 
 /// Bytes of a connection that count against nothing else. An ordinary request needs no more.
-const OWN: usize = 16 << 10;
-/// Most bytes of all senders that have shown no credential.
-const ANONYMOUS: usize = 64 << 20;
+pub(crate) const OWN: usize = 16 << 10;
 
 /// The budgets of a listener.
 #[derive(Clone)]
@@ -26,10 +25,25 @@ pub(crate) struct ByteBudget(Arc<Mutex<State>>);
 
 struct State {
     per_address: usize,
+    overall: usize,
     addresses: HashMap<IpAddr, usize>,
+    held: usize,
+    /// Of those, what senders without a credential hold.
     anonymous: usize,
     reserved: Gauge,
     refused: Counter,
+}
+
+impl State {
+    /// Most bytes of one address: as many as are free.
+    fn most(&self, anonymous: bool) -> usize {
+        let free = self.overall.saturating_sub(self.held);
+        let most = self.per_address.min(free);
+        match anonymous {
+            true => most.min((self.overall / 2).saturating_sub(self.anonymous)),
+            false => most,
+        }
+    }
 }
 
 /// The sender, or its class of requests, has used up what may be in flight.
@@ -38,11 +52,13 @@ struct State {
 pub(crate) struct Overloaded;
 
 impl ByteBudget {
-    /// Each address may hold so many bytes.
-    pub(crate) fn new(per_address: usize) -> Self {
+    /// So many bytes for each address, and for all of them.
+    pub(crate) fn new(per_address: usize, overall: usize) -> Self {
         Self(Arc::new(Mutex::new(State {
             per_address,
+            overall,
             addresses: HashMap::new(),
+            held: 0,
             anonymous: 0,
             reserved: metrics::gauge!("kassette_http_held_bytes"),
             refused: metrics::counter!("kassette_http_budget_refusals_total"),
@@ -122,14 +138,15 @@ impl Reservation {
             let mut state = self.connection.budget.0.lock();
             let reserved = state.addresses.get(&self.address).copied();
             let reserved = reserved.unwrap_or_default() + shared;
-            let anonymous = state.anonymous + if sum.anonymous { shared } else { 0 };
-            if bounded && (reserved > state.per_address || (sum.anonymous && anonymous > ANONYMOUS))
-            {
+            if bounded && reserved > state.most(sum.anonymous) {
                 state.refused.increment(1);
                 return Err(Overloaded);
             }
             state.addresses.insert(self.address, reserved);
-            state.anonymous = anonymous;
+            state.held += shared;
+            if sum.anonymous {
+                state.anonymous += shared;
+            }
             state.reserved.increment(float(shared));
         }
         *left -= own;
@@ -179,6 +196,7 @@ impl Drop for Reservation {
         }
         let mut state = self.connection.budget.0.lock();
         state.reserved.decrement(float(sum.shared));
+        state.held -= sum.shared;
         if sum.anonymous {
             state.anonymous -= sum.shared;
         }
@@ -205,12 +223,13 @@ mod tests {
     use super::*;
 
     const PER_ADDRESS: usize = 4 << 20;
+    const OVERALL: usize = 128 << 20;
     const ONE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
     const OTHER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));
 
     #[test]
     fn an_address_holds_so_many_bytes_and_others_are_not_concerned() {
-        let budget = ByteBudget::new(PER_ADDRESS);
+        let budget = ByteBudget::new(PER_ADDRESS, OVERALL);
         let connection = budget.connection();
         let large = connection.reservation(ONE, false);
         large.reserve(OWN + PER_ADDRESS).unwrap();
@@ -229,32 +248,51 @@ mod tests {
         assert_eq!(*connection.own.lock(), OWN);
     }
 
+    /// As much as it gets, a part at a time.
+    fn fill(budget: &ByteBudget, last: u8, anonymous: bool) -> (Reservation, usize) {
+        const PART: usize = 64 << 10;
+        let address = IpAddr::from([192, 0, 2, last]);
+        let filled = budget.connection().reservation(address, anonymous);
+        filled.reserve(OWN).unwrap();
+        let parts = std::iter::from_fn(|| filled.reserve(PART).ok()).count();
+        (filled, parts * PART)
+    }
+
+    #[test]
+    fn all_together_hold_so_many_bytes_and_one_more_address_finds_some() {
+        let budget = ByteBudget::new(PER_ADDRESS, OVERALL);
+        let held: Vec<_> = (0..200).map(|last| fill(&budget, last, false)).collect();
+        let sum: usize = held.iter().map(|(_, bytes)| bytes).sum();
+        assert_eq!(sum, budget.0.lock().held);
+        assert!((OVERALL / 20 * 19..=OVERALL).contains(&sum), "{sum}");
+        assert_eq!(held[0].1, PER_ADDRESS);
+        let last = fill(&budget, 255, false);
+        assert!(last.1 > 0);
+        drop((held, last));
+        assert_eq!(budget.0.lock().held, 0);
+    }
+
     #[test]
     fn what_anonymous_senders_hold_takes_nothing_from_one_that_shows_a_credential() {
-        let budget = ByteBudget::new(PER_ADDRESS);
-        let address = |last| IpAddr::from([192, 0, 2, last]);
-        let mut held = Vec::new();
-        for last in 0..u8::try_from(ANONYMOUS / PER_ADDRESS).unwrap() {
-            let anonymous = budget.connection().reservation(address(last), true);
-            anonymous.reserve(OWN + PER_ADDRESS).unwrap();
-            held.push(anonymous);
-        }
-        let late = budget.connection().reservation(address(100), true);
-        assert_eq!(late.reserve(OWN + 1), Err(Overloaded));
-        late.reserve(OWN).unwrap();
+        let budget = ByteBudget::new(PER_ADDRESS, OVERALL);
+        let held: Vec<_> = (0..200).map(|last| fill(&budget, last, true)).collect();
+        let sum: usize = held.iter().map(|(_, bytes)| bytes).sum();
+        assert!((OVERALL / 20 * 9..=OVERALL / 2).contains(&sum), "{sum}");
+        let late = budget.connection().reservation(ONE, true);
+        assert_eq!(late.reserve(PER_ADDRESS), Err(Overloaded));
         late.authenticate();
-        late.reserve(PER_ADDRESS).unwrap();
+        late.reserve(PER_ADDRESS / 2).unwrap();
         // What one sender held while anonymous is free for others once it shows a credential.
-        held[0].authenticate();
-        let next = budget.connection().reservation(address(101), true);
-        next.reserve(OWN + PER_ADDRESS).unwrap();
+        held[0].0.authenticate();
+        let next = budget.connection().reservation(OTHER, true);
+        next.reserve(PER_ADDRESS / 2).unwrap();
         drop((held, late, next));
         assert_eq!(budget.0.lock().anonymous, 0);
     }
 
     #[test]
     fn an_answer_that_is_made_is_held_and_bars_what_comes_next() {
-        let budget = ByteBudget::new(PER_ADDRESS);
+        let budget = ByteBudget::new(PER_ADDRESS, OVERALL);
         let answer = budget.connection().reservation(ONE, false);
         answer.charge(OWN + PER_ADDRESS + 1);
         let next = budget.connection().reservation(ONE, false);

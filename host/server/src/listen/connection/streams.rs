@@ -18,7 +18,7 @@ use crate::web::budget::Reservation;
 const UPDATED: usize = 4 << 10;
 /// Bytes of an answer that a peer has to take within the time-out, or all that is left: a byte now and then
 /// must not hold an answer.
-pub(super) const LEAST_TAKEN: usize = 16 << 10;
+pub(crate) const LEAST_TAKEN: usize = 16 << 10;
 
 /// The requests under way; at most as many as the connection has streams.
 pub(super) struct OpenStreams(Mutex<State>);
