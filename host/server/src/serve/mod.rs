@@ -41,10 +41,11 @@ use crate::simulators::{PlannedAccount, SANDBOX, SharedSecrets, SimulatorSetting
 
 #[cfg(test)]
 pub(crate) use assembly::LEAST_FILES;
-pub(crate) use settings::FEW_FILES;
 pub(crate) use assembly::{OpenStore, ServerOptions, start};
 pub(crate) use error::ServeError;
 pub(crate) use running::Running;
+#[cfg(test)]
+pub(crate) use settings::FEW_FILES;
 
 /// Where the sandbox's payer page stands below the public origin.
 const SANDBOX_PATH: &str = "/sandbox";
