@@ -55,14 +55,17 @@ impl Answer {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// The Error shape: exactly `{"error": "..."}`.
+    /// The Error shape: exactly `{"error": "...", "code": "..."}`, and `field` where one is at fault.
     #[track_caller]
     pub(crate) fn error(&self) -> String {
         let body = self.json();
         let object = body
             .as_object()
             .unwrap_or_else(|| panic!("no object: {body}"));
-        assert_eq!(object.len(), 1, "nothing but the error: {body}");
+        assert!(body["code"].is_string(), "no code: {body}");
+        let field = object.get("field").is_some_and(Value::is_string);
+        let fields = if field { 3 } else { 2 };
+        assert_eq!(object.len(), fields, "nothing but the error: {body}");
         body["error"]
             .as_str()
             .unwrap_or_else(|| panic!("no error text: {body}"))

@@ -97,7 +97,10 @@ async fn assert_limited(what: &str, request: impl Fn() -> RequestBuilder) {
         assert!(limited.headers().contains_key(name), "{what}: no {name}");
     }
     let body: Value = limited.json().await.unwrap();
-    assert!(body["error"].is_string() && body.as_object().unwrap().len() == 1);
+    assert!(
+        body["error"].is_string() && body["code"] == "rate_limited",
+        "{body}"
+    );
 }
 
 #[tokio::test]

@@ -65,9 +65,9 @@ pub enum StartError {
     /// 404.
     #[error("payment not found")]
     NotFound,
-    /// 409: hosted, or not `created` or `pending`, or out of attempts.
-    #[error("{0}")]
-    Conflict(&'static str),
+    /// 409.
+    #[error(transparent)]
+    Conflict(#[from] NotStartable),
     /// 409: the method is not the one fixed at creation.
     #[error("payment_method: is not the one fixed at creation")]
     OtherMethod,
@@ -80,18 +80,18 @@ pub enum StartError {
     /// 409 on the API; the page offers to continue the open attempt.
     #[error("another attempt is open")]
     StillOpen(Box<StartedPayment>),
-    /// 403: live approval.
-    #[error("{0}")]
-    Forbidden(&'static str),
+    /// 403.
+    #[error("live processing is not approved for this merchant")]
+    NotLiveApproved,
     /// 403: the reseller whose payment it is may not work for the merchant any more.
     #[error(transparent)]
     Barred(#[from] Barred),
     /// 403.
     #[error("provider_id: choosing a provider is not allowed by the merchant's routing policy")]
     ProviderChoice,
-    /// 422: unknown or unavailable method or account.
-    #[error("{0}")]
-    NotAvailable(&'static str),
+    /// 422.
+    #[error(transparent)]
+    NotAvailable(#[from] NotAvailable),
     /// 422: the vendor or the payer's bank said no; the payment is `created` again.
     #[error("the provider declined the payment")]
     Declined,
@@ -104,6 +104,52 @@ pub enum StartError {
     /// 500.
     #[error("no randomness from the operating system")]
     Random,
+}
+
+/// What about a payment keeps it from being started, now or for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotStartable {
+    /// A merchant's or reseller's call for a hosted payment.
+    #[error("a hosted payment is started by the payer on its checkout page")]
+    Hosted,
+    /// The page of a direct payment.
+    #[error("the payment's method was chosen by the merchant")]
+    Direct,
+    /// Its status does not allow it.
+    #[error("the payment is neither created nor pending")]
+    Status,
+    /// Its time is over.
+    #[error("the payment has expired")]
+    Expired,
+    /// As many attempts were made as a payment can have, or each account failed.
+    #[error("no attempt is left")]
+    NoAttemptLeft,
+    /// The attempt ended while it was started.
+    #[error("the attempt is over")]
+    AttemptOver,
+    /// Answers came for an attempt that waits for none.
+    #[error("no attempt is open")]
+    NoAttemptOpen,
+}
+
+/// What a start asked for that is not to be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotAvailable {
+    /// There is no such method.
+    #[error("payment_method: is not a payment method of this interface")]
+    UnknownMethod,
+    /// No account takes the payment by this method, by what is configured and what modules say.
+    #[error("payment_method: is not available for this payment now")]
+    Method,
+    /// The account that the start names does not.
+    #[error("provider_id: is unknown or not available for this payment")]
+    Account,
+    /// The merchant's limit, lowered since the payment was made.
+    #[error("amount: is over the limit for one payment")]
+    OverLimit,
+    /// Every account that could was tried and could not be reached.
+    #[error("no provider can take the payment now")]
+    NoProvider,
 }
 
 impl From<getrandom::Error> for StartError {
@@ -166,9 +212,7 @@ impl Gateway {
         if is_its_own || self.knows(method) {
             return Ok(());
         }
-        Err(StartError::NotAvailable(
-            "payment_method: is not a payment method of this interface",
-        ))
+        Err(NotAvailable::UnknownMethod.into())
     }
 
     /// Starts a payment, or continues the open attempt.

@@ -59,9 +59,13 @@ pub(crate) fn judge(
         .starts_with("application/json");
     if answer.status >= 400 && api && !head {
         let error = answer.json().unwrap_or_default();
-        let fields = error.as_object().map_or(0, serde_json::Map::len);
+        let known = |name: &String| ["error", "code", "field"].contains(&name.as_str());
+        let only = error
+            .as_object()
+            .is_some_and(|error| error.keys().all(known));
         let text = error["error"].as_str().unwrap_or_default();
-        let shaped = is_json && fields == 1 && !text.is_empty() && text.len() < 2000;
+        let shaped =
+            is_json && only && error["code"].is_string() && !text.is_empty() && text.len() < 2000;
         assert!(shaped, "no error body: {}", told());
     } else if is_json && !head {
         assert!(answer.json().is_some(), "no JSON: {}", told());

@@ -12,7 +12,7 @@ use kassette_store::{About, Stepped};
 use tokio::time::Instant;
 
 use super::run::Run;
-use super::{Start, StartError, StartedPayment, Starter};
+use super::{NotStartable, Start, StartError, StartedPayment, Starter};
 use crate::Gateway;
 
 /// Longest answer, in characters: an address or a name, never a document.
@@ -31,7 +31,7 @@ impl Gateway {
         let aggregate = self.store().aggregate(About::Payment(payment)).await?;
         let aggregate = aggregate.ok_or(StartError::NotFound)?;
         let Some(open) = aggregate.open_attempt().cloned() else {
-            return Err(StartError::Conflict("no attempt is open"));
+            return Err(NotStartable::NoAttemptOpen.into());
         };
         let Some(Action::Ask(questions)) = &open.action else {
             // The answers came twice, or late: what the attempt says now is shown.

@@ -10,7 +10,7 @@ use kassette_domain::lifecycle::PaymentAggregate;
 use kassette_domain::merchant::Merchant;
 use kassette_domain::payment::Purpose;
 
-use super::{Run, StartError, Starter};
+use super::{NotAvailable, Run, StartError, Starter};
 use crate::routing::Question;
 use crate::routing::{Barred, Ranking};
 
@@ -48,9 +48,7 @@ impl Run<'_> {
         let payment = &aggregate.payment;
         let merchant = self.merchant(aggregate).await?;
         if payment.environment == Environment::Live && !merchant.live_approved {
-            return Err(StartError::Forbidden(
-                "live processing is not approved for this merchant",
-            ));
+            return Err(StartError::NotLiveApproved);
         }
         if let Some(barred) = self.gateway.bars_start(payment).await? {
             return Err(barred.into());
@@ -67,9 +65,7 @@ impl Run<'_> {
             return Err(StartError::ProviderChoice);
         }
         if policy.refuses(payment.usd) {
-            return Err(StartError::NotAvailable(
-                "amount: is over the limit for one payment",
-            ));
+            return Err(NotAvailable::OverLimit.into());
         }
         let ranking = self.ranked(aggregate, &merchant).await?;
         let mut rest: VecDeque<AccountId> = ranking.eligible().cloned().collect();
@@ -105,10 +101,8 @@ impl Run<'_> {
                 );
             }
             StartError::NotAvailable(match (only, barred) {
-                (Some(_), Barred::NoAccount | Barred::Refused(_)) => {
-                    "provider_id: is unknown or not available for this payment"
-                }
-                _ => "payment_method: is not available for this payment now",
+                (Some(_), Barred::NoAccount | Barred::Refused(_)) => NotAvailable::Account,
+                _ => NotAvailable::Method,
             })
         })
     }

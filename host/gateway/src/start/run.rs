@@ -13,7 +13,7 @@ use kassette_store::{About, Stepped};
 use tokio::time::Instant;
 
 use super::choose::{Next, Plan};
-use super::{Run, StartError, StartedPayment, Starter};
+use super::{NotAvailable, NotStartable, Run, StartError, StartedPayment, Starter};
 use crate::apply::AttemptClaim;
 
 /// How often a start whose outcome is unknown is repeated before the caller is told to come back.
@@ -54,21 +54,15 @@ impl Run<'_> {
         let payment = &aggregate.payment;
         match (self.start.starter, payment.mode) {
             (Starter::Api, CheckoutMode::Hosted) => {
-                return Err(StartError::Conflict(
-                    "a hosted payment is started by the payer on its checkout page",
-                ));
+                return Err(NotStartable::Hosted.into());
             }
             (Starter::Page, CheckoutMode::Direct) => {
-                return Err(StartError::Conflict(
-                    "the payment's method was chosen by the merchant",
-                ));
+                return Err(NotStartable::Direct.into());
             }
             _ => {}
         }
         if !matches!(payment.status, Status::Created | Status::Pending) {
-            return Err(StartError::Conflict(
-                "the payment is neither created nor pending",
-            ));
+            return Err(NotStartable::Status.into());
         }
         let fixed = payment.mode == CheckoutMode::Direct;
         if fixed && payment.method != Some(self.start.method) {
@@ -139,7 +133,7 @@ impl Run<'_> {
         aggregate: &PaymentAggregate,
     ) -> Result<Option<StartedPayment>, StartError> {
         if self.gateway.now() >= aggregate.payment.expires_at {
-            return Err(StartError::Conflict("the payment has expired"));
+            return Err(NotStartable::Expired.into());
         }
         let mut plan = self.plan(aggregate).await?;
         let choice = match self.next(aggregate, &mut plan, None)? {
@@ -207,7 +201,7 @@ impl Run<'_> {
                 Some(AttemptState::Unavailable) => {
                     return Err(match ask {
                         Some(account) => StartError::AskAgain(account),
-                        None if fallback => StartError::Conflict("no attempt is left"),
+                        None if fallback => NotStartable::NoAttemptLeft.into(),
                         None => not_available(),
                     });
                 }
@@ -315,7 +309,7 @@ impl Run<'_> {
             AttemptState::Declined => Err(StartError::Declined),
             AttemptState::Unavailable => Err(not_available()),
             AttemptState::Closed | AttemptState::Expired | AttemptState::Failed => {
-                Err(StartError::Conflict("the attempt is over"))
+                Err(NotStartable::AttemptOver.into())
             }
             _ => Ok(self.gateway.started(aggregate, attempt)),
         }
@@ -323,7 +317,7 @@ impl Run<'_> {
 }
 
 const fn not_available() -> StartError {
-    StartError::NotAvailable("no provider can take the payment now")
+    StartError::NotAvailable(NotAvailable::NoProvider)
 }
 
 /// A new attempt was refused: another task was faster, or the payment is over.
@@ -331,9 +325,7 @@ fn refused(refusal: &Refusal) -> Result<Option<StartedPayment>, StartError> {
     match refusal {
         Refusal::AttemptOpen(_) => Ok(None),
         Refusal::Barred(barred) => Err((*barred).into()),
-        Refusal::TooManyAttempts => Err(StartError::Conflict("no attempt is left")),
-        _ => Err(StartError::Conflict(
-            "the payment is neither created nor pending",
-        )),
+        Refusal::TooManyAttempts => Err(NotStartable::NoAttemptLeft.into()),
+        _ => Err(NotStartable::Status.into()),
     }
 }

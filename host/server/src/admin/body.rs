@@ -8,7 +8,7 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 
 use super::AdminState;
 use super::query::Query;
-use super::text::{invalid, plain};
+use super::text::plain;
 use crate::web::ApiError;
 use crate::web::json::{self, Fields, Value, text};
 
@@ -128,13 +128,13 @@ impl Attribution {
                 return Ok(None);
             };
             if values.next().is_some() {
-                return Err(invalid(name, "is repeated; send the header once"));
+                return Err(ApiError::invalid(name, "is repeated; send the header once"));
             }
             let value = std::str::from_utf8(value.as_bytes())
-                .map_err(|_| invalid(name, "must be UTF-8"))?;
+                .map_err(|_| ApiError::invalid(name, "must be UTF-8"))?;
             audit_text(value)
                 .map(Some)
-                .map_err(|why| invalid(name, why))
+                .map_err(|why| ApiError::invalid(name, why))
         };
         Ok(Self {
             actor: read("x-audit-actor")?,

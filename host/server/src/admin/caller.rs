@@ -11,6 +11,7 @@ use super::AdminState;
 use super::body::Attribution;
 use crate::web::ApiError;
 use crate::web::budget::Reservation;
+use crate::web::code::Code;
 use crate::web::marks::Credential;
 
 /// An authenticated operator, with the attribution of the request's headers.
@@ -41,8 +42,9 @@ impl Caller {
                 Role::Operator => "operator",
                 Role::Admin => "admin",
             };
-            return Err(ApiError::Forbidden(
-                format!("this needs the role {word}").into(),
+            return Err(ApiError::forbidden(
+                Code::RoleTooLow,
+                format!("this needs the role {word}"),
             ));
         }
         Ok(Self {
@@ -92,7 +94,7 @@ impl Caller {
         action: &str,
         object: String,
     ) -> Result<Audited, ApiError> {
-        let missing = |field| ApiError::Invalid(format!("{field}: is required").into());
+        let missing = |field| ApiError::invalid(field, "is required");
         if attribution.actor.is_none() && self.attribution.actor.is_none() {
             return Err(missing("actor"));
         }

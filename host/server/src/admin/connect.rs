@@ -83,10 +83,7 @@ pub(super) async fn list(
 fn refused(error: ConnectCodeError) -> ApiError {
     match error {
         ConnectCodeError::NoSuchMerchant => ApiError::NotFound("merchant not found"),
-        ConnectCodeError::NotLiveApproved => ApiError::Conflict {
-            message: error.to_string().into(),
-            retry_after: None,
-        },
+        ConnectCodeError::NotLiveApproved => ApiError::conflict(error.to_string()),
         ConnectCodeError::Random(error) => ApiError::internal(error),
         ConnectCodeError::Store(fault) => ApiError::internal(fault),
     }

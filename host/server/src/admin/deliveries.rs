@@ -78,10 +78,7 @@ fn delivery_id(text: &str) -> Result<DeliveryId, ApiError> {
 fn refused(error: DeliveryError) -> ApiError {
     match error {
         DeliveryError::NotFound => ApiError::NotFound("delivery not found"),
-        DeliveryError::EndpointDeleted => ApiError::Conflict {
-            message: error.to_string().into(),
-            retry_after: None,
-        },
+        DeliveryError::EndpointDeleted => ApiError::conflict(error.to_string()),
         DeliveryError::Store(fault) => ApiError::from(fault),
     }
 }

@@ -102,9 +102,9 @@ fn refused(error: ControlError) -> ApiError {
         ControlError::UnknownAccount(_) => {
             ApiError::NotFound("provider_id: no such simulated account")
         }
-        ControlError::UnknownFault(_) | ControlError::Times(_) | ControlError::Address(_) => {
-            ApiError::Invalid(error.to_string().into())
-        }
+        ControlError::UnknownFault(why) => ApiError::invalid("fault", why),
+        ControlError::Times(why) => ApiError::invalid("times", why),
+        ControlError::Address(why) => ApiError::invalid("url", why),
         ControlError::Simulator(why) => ApiError::internal(why),
     }
 }

@@ -11,7 +11,7 @@ use super::AdminState;
 use super::body::{Attribution, JsonBody};
 use super::caller::Changes;
 use super::path::At;
-use super::text::{invalid, switch};
+use super::text::switch;
 use crate::web::ApiError;
 use crate::web::json::text;
 
@@ -45,14 +45,16 @@ pub(super) async fn create(
             .iter()
             .any(|known| known.domain == added.domain)
         {
-            return Err(ApiError::Conflict {
-                message: "domain: is verified already; delete it first to change it".into(),
-                retry_after: None,
-            });
+            return Err(ApiError::conflict(
+                "domain: is verified already; delete it first to change it",
+            ));
         }
         if merchant.domains.len() >= Merchant::MAX_DOMAINS {
             let most = Merchant::MAX_DOMAINS;
-            return Err(invalid("domain", format!("a merchant has at most {most}")));
+            return Err(ApiError::invalid(
+                "domain",
+                format!("a merchant has at most {most}"),
+            ));
         }
         merchant.domains.push(added.clone());
         Ok(())

@@ -122,10 +122,9 @@ pub(super) async fn rotate(
         .unwrap_or(0);
     fields.finish()?;
     if !old.usable(now) {
-        return Err(ApiError::Conflict {
-            message: "the key is revoked or expired; issue a new one".into(),
-            retry_after: None,
-        });
+        return Err(ApiError::conflict(
+            "the key is revoked or expired; issue a new one",
+        ));
     }
     let (new, shown) = draw(
         old.owner,
@@ -207,10 +206,9 @@ fn issued(
             let body = json!({ "key_id": key.id.to_string(), "key": shown.expose() });
             Ok((StatusCode::CREATED, Json(body)).into_response())
         }
-        KeyIssued::NotLiveApproved => Err(ApiError::Conflict {
-            message: "environment: the merchant is not approved for live; approve it first".into(),
-            retry_after: None,
-        }),
+        KeyIssued::NotLiveApproved => Err(ApiError::conflict(
+            "environment: the merchant is not approved for live; approve it first",
+        )),
         KeyIssued::Unknown => Err(ApiError::NotFound(
             "there is no such merchant, reseller or key any more",
         )),

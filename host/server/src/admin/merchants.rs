@@ -25,6 +25,7 @@ use super::payment_view::OWN_RATES;
 use super::query::{Query, page};
 use super::text::{plain, switch, within};
 use crate::web::ApiError;
+use crate::web::code::Code;
 use crate::web::json::{Value, Wrong, echo, text};
 
 /// Most characters of a merchant's name: it stands on the payer's page.
@@ -139,14 +140,15 @@ pub(super) async fn change(
         .into_iter()
         .find(|name| nulls.contains(*name))
     {
-        return Err(super::text::invalid(name, "must not be null"));
+        return Err(ApiError::invalid(name, "must not be null"));
     }
     let attribution = Attribution::in_body(&mut fields)?;
     let name = fields.optional("name", text(plain::<NAME>))?;
     let live_approved = fields.optional("live_approved", switch)?;
     if live_approved.is_some() && !caller.is(Role::Admin) {
-        return Err(ApiError::Forbidden(
-            "live_approved: changing it needs the role admin".into(),
+        return Err(ApiError::forbidden(
+            Code::RoleTooLow,
+            "live_approved: changing it needs the role admin",
         ));
     }
     let said_rates = fields.optional("fx_rates", Ok)?;
@@ -210,10 +212,9 @@ pub(super) async fn replace(
             Replaced::Stale => before = find(state, &id.to_string()).await?,
         }
     }
-    Err(ApiError::Conflict {
-        message: "the merchant is being changed by others; read it and try again".into(),
-        retry_after: None,
-    })
+    Err(ApiError::conflict(
+        "the merchant is being changed by others; read it and try again",
+    ))
 }
 
 /// A merchant by the number in a path.

@@ -220,8 +220,7 @@ async fn known_host(State(state): State<AdminState>, request: Request, next: Nex
     if state.is_named(&request) {
         return next.run(request).await;
     }
-    let body = serde_json::json!({ "error": "this listener does not answer under that host name" });
-    (StatusCode::MISDIRECTED_REQUEST, axum::Json(body)).into_response()
+    ApiError::UnknownHost.into_response()
 }
 
 /// The listener's other routes. Of them `/metrics` tells what business is done: it answers under our own

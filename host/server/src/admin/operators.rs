@@ -52,10 +52,7 @@ pub(super) async fn create(
         .store()
         .create_operator(operator, audited, now);
     let operator = created.await.map_err(ApiError::from)?;
-    let operator = operator.ok_or(ApiError::Conflict {
-        message: NAME_TAKEN.into(),
-        retry_after: None,
-    })?;
+    let operator = operator.ok_or_else(|| ApiError::conflict(NAME_TAKEN))?;
     let body = json!({ "operator_id": operator.id.to_string(), "token": token.expose() });
     Ok((StatusCode::CREATED, Json(body)).into_response())
 }

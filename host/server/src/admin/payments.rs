@@ -19,6 +19,7 @@ use super::path::At;
 use super::payment_view;
 use super::query::{Query, page};
 use crate::web::ApiError;
+use crate::web::code::Code;
 use crate::web::json::text;
 
 /// `GET /payments`
@@ -98,8 +99,7 @@ pub(super) async fn review(
         .optional("vouch", super::text::switch)?
         .unwrap_or(false);
     fields.finish()?;
-    let only_approve =
-        |field| super::text::invalid(field, "goes with the decision \"approve\" alone");
+    let only_approve = |field| ApiError::invalid(field, "goes with the decision \"approve\" alone");
     if resolution == Resolution::Decline {
         if settlement.is_some() {
             return Err(only_approve("settlement"));
@@ -109,7 +109,10 @@ pub(super) async fn review(
         }
     }
     if vouch && !caller.is(Role::Admin) {
-        return Err(ApiError::Forbidden("\"vouch\" needs the role admin".into()));
+        return Err(ApiError::forbidden(
+            Code::RoleTooLow,
+            "\"vouch\" needs the role admin",
+        ));
     }
     let audited =
         caller.audited_strictly(attribution, "payment.review", format!("payment/{id}"))?;
@@ -198,10 +201,7 @@ pub(super) async fn redact(
         .await;
     match stepped.map_err(ApiError::from)? {
         Stepped::Done { .. } => whole(&state, id, &caller).await,
-        Stepped::Refused { refusal, .. } => Err(ApiError::Conflict {
-            message: refusal.to_string().into(),
-            retry_after: None,
-        }),
+        Stepped::Refused { refusal, .. } => Err(ApiError::conflict(refusal.to_string())),
         Stepped::ReferenceTaken(_) | Stepped::Unknown => Err(not_found()),
     }
 }
@@ -228,10 +228,7 @@ fn payment_id(text: &str) -> Result<PaymentId, ApiError> {
 fn refused(error: DecideError) -> ApiError {
     match error {
         DecideError::NotFound => not_found(),
-        DecideError::Conflict(message) => ApiError::Conflict {
-            message: message.into(),
-            retry_after: None,
-        },
+        DecideError::Conflict(message) => ApiError::conflict(message),
         DecideError::Store(fault) => ApiError::from(fault),
     }
 }

@@ -21,6 +21,8 @@ use super::caller::{Changes, Viewer};
 use super::path::At;
 use super::query::{Query, named};
 use crate::web::ApiError;
+use crate::web::code::Code;
+use crate::web::error::Reason;
 
 /// `GET /plugins`: every slot that was ever offered a module, by name.
 pub(super) async fn list(
@@ -78,11 +80,10 @@ pub(super) async fn upload(
     match mode.as_deref() {
         None | Some("activate") => {}
         Some("shadow") => {
-            return Err(ApiError::Invalid(
-                "mode: shadow is not offered by this version; activate is".into(),
-            ));
+            let what = "shadow is not offered by this version; activate is";
+            return Err(ApiError::invalid("mode", what));
         }
-        _ => return Err(ApiError::Invalid("mode: must be activate".into())),
+        _ => return Err(ApiError::invalid("mode", "must be activate")),
     }
     let (parts, body) = request.into_parts();
     if parts.headers.contains_key(CONTENT_ENCODING) {
@@ -120,7 +121,7 @@ pub(super) async fn rollback(
     let prepared = blocking(move || checking.prepare_rollback(&target)).await?;
     let prepared = prepared.map_err(|error| match error {
         RollbackError::Refused(error) => refused(error),
-        error => conflict(error.to_string()),
+        error => ApiError::conflict(error.to_string()),
     })?;
     change(&state, runtime, slot, prepared, line).await
 }
@@ -148,7 +149,7 @@ pub(super) async fn audited<T: Send + 'static, E: Send + 'static>(
         ..line
     };
     store.audit(line, now).await.map_err(ApiError::from)?;
-    Err(conflict(why))
+    Err(ApiError::conflict(why))
 }
 
 /// An account that names a provider's module.
@@ -193,7 +194,7 @@ async fn change(
     if changes {
         audited(state, line, activating, nothing).await?;
     } else if let Err(error) = blocking(activating).await? {
-        return Err(conflict(nothing(&error)));
+        return Err(ApiError::conflict(nothing(&error)));
     }
     shown(&runtime, &slot)
 }
@@ -242,14 +243,7 @@ async fn blocking<T: Send + 'static>(
 fn refused(error: LoadError) -> ApiError {
     match error {
         LoadError::NoCompiler(_) => ApiError::internal(error),
-        error => ApiError::Invalid(error.to_string().into()),
-    }
-}
-
-pub(super) fn conflict(message: String) -> ApiError {
-    ApiError::Conflict {
-        message: message.into(),
-        retry_after: None,
+        error => ApiError::Invalid(Reason::new(Code::ModuleRefused, error.to_string())),
     }
 }
 

@@ -158,7 +158,7 @@ fn one_method(
         .zip(policy.max)
         .is_some_and(|(least, most)| least > most)
     {
-        return Err(Invalid("min: is above max".to_owned()));
+        return Err(Invalid::new("min", "is above max"));
     }
     Ok(policy)
 }

@@ -4,6 +4,8 @@ use kassette_store::{Fault, Listed, Paging};
 use serde_json::{Value, json};
 
 use crate::web::ApiError;
+use crate::web::code::Code;
+use crate::web::json::{echo, short};
 
 /// Items of a page where `limit` is not given.
 const DEFAULT_LIMIT: usize = 50;
@@ -22,9 +24,11 @@ impl Query {
                 .collect();
         for (index, (name, _)) in pairs.iter().enumerate() {
             if pairs[..index].iter().any(|(earlier, _)| earlier == name) {
-                let name = crate::web::json::echo(name);
-                return Err(ApiError::Invalid(
-                    format!("query parameter {name} is repeated").into(),
+                let message = format!("query parameter {} is repeated", echo(name));
+                return Err(ApiError::invalid_of(
+                    Code::InvalidField,
+                    message,
+                    short(name),
                 ));
             }
         }
@@ -45,7 +49,7 @@ impl Query {
         wrong: &'static str,
     ) -> Result<Option<T>, ApiError> {
         self.take(name)
-            .map(|text| read(&text).ok_or_else(|| super::text::invalid(name, wrong)))
+            .map(|text| read(&text).ok_or_else(|| ApiError::invalid(name, wrong)))
             .transpose()
     }
 
@@ -72,9 +76,11 @@ impl Query {
         match self.0.into_iter().next() {
             None => Ok(()),
             Some((name, _)) => {
-                let name = crate::web::json::echo(&name);
-                Err(ApiError::Invalid(
-                    format!("unknown query parameter {name}").into(),
+                let message = format!("unknown query parameter {}", echo(&name));
+                Err(ApiError::invalid_of(
+                    Code::UnknownField,
+                    message,
+                    short(&name),
                 ))
             }
         }
@@ -122,7 +128,7 @@ pub(super) fn named<'a, T>(
 }
 
 fn bad_cursor() -> ApiError {
-    super::text::invalid("cursor", "is none that this list gave out")
+    ApiError::invalid("cursor", "is none that this list gave out")
 }
 
 #[cfg(test)]

@@ -81,12 +81,12 @@ pub(super) async fn remove(
     let (runtime, slot) = find(&state, &slot)?;
     let attribution = Attribution::alone(fields)?;
     if is_brought(&slot) {
-        return Err(conflict(format!(
+        return Err(ApiError::conflict(format!(
             "{slot} belongs to the release and cannot be removed; disable it instead"
         )));
     }
     if let Some(account) = account_of(&state, &slot) {
-        return Err(conflict(format!(
+        return Err(ApiError::conflict(format!(
             "the account {account} names the module {}: take it out of the configuration first",
             slot.name()
         )));
@@ -98,13 +98,13 @@ pub(super) async fn remove(
     if let Some(method) = MethodId::parse(slot.name()).filter(|_| slot.kind() == SlotKind::Method) {
         let waiting = state.gateway.payment_under_way(method).await;
         if let Some(payment) = waiting.map_err(ApiError::from)? {
-            return Err(conflict(format!(
+            return Err(ApiError::conflict(format!(
                 "the payment {payment} is under way by {method}; disable the slot, and remove it later"
             )));
         }
     }
     let gone = runtime.check_file_gone(&slot);
-    gone.map_err(|stands| conflict(stands.to_string()))?;
+    gone.map_err(|stands| ApiError::conflict(stands.to_string()))?;
     let line = Audited {
         before: Some(view(status).to_string()),
         ..caller.audited(attribution, "plugin.remove", format!("plugin/{slot}"))

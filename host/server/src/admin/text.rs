@@ -6,7 +6,6 @@ use std::fmt::Display;
 use kassette_domain::text::shows;
 use kassette_domain::time::Time;
 
-use crate::web::ApiError;
 use crate::web::json::{Fields, Invalid, Value, Wrong};
 
 /// A name, actor or reason: 1-`MOST` characters of which at least one shows, and none is a control
@@ -74,9 +73,4 @@ pub(super) fn within<T>(
 ) -> Result<T, Invalid> {
     let one = BTreeMap::from([(field.to_owned(), value)]);
     Fields::of(Value::Object(one))?.required(field, read)
-}
-
-/// A 422 with the words of a typed error.
-pub(super) fn invalid(field: &str, why: impl Display) -> ApiError {
-    ApiError::Invalid(format!("{field}: {why}").into())
 }

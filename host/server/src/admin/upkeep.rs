@@ -35,10 +35,7 @@ pub(super) async fn backup(
     );
     let store = state.gateway.store();
     let pieces = store.backup(now).await.map_err(ApiError::from)?;
-    let pieces = pieces.ok_or_else(|| ApiError::Conflict {
-        message: "another backup is being made".into(),
-        retry_after: None,
-    })?;
+    let pieces = pieces.ok_or_else(|| ApiError::conflict("another backup is being made"))?;
     let (operator, actor) = (audited.operator.clone(), audited.actor.clone());
     match store.audit(audited, now).await {
         Ok(_) => {}

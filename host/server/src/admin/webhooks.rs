@@ -20,8 +20,9 @@ use super::body::{Attribution, JsonBody, PatchBody};
 use super::caller::{Changes, Viewer};
 use super::path::At;
 use super::query::{Query, page};
-use super::text::{invalid, past, switch, whole};
+use super::text::{past, switch, whole};
 use crate::web::ApiError;
+use crate::web::code::Code;
 use crate::web::json::{Value, Wrong, echo, text};
 
 /// Longest overlap of a rotation, hours.
@@ -107,7 +108,7 @@ pub(super) async fn change(
         .into_iter()
         .find(|name| nulls.contains(*name))
     {
-        return Err(invalid(name, "must not be null"));
+        return Err(ApiError::invalid(name, "must not be null"));
     }
     let attribution = Attribution::in_body(&mut fields)?;
     let url = fields.optional("url", text(address))?;
@@ -306,16 +307,16 @@ fn event_types(value: Value) -> Result<EventFilter, Wrong> {
 }
 
 fn refused(error: EndpointError) -> ApiError {
-    let message = error.to_string().into();
+    let message = error.to_string();
     match error {
         EndpointError::NoSuchMerchant => ApiError::NotFound("merchant not found"),
         EndpointError::NotFound => ApiError::NotFound("webhook endpoint not found"),
-        EndpointError::Destination(_) | EndpointError::Overlap => ApiError::Invalid(message),
+        EndpointError::Destination(why) => ApiError::invalid("url", why),
+        EndpointError::Overlap => {
+            ApiError::invalid_of(Code::InvalidField, message, "overlap_hours")
+        }
         EndpointError::TooMany | EndpointError::Stale | EndpointError::Disabled => {
-            ApiError::Conflict {
-                message,
-                retry_after: None,
-            }
+            ApiError::conflict(message)
         }
         EndpointError::Random(error) => ApiError::internal(error),
         EndpointError::Store(fault) => ApiError::from(fault),

@@ -12,6 +12,7 @@ use super::state::ApiState;
 use super::{BODY_LIMIT, query};
 use crate::web::body;
 use crate::web::budget::Reservation;
+use crate::web::code::Code;
 use crate::web::error::ApiError;
 use crate::web::json::{self, Fields};
 use crate::web::marks::Credential;
@@ -156,7 +157,7 @@ impl FromRequest<ApiState> for MerchantCreate {
         let (caller, arrived) = merchant(request, state, Scope::PaymentsCreate).await?;
         if !live_allowed(&caller) {
             let message = "live payments are not approved for this merchant";
-            return Err(ApiError::Forbidden(message.into()));
+            return Err(ApiError::forbidden(Code::LiveNotApproved, message));
         }
         Ok(Self { caller, arrived })
     }

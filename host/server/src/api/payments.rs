@@ -133,15 +133,17 @@ pub(super) fn check_method(
     let Some(method) = method else {
         return match mode {
             CheckoutMode::Hosted => Ok(()),
-            CheckoutMode::Direct => Err(Invalid(
-                "payment_method: is required where checkout_mode is direct".to_owned(),
+            CheckoutMode::Direct => Err(Invalid::new(
+                "payment_method",
+                "is required where checkout_mode is direct",
             )),
         };
     };
     match method.fixed_currency() {
-        Some(fixed) if fixed != currency => Err(Invalid(format!(
-            "payment_method: {method} requires the currency {fixed}"
-        ))),
+        Some(fixed) if fixed != currency => Err(Invalid::new(
+            "payment_method",
+            format_args!("{method} requires the currency {fixed}"),
+        )),
         _ => Ok(()),
     }
 }
@@ -274,7 +276,7 @@ mod tests {
 
     fn read_body(body: &str) -> Result<CreateBody, String> {
         let fields = Fields::of(parse(body.as_bytes()).unwrap()).unwrap();
-        CreateBody::read(fields).map_err(|invalid| invalid.0)
+        CreateBody::read(fields).map_err(|invalid| invalid.message)
     }
 
     /// The smallest body, with fields replaced or added.

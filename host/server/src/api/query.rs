@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
+use crate::web::code::Code;
 use crate::web::error::ApiError;
-use crate::web::json::echo;
+use crate::web::json::{echo, short};
 
 /// The values of the parameters that an endpoint knows, in the order of `known`.
 ///
@@ -16,15 +17,15 @@ pub(super) fn read<'q, const N: usize>(
     let mut values = [const { None }; N];
     let pairs = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
     for (name, value) in pairs {
-        let refuse = |what: &str| {
+        let refuse = |code: Code, what: &str| {
             let message = format!("{what} query parameter {}", echo(&name));
-            ApiError::Invalid(message.into())
+            ApiError::invalid_of(code, message, short(&name))
         };
         let Some(at) = known.iter().position(|known| *known == name) else {
-            return Err(refuse("unknown"));
+            return Err(refuse(Code::UnknownField, "unknown"));
         };
         if values[at].replace(value).is_some() {
-            return Err(refuse("repeated"));
+            return Err(refuse(Code::InvalidField, "repeated"));
         }
     }
     Ok(values)
@@ -51,10 +52,8 @@ mod tests {
             ("Amount=1", "\"Amount\""),
         ] {
             let refused = read(Some(query), ["amount"]).unwrap_err();
-            let ApiError::Invalid(message) = refused else {
-                panic!("{query}: {refused:?}")
-            };
-            assert!(message.contains(name), "{query}: {message}");
+            let told = format!("{refused:?}");
+            assert!(told.contains(&format!("{name:?}")[1..]), "{query}: {told}");
         }
     }
 }

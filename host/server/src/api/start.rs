@@ -17,6 +17,7 @@ use super::document::{Authenticated, WithBody};
 use super::formats;
 use super::payments::method;
 use super::state::ApiState;
+use crate::web::code::Code;
 use crate::web::error::{ApiError, ErrorBody};
 use crate::web::json::{Fields, Invalid, text};
 
@@ -132,10 +133,8 @@ pub(super) async fn start(
     gateway.check_method(body.payment_method, payment.as_deref())?;
     let payment = payment.ok_or(ApiError::NotFound("payment not found"))?;
     if let Origin::Reseller { .. } = payment.origin {
-        return Err(ApiError::Conflict {
-            message: "only the reseller that created the payment starts it".into(),
-            retry_after: None,
-        });
+        let message = "only the reseller that created the payment starts it";
+        return Err(ApiError::conflict_of(Code::ResellersPayment, message));
     }
     let start = body.into_start(&payment);
     // A caller that hangs up must not tear a call to the vendor in two.
@@ -153,7 +152,7 @@ mod tests {
 
     fn read(body: serde_json::Value) -> Result<StartBody, String> {
         let fields = Fields::of(parse(body.to_string().as_bytes()).unwrap()).unwrap();
-        StartBody::read(fields).map_err(|invalid| invalid.0)
+        StartBody::read(fields).map_err(|invalid| invalid.message)
     }
 
     #[test]

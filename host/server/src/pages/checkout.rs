@@ -200,7 +200,7 @@ async fn refused(visit: &Visit, error: StartError) -> Response {
             visit.t.notice_not_available(),
         ),
         StartError::Declined => (StatusCode::UNPROCESSABLE_ENTITY, visit.t.notice_declined()),
-        StartError::Forbidden(_) | StartError::Barred(_) | StartError::ProviderChoice => {
+        StartError::NotLiveApproved | StartError::Barred(_) | StartError::ProviderChoice => {
             return forbidden(visit).await;
         }
         StartError::Store(_) => {
@@ -279,12 +279,20 @@ fn current(visit: &Visit, view: &CheckoutView, paused: bool, options: PageOption
 }
 
 fn offers(visit: &Visit, view: &CheckoutView, options: PageOptions) -> Response {
-    let rows = view
-        .offers
-        .iter()
-        .filter_map(|offer| Some(row(visit, offer, offer.providers.first()?)))
+    let payment = &view.aggregate.payment;
+    let preselected = |offer: &&Offer| payment.requested_method == Some(offer.method);
+    let first = view.offers.iter().filter(preselected);
+    let others = view.offers.iter().filter(|offer| !preselected(offer));
+    let rows = first
+        .chain(others)
+        .filter_map(|offer| {
+            Some(Row {
+                preselected: preselected(&offer),
+                ..row(visit, offer, offer.providers.first()?)
+            })
+        })
         .collect();
-    let money = view.aggregate.payment.due.to_string();
+    let money = payment.due.to_string();
     let heading = visit.t.choose_title(&money, &view.merchant.name);
     visit.framed(
         heading,
@@ -327,6 +335,7 @@ fn row(visit: &Visit, offer: &Offer, provider: &OfferedProvider) -> Row {
     let translation = offer.description.translation(language);
     Row {
         method: offer.method.to_string(),
+        preselected: false,
         label: offer.description.label_in(language).to_owned(),
         about: translation.and_then(|translation| translation.note.clone()),
         icon: icons::of(&offer.description),

@@ -65,6 +65,8 @@ impl Summary {
 pub(crate) struct Row {
     /// The wire id.
     pub(crate) method: String,
+    /// Whether the merchant named it when it made the payment.
+    pub(crate) preselected: bool,
     /// The method's name.
     pub(crate) label: String,
     /// A line about it.

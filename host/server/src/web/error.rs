@@ -1,8 +1,9 @@
 //! The one place that turns failures into HTTP.
 //!
 //! Domain and gateway errors know no HTTP; each is mapped here by an exhaustive match, so that a new
-//! one does not compile until its author has decided its status. The body is always
-//! `{"error": "..."}`. What went wrong inside is told to the log, never to the caller.
+//! one does not compile until its author has decided its [`Code`], and with it its status. The body is
+//! always `{"error": "...", "code": "..."}`, with `field` where one is at fault. What went wrong inside
+//! is told to the log, never to the caller.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,17 +14,19 @@ use axum::response::{IntoResponse, Response};
 use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, StatusCode};
 use kassette_domain::policy::RateLimit;
+use kassette_domain::reseller::Barred;
 use kassette_gateway::auth::AuthError;
 use kassette_gateway::connect::ConnectError;
 use kassette_gateway::create::CreateError;
 use kassette_gateway::nonces::NonceError;
 use kassette_gateway::reseller::{InviteError, ResellerError};
-use kassette_gateway::start::StartError;
+use kassette_gateway::start::{NotAvailable, NotStartable, StartError};
 use kassette_store::Fault;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::body::BodyError;
+use super::code::Code;
 use super::json::{Invalid, NotJson};
 use super::marks::{InternalCause, PauseReading};
 
@@ -51,6 +54,38 @@ pub(crate) struct ErrorBody {
     /// Why the request was rejected. Do not depend on the text.
     #[schema(min_length = 1, example = "amount: must be greater than zero")]
     error: Cow<'static, str>,
+    #[schema(inline)]
+    code: Code,
+    /// The field, parameter or header that is at fault, where it is one.
+    #[schema(value_type = String, required = false, min_length = 1, example = "amount")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<Cow<'static, str>>,
+}
+
+/// What is told of a rejection.
+#[derive(Debug)]
+pub(crate) struct Reason {
+    code: Code,
+    field: Option<Cow<'static, str>>,
+    message: Cow<'static, str>,
+}
+
+impl Reason {
+    pub(crate) fn new(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            code,
+            field: None,
+            message: message.into(),
+        }
+    }
+
+    /// The same with the field that is at fault.
+    pub(crate) fn at(self, field: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            field: Some(field.into()),
+            ..self
+        }
+    }
 }
 
 /// Why a request has no other answer.
@@ -62,32 +97,24 @@ pub(crate) enum ApiError {
     Unauthorized,
     /// 401: the key is good, the signature or what belongs to it is not.
     BadSignature(&'static str),
-    /// 401: a one-time code in the body opens nothing.
-    CodeRefused {
-        /// Why.
-        message: Cow<'static, str>,
-        /// When to call again, where that may help.
-        retry_after: Option<Duration>,
-    },
+    /// 401: a one-time code in the body opens nothing; when to call again, where that may help.
+    CodeRefused(Reason, Option<Duration>),
     /// 403.
-    Forbidden(Cow<'static, str>),
+    Forbidden(Reason),
     /// 404.
     NotFound(&'static str),
+    /// 421: of a listener that answers under its own names alone.
+    UnknownHost,
     /// 405; the router adds `Allow`.
     MethodNotAllowed,
     /// 408: the body took too long.
     Late,
-    /// 409.
-    Conflict {
-        /// What stands in the way.
-        message: Cow<'static, str>,
-        /// When to call again, where that may help.
-        retry_after: Option<Duration>,
-    },
+    /// 409: what stands in the way; when to call again, where that may help.
+    Conflict(Reason, Option<Duration>),
     /// 413.
     TooLarge(BodyError),
     /// 422.
-    Invalid(Cow<'static, str>),
+    Invalid(Reason),
     /// 429: of a key or an account.
     TooMany(Exhausted),
     /// 429: of an address that has shown no credential. Its connection is put off.
@@ -105,13 +132,14 @@ pub(crate) enum ApiError {
 impl ApiError {
     /// The credential does not carry what the call needs.
     pub(crate) fn missing_scope(scope: &str) -> Self {
-        Self::Forbidden(format!("the key does not carry the scope {scope}").into())
+        let message = format!("the key does not carry the scope {scope}");
+        Self::forbidden(Code::MissingScope, message)
     }
 
     /// A nonce that is not the request's; `limit` is that of the key.
     pub(crate) fn of_nonce(error: NonceError, limit: RateLimit) -> Self {
         match error {
-            NonceError::Used => Self::conflict(error.to_string()),
+            NonceError::Used => Self::conflict_of(Code::NonceUsed, error.to_string()),
             NonceError::TooMany { retry_after } => Self::TooMany(Exhausted { retry_after, limit }),
             NonceError::Store(fault) => fault.into(),
         }
@@ -122,64 +150,88 @@ impl ApiError {
         Self::Internal(cause.to_string())
     }
 
-    fn conflict(message: impl Into<Cow<'static, str>>) -> Self {
-        Self::Conflict {
-            message: message.into(),
-            retry_after: None,
-        }
+    /// 403, with one of its codes.
+    pub(crate) fn forbidden(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
+        Self::Forbidden(Reason::new(code, message))
     }
 
-    fn invalid(error: &impl fmt::Display) -> Self {
-        Self::Invalid(error.to_string().into())
+    /// 409: what is on record does not allow it.
+    pub(crate) fn conflict(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::conflict_of(Code::Conflict, message)
     }
 
-    fn split(self) -> (StatusCode, Cow<'static, str>) {
-        match self {
-            Self::Malformed(message) => (StatusCode::BAD_REQUEST, message),
+    /// 409, with a code of its own.
+    pub(crate) fn conflict_of(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
+        Self::Conflict(Reason::new(code, message), None)
+    }
+
+    /// 422: what is wrong with a field, parameter or header.
+    pub(crate) fn invalid(field: impl Into<Cow<'static, str>>, why: impl fmt::Display) -> Self {
+        let field = field.into();
+        Self::invalid_of(Code::InvalidField, format!("{field}: {why}"), field)
+    }
+
+    /// 422, with a code of its own.
+    pub(crate) fn invalid_of(
+        code: Code,
+        message: impl Into<Cow<'static, str>>,
+        field: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self::Invalid(Reason::new(code, message).at(field))
+    }
+
+    fn reason(self) -> Reason {
+        let (code, message) = match self {
+            Self::CodeRefused(reason, _)
+            | Self::Forbidden(reason)
+            | Self::Conflict(reason, _)
+            | Self::Invalid(reason) => return reason,
+            Self::Malformed(message) => (Code::MalformedRequest, message),
             Self::Unauthorized => (
-                StatusCode::UNAUTHORIZED,
+                Code::Unauthorized,
                 "the credential is missing, invalid, revoked or expired".into(),
             ),
-            Self::BadSignature(message) => (StatusCode::UNAUTHORIZED, message.into()),
-            Self::CodeRefused { message, .. } => (StatusCode::UNAUTHORIZED, message),
-            Self::Forbidden(message) => (StatusCode::FORBIDDEN, message),
-            Self::NotFound(message) => (StatusCode::NOT_FOUND, message.into()),
+            Self::BadSignature(message) => (Code::BadSignature, message.into()),
+            Self::NotFound(message) => (Code::NotFound, message.into()),
+            Self::UnknownHost => (
+                Code::UnknownHost,
+                "this listener does not answer under that host name".into(),
+            ),
             Self::MethodNotAllowed => (
-                StatusCode::METHOD_NOT_ALLOWED,
+                Code::MethodNotAllowed,
                 "this path does not answer the method".into(),
             ),
             Self::Late => (
-                StatusCode::REQUEST_TIMEOUT,
+                Code::RequestTimeout,
                 "the body did not arrive in time".into(),
             ),
-            Self::Conflict { message, .. } => (StatusCode::CONFLICT, message),
-            Self::TooLarge(error) => (StatusCode::PAYLOAD_TOO_LARGE, error.to_string().into()),
-            Self::Invalid(message) => (StatusCode::UNPROCESSABLE_ENTITY, message),
+            Self::TooLarge(error) => (Code::BodyTooLarge, error.to_string().into()),
             Self::TooMany(_) | Self::TooManyOfAddress(_) => (
-                StatusCode::TOO_MANY_REQUESTS,
+                Code::RateLimited,
                 "too many requests; try again later".into(),
             ),
             Self::Internal(_) => (
-                StatusCode::INTERNAL_SERVER_ERROR,
+                Code::InternalError,
                 "an unexpected error happened; repeating the request is safe".into(),
             ),
             Self::Busy => (
-                StatusCode::SERVICE_UNAVAILABLE,
+                Code::Busy,
                 "the service is busy; try again after the time in Retry-After".into(),
             ),
             Self::Unavailable(_) => (
-                StatusCode::SERVICE_UNAVAILABLE,
+                Code::Unavailable,
                 "the service takes nothing at the moment; nothing was done, try again after the \
                  time in Retry-After"
                     .into(),
             ),
             Self::InDoubt(_) => (
-                StatusCode::SERVICE_UNAVAILABLE,
+                Code::InDoubt,
                 "the service failed meanwhile, so this may have been done or not; look after the time in \
                  Retry-After, or repeat the request with the same idempotency key"
                     .into(),
             ),
-        }
+        };
+        Reason::new(code, message)
     }
 }
 
@@ -197,14 +249,11 @@ fn bearer() -> (HeaderName, HeaderValue) {
 fn headers(error: &ApiError) -> Vec<(HeaderName, HeaderValue)> {
     match error {
         ApiError::Unauthorized | ApiError::BadSignature(_) => vec![bearer()],
-        ApiError::CodeRefused { retry_after, .. } => {
+        ApiError::CodeRefused(_, retry_after) => {
             let after = retry_after.map(|after| (RETRY_AFTER, seconds(after).into()));
             after.into_iter().chain([bearer()]).collect()
         }
-        ApiError::Conflict {
-            retry_after: Some(after),
-            ..
-        } => vec![(RETRY_AFTER, seconds(*after).into())],
+        ApiError::Conflict(_, Some(after)) => vec![(RETRY_AFTER, seconds(*after).into())],
         ApiError::TooMany(exhausted) | ApiError::TooManyOfAddress(exhausted) => {
             rate_headers(exhausted)
         }
@@ -241,8 +290,13 @@ impl IntoResponse for ApiError {
             _ => None,
         };
         let put_off = matches!(self, Self::TooManyOfAddress(_));
-        let (status, error) = self.split();
-        let mut response = (status, Json(ErrorBody { error })).into_response();
+        let Reason {
+            code,
+            field,
+            message: error,
+        } = self.reason();
+        let body = ErrorBody { error, code, field };
+        let mut response = (code.status(), Json(body)).into_response();
         response.headers_mut().extend(headers);
         if let Some(cause) = cause {
             response.extensions_mut().insert(cause);
@@ -273,7 +327,11 @@ impl From<NotJson> for ApiError {
 
 impl From<Invalid> for ApiError {
     fn from(error: Invalid) -> Self {
-        Self::Invalid(error.0.into())
+        Self::Invalid(Reason {
+            code: error.code,
+            field: error.field.map(Cow::Owned),
+            message: error.message.into(),
+        })
     }
 }
 
@@ -307,16 +365,35 @@ impl From<CreateError> for ApiError {
     fn from(error: CreateError) -> Self {
         match error {
             CreateError::KeyRefused => Self::Unauthorized,
-            CreateError::Differs { .. } | CreateError::ClientRefDiffers { .. } => {
-                Self::conflict(error.to_string())
+            CreateError::Differs { field } => {
+                let reason = Reason::new(Code::IdempotencyConflict, error.to_string());
+                Self::Conflict(reason.at(field), None)
             }
-            CreateError::Barred(barred) => Self::Forbidden(barred.to_string().into()),
-            CreateError::NoRate(_)
-            | CreateError::TooSmall
-            | CreateError::OverLimit
-            | CreateError::UnverifiedReturnUrl
-            | CreateError::UnknownMethod
-            | CreateError::NotEligible(_) => Self::invalid(&error),
+            CreateError::ClientRefDiffers { field } => {
+                let reason = Reason::new(Code::ClientRefConflict, error.to_string());
+                Self::Conflict(reason.at(field), None)
+            }
+            CreateError::Barred(barred) => barred.into(),
+            CreateError::NoRate(_) => {
+                Self::invalid_of(Code::NoExchangeRate, error.to_string(), "currency")
+            }
+            CreateError::TooSmall => {
+                Self::invalid_of(Code::AmountTooSmall, error.to_string(), "amount")
+            }
+            CreateError::OverLimit => {
+                Self::invalid_of(Code::AmountOverLimit, error.to_string(), "amount")
+            }
+            CreateError::UnverifiedReturnUrl => {
+                Self::invalid_of(Code::ReturnUrlNotVerified, error.to_string(), "return_url")
+            }
+            CreateError::UnknownMethod => {
+                Self::invalid_of(Code::UnknownMethod, error.to_string(), "payment_method")
+            }
+            CreateError::NotEligible(_) => Self::invalid_of(
+                Code::MethodNotAvailable,
+                error.to_string(),
+                "payment_method",
+            ),
             CreateError::Store(fault) => fault.into(),
             CreateError::Random => Self::internal(error),
         }
@@ -327,16 +404,26 @@ impl From<StartError> for ApiError {
     fn from(error: StartError) -> Self {
         match error {
             StartError::NotFound => Self::NotFound("payment not found"),
-            StartError::Conflict(message) => Self::conflict(message),
-            StartError::OtherMethod | StartError::StillOpen(_) => Self::conflict(error.to_string()),
-            StartError::Unsettled { retry_after } => Self::Conflict {
-                message: error.to_string().into(),
-                retry_after: Some(retry_after),
-            },
-            StartError::Forbidden(message) => Self::Forbidden(message.into()),
-            StartError::Barred(barred) => Self::Forbidden(barred.to_string().into()),
-            StartError::ProviderChoice => Self::Forbidden(error.to_string().into()),
-            StartError::NotAvailable(_) | StartError::Declined => Self::invalid(&error),
+            StartError::Conflict(conflict) => conflict.into(),
+            StartError::OtherMethod => {
+                let reason = Reason::new(Code::OtherMethod, error.to_string());
+                Self::Conflict(reason.at("payment_method"), None)
+            }
+            StartError::StillOpen(_) => Self::conflict_of(Code::AttemptOpen, error.to_string()),
+            StartError::Unsettled { retry_after } => {
+                let reason = Reason::new(Code::OutcomeUnknown, error.to_string());
+                Self::Conflict(reason, Some(retry_after))
+            }
+            StartError::NotLiveApproved => {
+                Self::forbidden(Code::LiveNotApproved, error.to_string())
+            }
+            StartError::Barred(barred) => barred.into(),
+            StartError::ProviderChoice => {
+                let reason = Reason::new(Code::ProviderChoiceNotAllowed, error.to_string());
+                Self::Forbidden(reason.at("provider_id"))
+            }
+            StartError::NotAvailable(what) => what.into(),
+            StartError::Declined => Self::Invalid(Reason::new(Code::Declined, error.to_string())),
             // Only a page shows notes and is asked to show another.
             StartError::AskAgain(_) | StartError::Random => Self::internal(error),
             StartError::Store(fault) => fault.into(),
@@ -344,12 +431,59 @@ impl From<StartError> for ApiError {
     }
 }
 
+impl From<NotStartable> for ApiError {
+    fn from(error: NotStartable) -> Self {
+        let code = match error {
+            NotStartable::Hosted => Code::HostedPayment,
+            NotStartable::Direct => Code::DirectPayment,
+            NotStartable::Status => Code::PaymentNotStartable,
+            NotStartable::Expired => Code::PaymentExpired,
+            NotStartable::NoAttemptLeft => Code::NoAttemptLeft,
+            NotStartable::AttemptOver => Code::AttemptOver,
+            NotStartable::NoAttemptOpen => Code::NoAttemptOpen,
+        };
+        Self::conflict_of(code, error.to_string())
+    }
+}
+
+impl From<NotAvailable> for ApiError {
+    fn from(error: NotAvailable) -> Self {
+        let (code, field) = match error {
+            NotAvailable::UnknownMethod => (Code::UnknownMethod, "payment_method"),
+            NotAvailable::Method => (Code::MethodNotAvailable, "payment_method"),
+            NotAvailable::Account => (Code::ProviderNotAvailable, "provider_id"),
+            NotAvailable::OverLimit => (Code::AmountOverLimit, "amount"),
+            NotAvailable::NoProvider => {
+                let reason = Reason::new(Code::NoProviderAvailable, error.to_string());
+                return Self::Invalid(reason);
+            }
+        };
+        Self::invalid_of(code, error.to_string(), field)
+    }
+}
+
+impl From<Barred> for ApiError {
+    fn from(barred: Barred) -> Self {
+        let code = match barred {
+            Barred::NotAuthorized => Code::MerchantNotAuthorized,
+            Barred::NotRolledOut => Code::NotRolledOut,
+            Barred::NotLiveApproved => Code::LiveNotApproved,
+        };
+        Self::forbidden(code, barred.to_string())
+    }
+}
+
 impl From<InviteError> for ApiError {
     fn from(error: InviteError) -> Self {
         match error {
             InviteError::KeyRefused => Self::Unauthorized,
-            InviteError::Differs { .. } => Self::conflict(error.to_string()),
-            InviteError::TooMany => Self::invalid(&error),
+            InviteError::Differs { field } => {
+                let reason = Reason::new(Code::ClientRefConflict, error.to_string());
+                Self::Conflict(reason.at(field), None)
+            }
+            InviteError::TooMany => {
+                Self::Invalid(Reason::new(Code::TooManyInvitations, error.to_string()))
+            }
             InviteError::Store(fault) => fault.into(),
             InviteError::Random => Self::internal(error),
         }
@@ -360,8 +494,10 @@ impl From<ResellerError> for ApiError {
     fn from(error: ResellerError) -> Self {
         match error {
             ResellerError::NotFound => Self::NotFound("payment not found"),
-            ResellerError::Barred(barred) => Self::Forbidden(barred.to_string().into()),
-            ResellerError::BadCursor => Self::invalid(&error),
+            ResellerError::Barred(barred) => barred.into(),
+            ResellerError::BadCursor => {
+                Self::invalid_of(Code::InvalidField, error.to_string(), "cursor")
+            }
             ResellerError::Store(fault) => fault.into(),
         }
     }
@@ -370,21 +506,31 @@ impl From<ResellerError> for ApiError {
 impl From<ConnectError> for ApiError {
     fn from(error: ConnectError) -> Self {
         match error {
-            ConnectError::CodeRefused => Self::CodeRefused {
-                message: error.to_string().into(),
-                retry_after: None,
-            },
-            ConnectError::UnderWay { retry_after } => Self::CodeRefused {
-                message: error.to_string().into(),
-                retry_after: Some(retry_after),
-            },
-            ConnectError::OtherSite
-            | ConnectError::WrongProof
-            | ConnectError::NotLiveApproved
-            | ConnectError::NoControl(_)
-            | ConnectError::AskedTooOften => Self::Forbidden(error.to_string().into()),
-            ConnectError::TooManyEndpoints | ConnectError::TooManyDomains => {
-                Self::conflict(error.to_string())
+            ConnectError::CodeRefused => {
+                Self::CodeRefused(Reason::new(Code::CodeRefused, error.to_string()), None)
+            }
+            ConnectError::UnderWay { retry_after } => {
+                let reason = Reason::new(Code::CodeUnderWay, error.to_string());
+                Self::CodeRefused(reason, Some(retry_after))
+            }
+            ConnectError::OtherSite => {
+                Self::Forbidden(Reason::new(Code::WrongSite, error.to_string()).at("site_url"))
+            }
+            ConnectError::WrongProof => {
+                Self::Forbidden(Reason::new(Code::WrongProof, error.to_string()).at("proof"))
+            }
+            ConnectError::NotLiveApproved => {
+                Self::forbidden(Code::LiveNotApproved, error.to_string())
+            }
+            ConnectError::NoControl(_) => Self::forbidden(Code::SiteNotProved, error.to_string()),
+            ConnectError::AskedTooOften => {
+                Self::forbidden(Code::SiteAskedTooOften, error.to_string())
+            }
+            ConnectError::TooManyEndpoints => {
+                Self::conflict_of(Code::TooManyEndpoints, error.to_string())
+            }
+            ConnectError::TooManyDomains => {
+                Self::conflict_of(Code::TooManyDomains, error.to_string())
             }
             ConnectError::Random(error) => Self::internal(error),
             ConnectError::Store(fault) => fault.into(),
@@ -411,7 +557,6 @@ mod tests {
 
     use super::*;
     use kassette_domain::money::Currency;
-    use kassette_domain::reseller::Barred;
 
     async fn shown(error: impl Into<ApiError>) -> (u16, http::HeaderMap, String) {
         let response = error.into().into_response();
@@ -419,7 +564,11 @@ mod tests {
         let body = axum::body::to_bytes(body, 4096).await.unwrap();
         let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
         let object = body.as_object().unwrap();
-        assert_eq!(object.len(), 1, "nothing but the error");
+        assert!(object["code"].is_string(), "{body}");
+        let more = object
+            .keys()
+            .find(|key| !["error", "code", "field"].contains(&key.as_str()));
+        assert_eq!(more, None, "nothing but the error");
         let text = object["error"].as_str().unwrap().to_owned();
         (parts.status.as_u16(), parts.headers, text)
     }
@@ -452,11 +601,11 @@ mod tests {
         let account = kassette_domain::id::AccountId::parse("a").unwrap();
         for (error, status) in [
             (StartError::NotFound, 404),
-            (StartError::Conflict("hosted"), 409),
+            (NotStartable::Hosted.into(), 409),
             (StartError::OtherMethod, 409),
-            (StartError::Forbidden("live"), 403),
+            (StartError::NotLiveApproved, 403),
             (StartError::ProviderChoice, 403),
-            (StartError::NotAvailable("nobody"), 422),
+            (NotAvailable::NoProvider.into(), 422),
             (StartError::Declined, 422),
             (StartError::AskAgain(account), 500),
             (StartError::Store(Fault::Stopping), 503),
@@ -471,6 +620,71 @@ mod tests {
             (status, &headers[RETRY_AFTER]),
             (409, &"2".parse().unwrap())
         );
+    }
+
+    /// Code and field of an error.
+    async fn code(error: impl Into<ApiError>) -> (String, Option<String>) {
+        let body = error.into().into_response().into_body();
+        let body = axum::body::to_bytes(body, 4096).await.unwrap();
+        let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        let text = |name: &str| body[name].as_str().map(str::to_owned);
+        (text("code").unwrap(), text("field"))
+    }
+
+    #[tokio::test]
+    async fn what_a_start_refuses_is_told_apart_by_codes() {
+        let refusals: [StartError; 14] = [
+            NotStartable::Hosted.into(),
+            NotStartable::Direct.into(),
+            NotStartable::Status.into(),
+            NotStartable::Expired.into(),
+            NotStartable::NoAttemptLeft.into(),
+            NotStartable::AttemptOver.into(),
+            NotStartable::NoAttemptOpen.into(),
+            StartError::OtherMethod,
+            StartError::Unsettled {
+                retry_after: Duration::from_secs(2),
+            },
+            NotAvailable::UnknownMethod.into(),
+            NotAvailable::Method.into(),
+            NotAvailable::Account.into(),
+            NotAvailable::NoProvider.into(),
+            StartError::Declined,
+        ];
+        let mut codes = Vec::new();
+        for refusal in refusals {
+            let (code, _) = code(refusal).await;
+            assert!(!codes.contains(&code), "{code}");
+            codes.push(code);
+        }
+    }
+
+    #[tokio::test]
+    async fn the_field_at_fault_is_named() {
+        for (error, told, field) in [
+            (
+                CreateError::NoRate(Currency::EUR),
+                "no_exchange_rate",
+                Some("currency"),
+            ),
+            (
+                CreateError::Differs { field: "amount" },
+                "idempotency_conflict",
+                Some("amount"),
+            ),
+            (
+                CreateError::UnverifiedReturnUrl,
+                "return_url_not_verified",
+                Some("return_url"),
+            ),
+            (CreateError::KeyRefused, "unauthorized", None),
+        ] {
+            let expected = (told.to_owned(), field.map(str::to_owned));
+            assert_eq!(code(error).await, expected);
+        }
+        let invalid = Invalid::new("order_id", "is required");
+        let expected = ("invalid_field".to_owned(), Some("order_id".to_owned()));
+        assert_eq!(code(invalid).await, expected);
     }
 
     #[tokio::test]

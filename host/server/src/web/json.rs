@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use super::code::Code;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
 /// Most characters of a caller's own name that an error repeats.
@@ -34,10 +35,27 @@ pub(crate) enum Value {
 #[error("the body is not valid JSON: {0}")]
 pub(crate) struct NotJson(#[from] serde_json::Error);
 
-/// A value does not have the shape that was asked for: 422. Names the field.
+/// A value does not have the shape that was asked for: 422.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct Invalid(pub(crate) String);
+#[error("{message}")]
+pub(crate) struct Invalid {
+    pub(crate) code: Code,
+    /// The field, where it is one that is at fault.
+    pub(crate) field: Option<String>,
+    /// What is wrong, behind the field's name.
+    pub(crate) message: String,
+}
+
+impl Invalid {
+    /// What is wrong with a field.
+    pub(crate) fn new(field: &str, why: impl fmt::Display) -> Self {
+        Self {
+            code: Code::InvalidField,
+            field: Some(field.to_owned()),
+            message: format!("{field}: {why}"),
+        }
+    }
+}
 
 /// What is wrong with a value, before the field's name is put in front of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -61,7 +79,12 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Value, NotJson> {
 
 /// A caller's own name, short and without characters that could mislead a reader.
 pub(crate) fn echo(name: &str) -> String {
-    format!("{:?}", name.chars().take(ECHO).collect::<String>())
+    format!("{:?}", short(name))
+}
+
+/// The beginning of a caller's own name.
+pub(crate) fn short(name: &str) -> String {
+    name.chars().take(ECHO).collect()
 }
 
 /// A reader of a string field: `fields.required("amount", text(Minor::parse_positive))`.
@@ -86,7 +109,11 @@ impl Fields {
     pub(crate) fn of(value: Value) -> Result<Self, Invalid> {
         match value {
             Value::Object(fields) => Ok(Self(fields)),
-            _ => Err(Invalid("the body must be a JSON object".to_owned())),
+            _ => Err(Invalid {
+                code: Code::InvalidField,
+                field: None,
+                message: "the body must be a JSON object".to_owned(),
+            }),
         }
     }
 
@@ -100,9 +127,9 @@ impl Fields {
         read: impl FnOnce(Value) -> Result<T, Wrong>,
     ) -> Result<T, Invalid> {
         match self.0.remove(name) {
-            None => Err(Invalid(format!("{name}: is required"))),
-            Some(Value::Null) => Err(Invalid(format!("{name}: is required and must not be null"))),
-            Some(value) => read(value).map_err(|wrong| named(name, &wrong)),
+            None => Err(Invalid::new(name, "is required")),
+            Some(Value::Null) => Err(Invalid::new(name, "is required and must not be null")),
+            Some(value) => read(value).map_err(|wrong| Invalid::new(name, wrong)),
         }
     }
 
@@ -117,7 +144,9 @@ impl Fields {
     ) -> Result<Option<T>, Invalid> {
         match self.0.remove(name) {
             None | Some(Value::Null) => Ok(None),
-            Some(value) => read(value).map(Some).map_err(|wrong| named(name, &wrong)),
+            Some(value) => read(value)
+                .map(Some)
+                .map_err(|wrong| Invalid::new(name, wrong)),
         }
     }
 
@@ -128,13 +157,13 @@ impl Fields {
     pub(crate) fn finish(self) -> Result<(), Invalid> {
         match self.0.into_keys().next() {
             None => Ok(()),
-            Some(name) => Err(Invalid(format!("unknown field {}", echo(&name)))),
+            Some(name) => Err(Invalid {
+                code: Code::UnknownField,
+                message: format!("unknown field {}", echo(&name)),
+                field: Some(short(&name)),
+            }),
         }
     }
-}
-
-fn named(name: &str, wrong: &Wrong) -> Invalid {
-    Invalid(format!("{name}: {}", wrong.0))
 }
 
 impl<'de> Deserialize<'de> for Value {
@@ -271,7 +300,7 @@ mod tests {
         assert_eq!(optional.optional("a", text(any_text)), Ok(None));
         assert_eq!(optional.finish(), Ok(()));
         let wrong = fields(r#"{"a":null}"#).required("a", text(any_text));
-        assert!(wrong.unwrap_err().0.starts_with("a: "));
+        assert!(wrong.unwrap_err().message.starts_with("a: "));
         let wrong = fields("{}").required("a", text(any_text));
         assert_eq!(wrong.unwrap_err().0, "a: is required");
     }
@@ -288,7 +317,10 @@ mod tests {
             r#"{"amount":{}}"#,
             r#"{"amount":"49.9"}"#,
         ] {
-            assert!(read(body).unwrap_err().0.starts_with("amount: "), "{body}");
+            assert!(
+                read(body).unwrap_err().message.starts_with("amount: "),
+                "{body}"
+            );
         }
     }
 

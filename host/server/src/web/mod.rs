@@ -3,6 +3,7 @@
 
 pub(crate) mod body;
 pub(crate) mod budget;
+pub(crate) mod code;
 pub(crate) mod document;
 pub(crate) mod error;
 pub(crate) mod json;

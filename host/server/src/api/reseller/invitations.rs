@@ -136,7 +136,7 @@ mod tests {
     fn an_invitation_has_three_fields_and_no_other() {
         let read = |body: &serde_json::Value| {
             let fields = Fields::of(parse(body.to_string().as_bytes()).unwrap()).unwrap();
-            InviteBody::read(fields).map_err(|invalid| invalid.0)
+            InviteBody::read(fields).map_err(|invalid| invalid.message)
         };
         let whole = serde_json::json!({
             "email": "owner@shop.example", "business_name": "Shop", "client_ref": "shop-7"

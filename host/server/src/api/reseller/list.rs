@@ -99,16 +99,14 @@ pub(super) async fn list(
 ) -> Result<Response, ApiError> {
     let query = arrived.parts.uri.query();
     let [merchant, limit, cursor] = query::read(query, ["merchant_id", "limit", "cursor"])?;
-    let invalid = |message: &'static str| ApiError::Invalid(message.into());
-    let merchant = merchant.ok_or(invalid("merchant_id: is required"))?;
-    let merchant = merchant_text(&merchant).ok_or(invalid(
-        "merchant_id: must be a merchant's number, a positive integer",
-    ))?;
+    let of = |what| ApiError::invalid("merchant_id", what);
+    let merchant = merchant.ok_or_else(|| of("is required"))?;
+    let merchant = merchant_text(&merchant)
+        .ok_or_else(|| of("must be a merchant's number, a positive integer"))?;
     let limit = match limit {
         None => PAGE,
-        Some(text) => {
-            limit_of(&text, MAX_PAGE).ok_or(invalid("limit: must be a number from 1 to 100"))?
-        }
+        Some(text) => limit_of(&text, MAX_PAGE)
+            .ok_or_else(|| ApiError::invalid("limit", "must be a number from 1 to 100"))?,
     };
     let paging = Paging {
         limit,

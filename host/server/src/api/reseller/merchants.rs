@@ -92,9 +92,8 @@ fn asked(query: Option<&str>) -> Result<(usize, Option<Cow<'_, str>>), ApiError>
     let [limit, cursor] = query::read(query, ["limit", "cursor"])?;
     let limit = match limit {
         None => MAX_PAGE,
-        Some(text) => limit_of(&text, MAX_PAGE).ok_or(ApiError::Invalid(
-            "limit: must be a number from 1 to 1000".into(),
-        ))?,
+        Some(text) => limit_of(&text, MAX_PAGE)
+            .ok_or_else(|| ApiError::invalid("limit", "must be a number from 1 to 1000"))?,
     };
     Ok((limit, cursor))
 }

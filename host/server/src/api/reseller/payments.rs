@@ -213,7 +213,7 @@ mod tests {
         let object = body.as_object_mut().unwrap();
         object.extend(changes.as_object().unwrap().clone());
         let fields = Fields::of(parse(body.to_string().as_bytes()).unwrap()).unwrap();
-        CreateBody::read(fields).map_err(|invalid| invalid.0)
+        CreateBody::read(fields).map_err(|invalid| invalid.message)
     }
 
     #[test]

@@ -6,6 +6,7 @@ use axum::extract::{FromRequest, Request};
 use http::request::Parts;
 use http::{HeaderMap, Version};
 use kassette_domain::key::{Environment, Scope};
+use kassette_domain::reseller::Barred;
 use kassette_domain::signing::{Nonce, SignedRequest, Stamp};
 use kassette_gateway::auth::{ResellerCaller, rolled_out};
 
@@ -79,8 +80,7 @@ impl<P: Permission> FromRequest<ApiState> for SignedReseller<P> {
             return Err(ApiError::missing_scope(P::SCOPE.as_str()));
         }
         if !rolled_out(&caller) {
-            let message = "live processing is not rolled out for this reseller; use a test key, or ask the operator";
-            return Err(ApiError::Forbidden(message.into()));
+            return Err(Barred::NotRolledOut.into());
         }
         if caller.key.environment == Environment::Live {
             let signed = Signed::read(&arrived.parts)?;

@@ -195,6 +195,7 @@ fn bodies_are_closed_and_their_rules_are_told() {
         required("Provider"),
         fields("id name verification_note verification_url")
     );
+    assert_eq!(required("Error"), fields("error code"));
     assert_eq!(schemas["Currency"]["enum"].as_array().unwrap().len(), 21);
     let methods = schemas["PaymentMethod"]["description"].as_str().unwrap();
     for method in MethodId::SPECIFIED {

@@ -1,6 +1,7 @@
 //! What each page shows and where it leads.
 
 use super::*;
+use kassette_gateway::start::{NotAvailable, NotStartable};
 
 #[tokio::test]
 async fn the_choice_names_methods_providers_and_notes() {
@@ -119,21 +120,39 @@ async fn other_pages_keep_their_address_from_others() {
 }
 
 #[tokio::test]
+async fn the_method_that_the_merchant_named_stands_first_and_selected() {
+    let plain = shop(view(Status::Created, vec![])).checkout().await;
+    plain.omits("aria-current");
+    let mut named = view(Status::Created, vec![]);
+    let last = named.offers.last().unwrap().method;
+    assert_ne!(named.offers[0].method, last);
+    named.aggregate.payment.requested_method = Some(last);
+    let page = shop(named.clone()).checkout().await;
+    let button = format!(r#"name="payment_method" value="{last}" autofocus aria-current="true""#);
+    page.says(&button);
+    let first = page.html.find(r#"name="payment_method""#).unwrap();
+    assert!(page.html[first..].starts_with(&button), "{}", page.html);
+    // A method that cannot be used now changes nothing.
+    named.aggregate.payment.requested_method = MethodId::parse("venmo");
+    shop(named).checkout().await.omits("aria-current");
+}
+
+#[tokio::test]
 async fn a_refused_start_shows_why_and_what_else_can_be_chosen() {
     let cases: [(Starting, u16, &str); 5] = [
         (|_| Err(StartError::Declined), 422, "declined"),
         (
-            |_| Err(StartError::NotAvailable("x")),
+            |_| Err(NotAvailable::Method.into()),
             422,
             "no longer available",
         ),
         (
-            |_| Err(StartError::Conflict("x")),
+            |_| Err(NotStartable::Status.into()),
             409,
             "no longer possible",
         ),
         (
-            |_| Err(StartError::Forbidden("x")),
+            |_| Err(StartError::NotLiveApproved),
             403,
             "cannot be started",
         ),

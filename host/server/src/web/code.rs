@@ -1,0 +1,150 @@
+//! What programs tell errors apart by.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use http::StatusCode;
+use serde::Serialize;
+use utoipa::openapi::extensions::ExtensionsBuilder;
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+/// One list of codes, each with the status that it comes with and its meaning for the document.
+macro_rules! codes {
+    ($($code:ident $status:literal $meaning:literal;)+) => {
+        /// Which error it is: a word that stays, where the text of an error may change.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+        #[serde(rename_all = "snake_case")]
+        pub(crate) enum Code {
+            $(#[doc = $meaning] $code,)+
+        }
+
+        impl Code {
+            const ALL: &[(Self, u16, &str)] = &[$((Self::$code, $status, $meaning),)+];
+        }
+    };
+}
+
+codes! {
+    MalformedRequest 400 "The body is not JSON, its Content-Type is another, or the request breaks HTTP.";
+    Unauthorized 401 "The credential is missing, invalid, revoked or expired.";
+    BadSignature 401 "The key is good; the signature, its time or its nonce is not.";
+    CodeRefused 401 "A one-time code opens nothing (any more).";
+    CodeUnderWay 401 "Another request is using this one-time code.";
+    MissingScope 403 "The key does not carry the scope.";
+    RoleTooLow 403 "The operator's role does not allow it.";
+    LiveNotApproved 403 "The merchant is not approved for live payments.";
+    NotRolledOut 403 "Live processing is off for the reseller.";
+    MerchantNotAuthorized 403 "The merchant has not authorized the reseller.";
+    ProviderChoiceNotAllowed 403 "The merchant's routing policy does not let a start name its provider.";
+    WrongSite 403 "The connect code was issued for another site.";
+    WrongProof 403 "The proof was not made with the connect code.";
+    SiteNotProved 403 "The site does not prove that it is the shop's.";
+    SiteAskedTooOften 403 "The site was asked for its proof too often.";
+    NotFound 404 "There is no such thing, or it is not the caller's.";
+    MethodNotAllowed 405 "The path does not answer the HTTP method.";
+    RequestTimeout 408 "The body did not arrive in time.";
+    Conflict 409 "What is on record does not allow it.";
+    IdempotencyConflict 409 "The idempotency key was used with other data; `field` is what differs.";
+    ClientRefConflict 409 "The client_ref was used with other data; `field` is what differs.";
+    NonceUsed 409 "The nonce was used before.";
+    HostedPayment 409 "The payer starts this payment on its checkout page.";
+    DirectPayment 409 "The merchant chose this payment's method.";
+    ResellersPayment 409 "The reseller that created the payment starts it.";
+    PaymentNotStartable 409 "The payment is neither created nor pending.";
+    PaymentExpired 409 "The payment has expired.";
+    OtherMethod 409 "The method is not the one fixed at creation.";
+    OutcomeUnknown 409 "The outcome of a start is not known yet: call again after `Retry-After`.";
+    AttemptOpen 409 "Another attempt is open.";
+    AttemptOver 409 "The attempt ended meanwhile.";
+    NoAttemptLeft 409 "The payment has had as many attempts as it can.";
+    NoAttemptOpen 409 "No attempt waits for an answer.";
+    TooManyEndpoints 409 "The merchant has as many webhook endpoints as it can.";
+    TooManyDomains 409 "The merchant has as many verified domains as it can.";
+    BodyTooLarge 413 "The body is larger than the interface takes.";
+    UnknownHost 421 "The listener does not answer under this host name.";
+    InvalidField 422 "A field, parameter or header has no value that can be taken; `field` names it.";
+    UnknownField 422 "A field or parameter is not known; `field` names it.";
+    NoExchangeRate 422 "There is no usable exchange rate for the currency.";
+    AmountTooSmall 422 "The amount is worth less than 0.01 USD.";
+    AmountOverLimit 422 "The amount is over the merchant's limit for one payment.";
+    ReturnUrlNotVerified 422 "The return URL is not below a verified domain of the merchant.";
+    UnknownMethod 422 "There is no such payment method.";
+    MethodNotAvailable 422 "The payment method cannot take this payment now.";
+    ProviderNotAvailable 422 "The provider is unknown or cannot take this payment.";
+    NoProviderAvailable 422 "No provider could be reached; the payment can be started again.";
+    Declined 422 "The provider or the payer's bank declined; the payment can be started again.";
+    ModuleRefused 422 "The module is not taken; the text says why.";
+    TooManyInvitations 422 "As many invitations are open as can be.";
+    RateLimited 429 "Too many requests: call again after `Retry-After`.";
+    InternalError 500 "The service failed.";
+    Busy 503 "More is in hand than can be carried; nothing was done.";
+    Unavailable 503 "The service takes nothing at the moment; nothing was done.";
+    InDoubt 503 "The service failed meanwhile; it may have been done or not.";
+}
+
+impl Code {
+    /// The status that it comes with.
+    pub(crate) fn status(self) -> StatusCode {
+        let known = Self::ALL.iter().find(|(code, ..)| *code == self);
+        let status = known.and_then(|(_, status, _)| StatusCode::from_u16(*status).ok());
+        status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    /// As it stands in a body.
+    fn name(self) -> String {
+        let name = serde_json::to_value(self).ok();
+        let name = name.as_ref().and_then(serde_json::Value::as_str);
+        name.unwrap_or_default().to_owned()
+    }
+}
+
+/// A string and no `enum`: a client that is generated from the document must not fail on a code of a
+/// later version.
+impl PartialSchema for Code {
+    fn schema() -> RefOr<Schema> {
+        let mut about =
+            "Which error it is. The text of `error` may change, this word stays. Later \
+            versions may have more.\n\n| code | status | meaning |\n|---|---|---|"
+                .to_owned();
+        for (code, status, meaning) in Self::ALL {
+            // Writing to a string cannot fail.
+            let _ = write!(about, "\n| `{}` | {status} | {meaning} |", code.name());
+        }
+        let names: Vec<String> = Self::ALL.iter().map(|(code, ..)| code.name()).collect();
+        let schema = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .description(Some(about))
+            .pattern(Some("^[a-z]+(_[a-z]+)*$"))
+            .examples(["invalid_field"])
+            .extensions(Some(
+                ExtensionsBuilder::new()
+                    .add("x-extensible-enum", names)
+                    .build(),
+            ))
+            .build();
+        RefOr::T(Schema::Object(schema))
+    }
+}
+
+impl ToSchema for Code {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("ErrorCode")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_code_is_one_word_of_its_own_in_the_order_of_statuses() {
+        let names: Vec<String> = Code::ALL.iter().map(|(code, ..)| code.name()).collect();
+        for (index, name) in names.iter().enumerate() {
+            assert!(!name.is_empty() && !names[..index].contains(name), "{name}");
+        }
+        assert!(Code::ALL.is_sorted_by_key(|(_, status, _)| *status));
+        assert_eq!(Code::MissingScope.name(), "missing_scope");
+    }
+}
