@@ -308,8 +308,8 @@ async fn the_page_leads_from_the_archive_on_a_clean_root_to_a_live_payment_and_i
     let policy = blocks
         .iter()
         .position(|block| block.contains("--policy @policy.json"));
-    let secret = printed[policy.unwrap()].split_whitespace();
-    let secret = secret.filter(|word| word.starts_with("whsec_")).next_back();
+    let mut words = printed[policy.unwrap()].split_whitespace();
+    let secret = words.rfind(|word| word.starts_with("whsec_"));
     let got = receiver.got();
     let completed = got.iter().find(|got| got.kind() == "payment.completed");
     let completed = completed.expect("the shop was told");

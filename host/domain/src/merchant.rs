@@ -134,8 +134,11 @@ mod tests {
         }
     }
 
-    fn tables(of: &[(RateSource, u64, &[(Currency, &str)])]) -> RateTables {
-        let table = |(source, date, rates): &(RateSource, u64, &[(Currency, &str)])| {
+    /// A source, its date in seconds, and rates.
+    type Told<'a> = (RateSource, u64, &'a [(Currency, &'a str)]);
+
+    fn tables(of: &[Told<'_>]) -> RateTables {
+        let table = |(source, date, rates): &Told<'_>| {
             let of = TableRef {
                 source: *source,
                 date: Time::from_secs(*date),

@@ -22,9 +22,7 @@ use crate::listen::told::{
     SPARE_PER_SECOND, Timeouts,
 };
 use crate::serve::{FEW_FILES, LEAST_FILES};
-use crate::telemetry::told::{
-    FAILURES_PER_SECOND, LINES_PER_SECOND, REFUSALS_PER_SECOND, values_of,
-};
+use crate::telemetry::{FAILURES_PER_SECOND, LINES_PER_SECOND, REFUSALS_PER_SECOND, values_of};
 use crate::web::budget::OWN;
 
 const PAGE: &str = include_str!("../../../config/README.md");

@@ -11,8 +11,7 @@ use kassette_domain::text::is_bidi_control;
 use kassette_store::{About, Stepped};
 use tokio::time::Instant;
 
-use super::run::Run;
-use super::{NotStartable, Start, StartError, StartedPayment, Starter};
+use super::{NotStartable, Run, Start, StartError, StartedPayment, Starter};
 use crate::Gateway;
 
 /// Longest answer, in characters: an address or a name, never a document.

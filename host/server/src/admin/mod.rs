@@ -38,7 +38,6 @@ use axum::extract::{FromRequestParts as _, Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{delete, get, patch, post, put};
-use http::StatusCode;
 use http::header::HOST;
 use kassette_gateway::Gateway;
 use tokio::sync::Semaphore;

@@ -15,7 +15,7 @@ use super::AdminState;
 use super::body::{Attribution, JsonBody};
 use super::caller::Changes;
 use super::path::At;
-use super::plugins::{UNKNOWN, account_of, audited, conflict, find, shown, view};
+use super::plugins::{UNKNOWN, account_of, audited, find, shown, view};
 use crate::web::ApiError;
 
 /// `POST /plugins/{slot}/disable`: nothing new is routed to it, over restarts and whatever module comes.

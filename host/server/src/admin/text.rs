@@ -1,7 +1,6 @@
 //! Small readers of texts that several handlers take.
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
 
 use kassette_domain::text::shows;
 use kassette_domain::time::Time;

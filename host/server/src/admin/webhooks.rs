@@ -253,8 +253,18 @@ pub(super) async fn deliver_waiting(
     let of = match (merchant, all) {
         (None, true) => None,
         (Some(id), false) => Some(super::merchants::find(&state, &id.to_string()).await?.id),
-        (None, false) => return Err(invalid("merchant_id", "is missing, or \"all\": true")),
-        (Some(_), true) => return Err(invalid("all", "must not stand beside merchant_id")),
+        (None, false) => {
+            return Err(ApiError::invalid(
+                "merchant_id",
+                "is missing, or \"all\": true",
+            ));
+        }
+        (Some(_), true) => {
+            return Err(ApiError::invalid(
+                "all",
+                "must not stand beside merchant_id",
+            ));
+        }
     };
     let audited = caller.audited(attribution, "endpoint.deliver", String::new());
     let made = state.gateway.deliver_waiting(of, from, &audited).await?;

@@ -32,6 +32,8 @@ use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
 use self::body::TimedBody;
+#[cfg(test)]
+pub(crate) use self::streams::LEAST_TAKEN;
 use self::streams::{Answer, OpenStream, OpenStreams};
 use super::frames::Frames;
 use crate::proxies::Proxies;
@@ -257,9 +259,9 @@ pub(super) struct Phase {
     since: AtomicU64,
     opened: Instant,
     /// The last request was answered without its whole body having been read.
-    pub(super) unread: AtomicBool,
+    unread: AtomicBool,
     /// The requests under way where HTTP/2 is spoken.
-    pub(super) streams: OpenStreams,
+    streams: OpenStreams,
     /// Frames without a body that may still be read, where HTTP/2 is spoken.
     spare: AtomicI64,
     /// What a large answer on HTTP/1 holds until it is sent.

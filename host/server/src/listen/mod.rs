@@ -31,10 +31,10 @@ use crate::web::budget::ByteBudget;
 #[cfg(test)]
 pub(crate) mod told {
     pub(crate) use super::connection::{
-        HEAD_BYTES, OVER_BUDGET_STREAMS, PACE, REQUEST_BYTES, SPARE, SPARE_PER_SECOND, Timeouts,
+        HEAD_BYTES, LEAST_TAKEN, OVER_BUDGET_STREAMS, PACE, REQUEST_BYTES, SPARE, SPARE_PER_SECOND,
+        Timeouts,
     };
     pub(crate) use super::descriptors::OTHERS;
-    pub(crate) use super::streams::LEAST_TAKEN;
 }
 
 /// Most connections of a listener at once.

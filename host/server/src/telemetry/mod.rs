@@ -32,13 +32,12 @@ use self::prometheus::Metrics;
 pub(crate) use self::prometheus::for_tests;
 use self::readiness::Readiness;
 
-/// What config/README.md tells of it, for the test that holds it.
 #[cfg(test)]
-pub(crate) mod told {
-    pub(crate) use super::edge::{FAILURES_PER_SECOND, REFUSALS_PER_SECOND};
-    pub(crate) use super::families::values_of;
-    pub(crate) use super::logs::LINES_PER_SECOND;
-}
+pub(crate) use self::{
+    edge::{FAILURES_PER_SECOND, REFUSALS_PER_SECOND},
+    families::values_of,
+    logs::LINES_PER_SECOND,
+};
 
 /// Starts to log and to measure for the whole process; call it before anything else. The first line says
 /// which program this is.

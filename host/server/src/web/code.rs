@@ -30,8 +30,8 @@ codes! {
     MalformedRequest 400 "The body is not JSON, its Content-Type is another, or the request breaks HTTP.";
     Unauthorized 401 "The credential is missing, invalid, revoked or expired.";
     BadSignature 401 "The key is good; the signature, its time or its nonce is not.";
-    CodeRefused 401 "A one-time code opens nothing (any more).";
-    CodeUnderWay 401 "Another request is using this one-time code.";
+    OneTimeCodeRefused 401 "A one-time code opens nothing, or nothing any more.";
+    OneTimeCodeInUse 401 "Another request is using this one-time code.";
     MissingScope 403 "The key does not carry the scope.";
     RoleTooLow 403 "The operator's role does not allow it.";
     LiveNotApproved 403 "The merchant is not approved for live payments.";

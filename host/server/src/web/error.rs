@@ -12,7 +12,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
-use http::{HeaderName, HeaderValue, StatusCode};
+use http::{HeaderName, HeaderValue};
 use kassette_domain::policy::RateLimit;
 use kassette_domain::reseller::Barred;
 use kassette_gateway::auth::AuthError;
@@ -506,11 +506,12 @@ impl From<ResellerError> for ApiError {
 impl From<ConnectError> for ApiError {
     fn from(error: ConnectError) -> Self {
         match error {
-            ConnectError::CodeRefused => {
-                Self::CodeRefused(Reason::new(Code::CodeRefused, error.to_string()), None)
-            }
+            ConnectError::CodeRefused => Self::CodeRefused(
+                Reason::new(Code::OneTimeCodeRefused, error.to_string()),
+                None,
+            ),
             ConnectError::UnderWay { retry_after } => {
-                let reason = Reason::new(Code::CodeUnderWay, error.to_string());
+                let reason = Reason::new(Code::OneTimeCodeInUse, error.to_string());
                 Self::CodeRefused(reason, Some(retry_after))
             }
             ConnectError::OtherSite => {
@@ -556,6 +557,7 @@ mod tests {
     }
 
     use super::*;
+    use http::StatusCode;
     use kassette_domain::money::Currency;
 
     async fn shown(error: impl Into<ApiError>) -> (u16, http::HeaderMap, String) {

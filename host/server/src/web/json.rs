@@ -289,7 +289,7 @@ mod tests {
         let mut fields = fields(r#"{"a":"x","wallet":"w"}"#);
         assert_eq!(fields.required("a", text(any_text)).unwrap(), "x");
         assert_eq!(
-            fields.finish().unwrap_err().0,
+            fields.finish().unwrap_err().message,
             "unknown field \"wallet\"".to_owned()
         );
     }
@@ -302,7 +302,7 @@ mod tests {
         let wrong = fields(r#"{"a":null}"#).required("a", text(any_text));
         assert!(wrong.unwrap_err().message.starts_with("a: "));
         let wrong = fields("{}").required("a", text(any_text));
-        assert_eq!(wrong.unwrap_err().0, "a: is required");
+        assert_eq!(wrong.unwrap_err().message, "a: is required");
     }
 
     #[test]

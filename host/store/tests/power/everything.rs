@@ -11,7 +11,7 @@ use kassette_domain::connect::CodeUse;
 use kassette_domain::event::EventType;
 use kassette_domain::id::{Digest, MerchantId, OperatorId, PaymentId, ResellerId};
 use kassette_domain::key::{ApiKey, Environment, KeyOwner, TokenHash};
-use kassette_domain::lifecycle::{Act, Asked, ClaimPurpose, NewWork, StartResult, Step};
+use kassette_domain::lifecycle::{Act, ClaimPurpose, NewWork, Query, StartResult, Step};
 use kassette_domain::money::Minor;
 use kassette_domain::provider::{Action, QueryPurpose, Question, QuestionKind, VendorStatus};
 use kassette_domain::secret::Secret;
@@ -493,7 +493,7 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
         }
         "step: ask at" => step("asked", Step::AskAt { attempt, at: now }).await,
         "step: query failed" => {
-            let asked = Asked {
+            let asked = Query {
                 purpose: QueryPurpose::Sync,
                 notices: 1,
             };
