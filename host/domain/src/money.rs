@@ -158,7 +158,7 @@ impl Rate {
         let left = Decimal::ONE.checked_sub(margin.0)?;
         let exact = self.0.checked_mul(left)?.checked_div(divisor.0)?;
         let rounded = exact.round_dp_with_strategy(PLACES, RoundingStrategy::MidpointNearestEven);
-        Self::within(rounded)
+        Self::within(rounded.normalize())
     }
 
     /// The shortest rate by which an amount becomes so many US cents.

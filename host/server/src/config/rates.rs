@@ -226,7 +226,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rates.toml");
         std::fs::write(&path, text).unwrap();
-        let read = read_rates(&path, Profile::Serve, NOW);
+        let read = read_rates(&path, Profile::Dev, NOW);
         read.map_err(|errors| {
             errors
                 .into_iter()
@@ -388,7 +388,7 @@ mod tests {
         std::fs::write(folder.path().join("kassette.toml"), section).unwrap();
         std::fs::write(folder.path().join("rates.toml"), file).unwrap();
         let config = Config::read(folder.path(), Profile::Dev).unwrap();
-        config.check_rates(Profile::Serve, NOW)
+        config.check_rates(Profile::Dev, NOW)
     }
 
     #[test]
