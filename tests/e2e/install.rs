@@ -99,11 +99,14 @@ mv "$simulated/config/master.key" "$simulated/data"
 rm "$simulated"/config/providers/mollie-live.*
 kassette plugin install --bundled --into "$simulated/data/plugins"
 rm "$ROOT/ready.json"
-(cd / && exec env -i "HOME=$HOME" "$ROOT/usr/bin/kassette" dev --no-watch --simulate sandbox,mollie \
+(cd / && exec "$ROOT/usr/bin/kassette" dev --no-watch --simulate mollie \
     --listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 --config "$simulated/config" --data-dir "$simulated/data" \
     --ready-file "$ROOT/ready.json") >"$ROOT/dev.txt" 2>&1 &
 gateway=$!
-until [ -s "$ROOT/ready.json" ]; do kill -0 $gateway; sleep 0.05; done
+until [ -s "$ROOT/ready.json" ]; do
+    kill -0 $gateway || { cat "$ROOT/dev.txt"; exit 1; }
+    sleep 0.05
+done
 BASE=http://$(told listen)
 export KASSETTE_ADMIN_URL=$(told admin_url)
 kassette endpoint update $ENDPOINT --url "$SHOP"
@@ -114,7 +117,7 @@ const PAID: &str = r#"
 MADE=$(ask $LIVE payments -d '{"order_id":"order-2","idempotency_key":"order-2-a","amount":"1.00","currency":"EUR","return_url":"https://shop.example/thanks"}')
 PAYMENT=$(cut -d'"' -f4 <<<"$MADE")
 CHECKOUT=$(sed 's|.*"checkout_url":"\([^"]*\)".*|\1|' <<<"$MADE")
-curl -sS --fail -o /dev/null -H "Origin: $BASE" -d payment_method=ideal "$CHECKOUT/choose"
+curl -sS --fail -o /dev/null -H "Origin: $BASE" -d payment_method=ideal -d seen.ideal=mollie-live "$CHECKOUT/choose"
 PAGE=$(kassette payment show $PAYMENT --json | sed -n 's|.*"redirect_url": "\(.*\)".*|\1|p')
 curl -sS --fail -o /dev/null -d session=${PAGE##*/} -d outcome=approve ${PAGE%/*}
 for _ in $(seq 1200); do

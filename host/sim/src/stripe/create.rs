@@ -22,7 +22,11 @@ const TYPES: [(&str, &str, &[&str]); 5] = [
         ],
     ),
     ("cashapp", "cash_app", &["usd"]),
-    ("revolut_pay", "revolut", &["eur", "gbp"]),
+    (
+        "revolut_pay",
+        "revolut",
+        &["eur", "gbp", "ron", "huf", "pln", "dkk"],
+    ),
 ];
 
 /// The least that a card is charged, in minor units: "Minimum and maximum charge amounts".

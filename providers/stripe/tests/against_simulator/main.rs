@@ -31,7 +31,7 @@ impl Vendor for AtStripe {
         ("ideal", "EUR"),
         ("klarna", "SEK"),
         ("cash_app", "USD"),
-        ("revolut", "HUF"),
+        ("revolut", "PLN"),
     ];
     const FOREIGN: Method = ("ideal", "USD");
     const CAPTURE_REFUSED_REASON: Option<&'static str> = Some("card_declined");
