@@ -58,10 +58,12 @@ pub mod workers;
 
 /// How much at once, as operators are told.
 pub mod limits {
-    pub use crate::FREQUENT_LINES_PER_SECOND;
     pub use crate::early::{MOST as UNPROVED_NOTICES, PER_ADDRESS as UNPROVED_NOTICES_PER_ADDRESS};
     pub use crate::permits::Kind;
     pub use crate::reconcile::{IN_TEST_AT_ONCE, IN_TEST_MOST, RECONCILED_AT_ONCE, WAITING_MOST};
+
+    /// Lines of the log a second that tell of starts, of questions and of deliveries, each.
+    pub const FREQUENT_LINES_PER_SECOND: u32 = 20;
 }
 
 use std::collections::HashMap;
@@ -88,6 +90,7 @@ use crate::directory_cache::DirectoryCache;
 use crate::early::Early;
 use crate::health::Measured;
 use crate::keyed_lock::KeyedLock;
+use crate::limits::FREQUENT_LINES_PER_SECOND;
 use crate::modules::Modules;
 use crate::permits::ProviderPermits;
 use crate::reconcile::{QueryThrottle, Reconciler};
@@ -138,9 +141,6 @@ struct Inner {
     /// Work that is carried to its end.
     tasks: TaskTracker,
 }
-
-/// Lines a second that tell of starts, of questions and of deliveries, each.
-pub const FREQUENT_LINES_PER_SECOND: u32 = 20;
 
 /// Lines of the log that callers can cause, each kind so many a second.
 #[derive(Debug)]
