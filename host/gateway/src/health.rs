@@ -21,7 +21,7 @@ use crate::Gateway;
 use crate::access::{lacks, unusable};
 pub(crate) use crate::health::record::Call;
 pub use crate::health::record::Unwell;
-use crate::health::record::{Condition, Record};
+use crate::health::record::{AccountHealth, Record};
 use crate::settings::Account;
 
 /// How often an account that is not well is probed: soon enough that a payer who tries again finds
@@ -52,7 +52,7 @@ pub(crate) struct Measured {
 
 impl Measured {
     /// Notes a call to a vendor that a payment needed; what it changes, if anything.
-    fn call(&self, account: &AccountId, call: Call, now: Time) -> Option<Condition> {
+    fn call(&self, account: &AccountId, call: Call, now: Time) -> Option<AccountHealth> {
         let mut records = self.records.lock();
         let record = records.entry(account.clone()).or_default();
         record.call(call, now);
@@ -65,7 +65,7 @@ impl Measured {
         found: Option<(Availability, Unwell)>,
         detail: &str,
         now: Time,
-    ) -> Option<Condition> {
+    ) -> Option<AccountHealth> {
         let mut records = self.records.lock();
         let record = records.entry(account.clone()).or_default();
         record.probed(found, now);
@@ -285,7 +285,7 @@ impl Gateway {
 
 /// Tells the log that an account is not well, or is well again: once for each time, however often it is
 /// probed meanwhile.
-fn tell(account: &AccountId, change: Option<Condition>, detail: &str) {
+fn tell(account: &AccountId, change: Option<AccountHealth>, detail: &str) {
     match change {
         None => {}
         Some((_, None)) => {

@@ -70,7 +70,7 @@ impl Unwell {
 }
 
 /// How an account fares, and why where it is not well.
-pub(crate) type Condition = (Availability, Option<Unwell>);
+pub(crate) type AccountHealth = (Availability, Option<Unwell>);
 
 /// What is known of one account.
 #[derive(Debug, Default)]
@@ -82,7 +82,7 @@ pub(crate) struct Record {
     pub(crate) detail: String,
     checked_at: Option<Time>,
     /// What the log was told last; none before the first.
-    told: Option<Condition>,
+    told: Option<AccountHealth>,
     /// What the calls amount to; none until a caller asks.
     figures: Option<Figures>,
 }
@@ -129,7 +129,7 @@ impl Record {
     }
 
     /// What a call or a probe of this moment has changed; none where it is as the log was told.
-    pub(crate) fn change(&mut self) -> Option<Condition> {
+    pub(crate) fn change(&mut self) -> Option<AccountHealth> {
         let now = self.condition(self.measured());
         let was_well = self
             .told
@@ -191,7 +191,7 @@ impl Record {
         }
     }
 
-    fn standing(&self, measured: Availability, max_age: Duration, now: Time) -> Condition {
+    fn standing(&self, measured: Availability, max_age: Duration, now: Time) -> AccountHealth {
         let fresh = self
             .checked_at
             .is_some_and(|checked| now.since(checked) <= max_age);
@@ -202,7 +202,7 @@ impl Record {
     }
 
     /// The worse of what calls amount to and what the last probe found.
-    fn condition(&self, measured: Availability) -> Condition {
+    fn condition(&self, measured: Availability) -> AccountHealth {
         match self.probe {
             Some((said, why)) if said >= measured => (said, Some(why)),
             _ if measured == Availability::Operational => (measured, None),

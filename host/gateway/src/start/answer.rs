@@ -11,7 +11,7 @@ use kassette_domain::text::is_bidi_control;
 use kassette_store::{About, Stepped};
 use tokio::time::Instant;
 
-use super::run::Run;
+use super::Run;
 use super::{Start, StartError, StartedPayment, Starter};
 use crate::Gateway;
 

@@ -10,7 +10,6 @@ use kassette_domain::lifecycle::{
 use kassette_domain::payment::{CheckoutMode, Status};
 use kassette_domain::provider::QueryPurpose;
 use kassette_store::{About, Stepped};
-use tokio::time::Instant;
 
 use super::choose::{Next, Plan};
 use super::{Run, StartError, StartedPayment, Starter};
