@@ -488,7 +488,7 @@ mod tests {
         let _guard = metrics::set_default_local_recorder(&recorder);
         let (tls, connector) = identity();
         let times = Timeouts {
-            head: SOON * 4,
+            head: SOON * 20,
             ..PATIENT
         };
         let (address, _stop, _task) = served(times, &Proxies::default(), Some(tls)).await;
