@@ -381,7 +381,7 @@ const MAIN: [(&str, &str, &str); 35] = [
 
 /// Mistakes in a file of exchange rates: what is written, what is said, and in which line.
 const RATES: [(&str, &str, u64); 10] = [
-    ("[usd_per_unit]\nEUR = \"1.08\"", "missing field `date`", 0),
+    ("[usd_per_unit]\nEUR = \"1.08\"", "missing field `date`", 1),
     (
         "date = 2999-01-01\n[usd_per_unit]\nEUR = \"1.08\"",
         "date = 2999-01-01 is ahead of this machine's clock",

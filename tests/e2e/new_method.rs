@@ -21,6 +21,7 @@ module = "sandbox"
 name = "Bank"
 environment = "live"
 merchants = "all"
+platform_account = true
 hosts = ["bank.example"]
 redirect_hosts = ["bank.example"]
 

@@ -1,9 +1,13 @@
 //! The hosted page: what can be chosen, the choice, and what follows from it.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use axum::body::Body;
 use axum::extract::RawQuery;
 use axum::response::Response;
 use http::{Request, StatusCode};
+use kassette_domain::attempt::AttemptState;
 use kassette_domain::id::AccountId;
 use kassette_domain::method::MethodId;
 use kassette_domain::provider::{Action, Instructions, Payer};
@@ -11,13 +15,14 @@ use kassette_domain::secret::Secret;
 use kassette_gateway::checkout::CheckoutView;
 use kassette_gateway::methods::{Offer, OfferedProvider};
 use kassette_gateway::start::{Start, StartError, StartedPayment, Starter};
+use tokio::time::timeout;
 
 use super::checkout_state::CheckoutState;
 use super::forms;
 use super::money::OnRecord;
 use super::problems::Problem;
 use super::reply::Referrer;
-use super::status::{self, PAUSE, PageKind};
+use super::status::{self, PageKind, Updates, WAIT};
 use super::templates::{Changed, Choose, Field, Go, Questions, Row, Show};
 use super::visit::{PageOptions, Visit, address};
 use super::{icons, links, qr, questions};
@@ -26,8 +31,8 @@ use super::{icons, links, qr, questions};
 pub(crate) async fn show(visit: Visit, RawQuery(query): RawQuery) -> Response {
     match visit.view().await {
         Ok(view) => {
-            let paused = query.as_deref() == Some(PAUSE);
-            current(&visit, &view, paused, PageOptions::default())
+            let updates = Updates::asked(query.as_deref());
+            current(&visit, &view, updates, PageOptions::default())
         }
         Err(problem) => visit.problem(problem),
     }
@@ -47,10 +52,22 @@ pub(crate) async fn go(visit: Visit) -> Response {
         Ok(view) => view,
         Err(problem) => return visit.problem(problem),
     };
-    let CheckoutState::Open(attempt, Action::Redirect(target)) =
-        CheckoutState::of(&view, visit.backend.now())
-    else {
-        return visit.see_other(&address(&view));
+    let (attempt, target) = match CheckoutState::of(&view, visit.backend.now()) {
+        CheckoutState::Open(attempt, Action::Redirect(target)) => (attempt, target),
+        CheckoutState::Checking(_) => return visit.see_other(&waiting(&view)),
+        // Its payer was not told when the start was answered.
+        CheckoutState::Choose if ended_in(&view, AttemptState::Declined) => {
+            return again(&visit, &view, StatusCode::OK, visit.t.notice_declined());
+        }
+        CheckoutState::Choose if ended_in(&view, AttemptState::Unavailable) => {
+            return again(
+                &visit,
+                &view,
+                StatusCode::OK,
+                visit.t.notice_not_available(),
+            );
+        }
+        _ => return visit.see_other(&address(&view)),
     };
     if !links::is_page(target, visit.backend.plain_loopback()) {
         tracing::error!(attempt.id = %attempt.id, "an attempt leads to an address that no payer may be sent to");
@@ -106,11 +123,30 @@ pub(crate) async fn choose(visit: Visit, request: Request<Body>) -> Response {
             country: None,
         },
     };
-    match visit.backend.start(start).await {
-        Ok(started) => onwards(&visit, &view, &started),
-        Err(StartError::AskAgain(account)) => changed(&visit, &view, method, &account),
-        Err(error) => refused(&visit, error).await,
+    let backend = Arc::clone(&visit.backend);
+    let starting = tokio::spawn(async move { backend.start(start).await });
+    match timeout(AT_ONCE, starting).await {
+        // The vendor takes its time: the start goes on, and the page that waits follows it there.
+        Err(_) => visit.see_other(&waiting(&view)),
+        Ok(Err(_)) => visit.problem(Problem::Failure),
+        Ok(Ok(Ok(started))) => onwards(&visit, &view, &started),
+        Ok(Ok(Err(StartError::AskAgain(account)))) => changed(&visit, &view, method, &account),
+        Ok(Ok(Err(error))) => refused(&visit, error).await,
     }
+}
+
+/// How long a payer's tap may show nothing.
+const AT_ONCE: Duration = Duration::from_millis(1500);
+
+/// The page that waits for a start and leads on to the vendor.
+fn waiting(view: &CheckoutView) -> String {
+    format!("{}?{WAIT}", address(view))
+}
+
+/// Whether the last attempt of a payment is in a state.
+fn ended_in(view: &CheckoutView, state: AttemptState) -> bool {
+    let last = view.aggregate.attempts.last();
+    last.is_some_and(|attempt| attempt.state == state)
 }
 
 /// `POST /checkout/{token}/answer`
@@ -135,7 +171,7 @@ pub(crate) async fn answer(visit: Visit, request: Request<Body>) -> Response {
                 status: Some(StatusCode::UNPROCESSABLE_ENTITY),
                 ..PageOptions::default()
             };
-            return ask(&visit, &view, fields, false, options);
+            return ask(&visit, &view, fields, Updates::Shown, options);
         }
     };
     let token = visit.token.clone().unwrap_or_default();
@@ -260,21 +296,21 @@ fn again(visit: &Visit, view: &CheckoutView, status: StatusCode, notice: String)
         notice: Some(notice),
         ..PageOptions::default()
     };
-    current(visit, view, false, options)
+    current(visit, view, Updates::Shown, options)
 }
 
 /// The page of a payment as it stands.
-fn current(visit: &Visit, view: &CheckoutView, paused: bool, options: PageOptions) -> Response {
+fn current(visit: &Visit, view: &CheckoutView, updates: Updates, options: PageOptions) -> Response {
     let state = CheckoutState::of(view, visit.backend.now());
     match state {
         CheckoutState::Choose => offers(visit, view, options),
         CheckoutState::Open(_, Action::Ask(asked)) => {
-            ask(visit, view, questions::blank(asked), paused, options)
+            ask(visit, view, questions::blank(asked), updates, options)
         }
         CheckoutState::Open(_, Action::Show(instructions)) => {
-            instruct(visit, view, instructions, paused, options)
+            instruct(visit, view, instructions, updates, options)
         }
-        _ => status::page(visit, view, state, PageKind::Checkout { paused }, options),
+        _ => status::page(visit, view, state, PageKind::Checkout(updates), options),
     }
 }
 
@@ -353,7 +389,7 @@ fn ask(
     visit: &Visit,
     view: &CheckoutView,
     fields: Vec<Field>,
-    paused: bool,
+    updates: Updates,
     options: PageOptions,
 ) -> Response {
     let state = CheckoutState::of(view, visit.backend.now());
@@ -362,7 +398,7 @@ fn ask(
         .open_attempt()
         .map_or_else(|| visit.t.provider_unnamed(), |open| visit.provider(open));
     let heading = visit.t.questions_title(&provider);
-    let navigation = status::navigation(visit, view, state, PageKind::Checkout { paused }, None);
+    let navigation = status::navigation(visit, view, state, PageKind::Checkout(updates), None);
     visit.page(view, &heading, options, |frame| Questions {
         frame,
         action: format!("{}/answer", address(view)),
@@ -376,14 +412,14 @@ fn instruct(
     visit: &Visit,
     view: &CheckoutView,
     instructions: &Instructions,
-    paused: bool,
+    updates: Updates,
     mut options: PageOptions,
 ) -> Response {
     let state = CheckoutState::of(view, visit.backend.now());
     let Some(open) = view.aggregate.open_attempt() else {
         return visit.problem(Problem::Failure);
     };
-    let kind = PageKind::Checkout { paused };
+    let kind = PageKind::Checkout(updates);
     let provider = visit.provider(open);
     options.refresh = status::refresh(visit, view, state, kind);
     let navigation = status::navigation(visit, view, state, kind, options.refresh.as_ref());

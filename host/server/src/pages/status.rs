@@ -22,13 +22,32 @@ const BACK_AFTER_SECONDS: u32 = 3;
 /// Which page shows a payment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PageKind<'a> {
-    /// Its checkout page. `paused` where the payer has stopped the updates.
-    Checkout {
-        /// Whether updates are stopped.
-        paused: bool,
-    },
+    /// Its checkout page.
+    Checkout(Updates),
     /// The page on which payers come back from this attempt.
     Return(&'a Attempt),
+}
+
+/// What a checkout page does where something is to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Updates {
+    /// It shows what comes.
+    Shown,
+    /// Nothing: the payer has stopped it.
+    Stopped,
+    /// It follows a start that is under way to the vendor.
+    Followed,
+}
+
+impl Updates {
+    /// What the query of a page's address asks for.
+    pub(crate) fn asked(query: Option<&str>) -> Self {
+        match query {
+            Some(PAUSE) => Self::Stopped,
+            Some(WAIT) => Self::Followed,
+            _ => Self::Shown,
+        }
+    }
 }
 
 /// The text of a status page.
@@ -67,12 +86,17 @@ pub(crate) fn navigation(
         back_soon: leaving.then(|| visit.t.back_soon(&view.merchant.name)),
         done: state.is_final(),
         pause: updating.then(|| format!("{page}?{PAUSE}")),
-        resume: matches!(kind, PageKind::Checkout { paused: true }).then_some(page),
+        resume: matches!(kind, PageKind::Checkout(Updates::Stopped)).then_some(page),
     }
 }
 
 /// The query that stops a page's updates.
-pub(crate) const PAUSE: &str = "hold";
+const PAUSE: &str = "hold";
+/// The query of the page that follows a start to the vendor.
+pub(crate) const WAIT: &str = "wait";
+/// How often that page looks at first.
+const FOLLOW_SECONDS: u32 = 2;
+const FOLLOW_FOR: Duration = Duration::from_secs(60);
 
 /// When and where a page about a state goes on by itself.
 pub(crate) fn refresh(
@@ -89,13 +113,21 @@ pub(crate) fn refresh(
         });
     let refresh = state.refresh_seconds(waiting);
     match kind {
-        PageKind::Checkout { paused: true } => None,
+        PageKind::Checkout(Updates::Stopped) => None,
+        PageKind::Checkout(Updates::Followed) if matches!(state, CheckoutState::Checking(_)) => {
+            // A page that is forgotten in a tab looks less often.
+            let soon = waiting < FOLLOW_FOR;
+            refresh.map(|seconds| Refresh {
+                seconds: if soon { FOLLOW_SECONDS } else { seconds },
+                to: Some(format!("{}/go", address(view))),
+            })
+        }
         // The payer is to act; nothing is expected before.
-        PageKind::Checkout { .. } if matches!(state, CheckoutState::Open(_, action) if !waits(action)) => {
+        PageKind::Checkout(_) if matches!(state, CheckoutState::Open(_, action) if !waits(action)) => {
             None
         }
         // The address is named: the page may be the answer to a form.
-        PageKind::Checkout { .. } => refresh.map(|seconds| Refresh {
+        PageKind::Checkout(_) => refresh.map(|seconds| Refresh {
             seconds,
             to: Some(address(view)),
         }),
@@ -256,7 +288,7 @@ fn open(
     let t = visit.t;
     let provider = visit.provider(attempt);
     let page = address(view);
-    if let (PageKind::Checkout { .. }, Action::Post { url, fields }) = (kind, action) {
+    if let (PageKind::Checkout(_), Action::Post { url, fields }) = (kind, action) {
         let allowed = links::is_page(url, visit.backend.plain_loopback());
         return StatusText {
             tone: Tone::Calm,
@@ -281,7 +313,7 @@ fn open(
         },
     };
     let (tone, heading, text) = match kind {
-        PageKind::Checkout { .. } => (
+        PageKind::Checkout(_) => (
             Tone::Calm,
             t.open_title(),
             t.open_text(&visit.method(attempt), &provider),
@@ -347,12 +379,10 @@ fn idle(
             t.ended_title(),
             t.ended_text(&visit.provider(attempt)),
         ),
-        (PageKind::Checkout { .. }, CheckoutState::Direct) => {
+        (PageKind::Checkout(_), CheckoutState::Direct) => {
             (Tone::Calm, t.direct_title(), t.direct_text(shop))
         }
-        (PageKind::Checkout { .. }, _) => {
-            (Tone::Bad, t.unavailable_title(), t.unavailable_text(shop))
-        }
+        (PageKind::Checkout(_), _) => (Tone::Bad, t.unavailable_title(), t.unavailable_text(shop)),
     };
     let again = matches!((kind, state), (PageKind::Return(_), CheckoutState::Choose));
     StatusText {

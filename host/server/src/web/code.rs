@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 
 use http::StatusCode;
 use serde::Serialize;
-use utoipa::openapi::extensions::ExtensionsBuilder;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
@@ -112,17 +111,11 @@ impl PartialSchema for Code {
             // Writing to a string cannot fail.
             let _ = write!(about, "\n| `{}` | {status} | {meaning} |", code.name());
         }
-        let names: Vec<String> = Self::ALL.iter().map(|(code, ..)| code.name()).collect();
         let schema = ObjectBuilder::new()
             .schema_type(Type::String)
             .description(Some(about))
             .pattern(Some("^[a-z]+(_[a-z]+)*$"))
             .examples(["invalid_field"])
-            .extensions(Some(
-                ExtensionsBuilder::new()
-                    .add("x-extensible-enum", names)
-                    .build(),
-            ))
             .build();
         RefOr::T(Schema::Object(schema))
     }

@@ -1,6 +1,7 @@
 //! The pages over a backend without a gateway.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -46,6 +47,8 @@ type Starting = fn(&CheckoutView) -> Result<StartedPayment, StartError>;
 struct OnePayment {
     view: CheckoutView,
     start: Starting,
+    /// How long it takes.
+    takes: Duration,
     public_url: &'static str,
     /// Where the invitation stands.
     standing: Mutex<DelegationStatus>,
@@ -97,7 +100,10 @@ impl Backend for OnePayment {
             .ip
             .map_or(String::new(), |ip| format!(" from {ip}"));
         self.note(format!("start {} {seen}{from}", start.method));
-        Box::pin(async move { self.started() })
+        Box::pin(async move {
+            tokio::time::sleep(self.takes).await;
+            self.started()
+        })
     }
 
     fn answer<'a>(
@@ -217,9 +223,19 @@ fn shop(view: CheckoutView) -> Shop {
 }
 
 fn shop_at(view: CheckoutView, start: Starting, public_url: &'static str) -> Shop {
+    shop_that_takes(Duration::ZERO, view, start, public_url)
+}
+
+fn shop_that_takes(
+    takes: Duration,
+    view: CheckoutView,
+    start: Starting,
+    public_url: &'static str,
+) -> Shop {
     let backend = Arc::new(OnePayment {
         view,
         start,
+        takes,
         public_url,
         standing: Mutex::new(DelegationStatus::Invited),
         asked: Mutex::default(),

@@ -138,6 +138,43 @@ async fn the_method_that_the_merchant_named_stands_first_and_selected() {
 }
 
 #[tokio::test]
+async fn a_tap_that_a_vendor_keeps_waiting_is_followed_by_a_page_that_waits() {
+    let mut starting = attempt(fixtures::redirect());
+    starting.action = None;
+    let started = view(Status::Pending, vec![starting]);
+    let shop = shop_that_takes(Duration::from_secs(3600), started, declined, ORIGIN);
+    let tapped = shop.post("choose", "payment_method=ideal").await;
+    let page = format!("/checkout/{TOKEN}");
+    let waiting = format!("{page}?wait");
+    assert_eq!(tapped.status, StatusCode::SEE_OTHER);
+    assert!(tapped.header("location").ends_with(&waiting));
+    let shown = shop.get(&waiting).await;
+    shown.says("has not answered yet");
+    assert_eq!(shown.header("refresh"), format!("2; url={page}/go"));
+    let on = shop.get(&format!("{page}/go")).await;
+    assert!(on.header("location").ends_with(&waiting), "it still waits");
+    let other = shop.checkout().await;
+    assert_eq!(other.header("refresh"), format!("5; url={page}"));
+}
+
+#[tokio::test]
+async fn a_start_that_ended_behind_the_page_that_waits_says_how() {
+    for (state, words) in [
+        (AttemptState::Declined, "declined"),
+        (AttemptState::Unavailable, "no longer available"),
+    ] {
+        let mut ended = attempt(fixtures::redirect());
+        ended.state = state;
+        let shop = shop(view(Status::Created, vec![ended]));
+        let page = shop.get(&format!("/checkout/{TOKEN}/go")).await;
+        assert_eq!(page.status, StatusCode::OK);
+        page.says(r#"role="alert""#);
+        page.says(words);
+        page.says(r#"value="credit_card""#);
+    }
+}
+
+#[tokio::test]
 async fn a_refused_start_shows_why_and_what_else_can_be_chosen() {
     let cases: [(Starting, u16, &str); 5] = [
         (|_| Err(StartError::Declined), 422, "declined"),
