@@ -20,7 +20,7 @@ const LIVE_ACCOUNT: &str = r#"
 module = "sandbox"
 name = "Bank"
 environment = "live"
-merchants = "all"
+merchants = [1]
 hosts = ["bank.example"]
 redirect_hosts = ["bank.example"]
 
