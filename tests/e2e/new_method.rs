@@ -20,8 +20,7 @@ const LIVE_ACCOUNT: &str = r#"
 module = "sandbox"
 name = "Bank"
 environment = "live"
-merchants = "all"
-platform_account = true
+merchants = [1]
 hosts = ["bank.example"]
 redirect_hosts = ["bank.example"]
 
@@ -265,20 +264,19 @@ async fn a_method_that_the_host_does_not_know_is_off_in_live_until_a_policy_allo
     let merchant = format!("/merchants/{}", merchant["merchant_id"]);
     let key = json!({ "environment": "live" });
     let key = admin(Method::POST, &format!("{merchant}/keys"), key).await;
-    let listed = async || {
-        let url = format!(
-            "http://{}/api/v1/methods?currency=PLN&amount=49.90",
-            service.address()
-        );
-        let request = http.get(url).bearer_auth(key["key"].as_str().unwrap());
-        let listing: Value = request.send().await.unwrap().json().await.unwrap();
-        let methods = listing["methods"].as_array().unwrap().clone();
-        methods.iter().any(|method| method["id"] == "blik")
+    // Its vendor is nowhere: what the policy allows is refused for that, and what it does not, for itself.
+    let refused = async || {
+        let url = format!("http://{}/api/v1/payments", service.address());
+        let request = http.post(url).bearer_auth(key["key"].as_str().unwrap());
+        let answer = request.json(&direct()).send().await.unwrap();
+        assert_eq!(answer.status(), 422);
+        answer.json::<Value>().await.unwrap()["error"].clone()
     };
-    assert!(!listed().await);
+    let off = "payment_method: is not enabled for this merchant and amount";
+    assert_eq!(refused().await, off);
     let policy = json!({ "policy": { "methods": { "blik": { "enabled": true } } } });
     admin(Method::PATCH, &merchant, policy).await;
-    service.until("the method", async || listed().await).await;
+    assert_eq!(refused().await, "payment_method: is not available now");
     service.stop().await;
 }
 
