@@ -196,7 +196,7 @@ async fn a_refused_start_shows_why_and_what_else_can_be_chosen() {
         (
             |_| {
                 Err(StartError::Unsettled {
-                    retry_after: std::time::Duration::from_secs(2),
+                    retry_after: Duration::from_secs(2),
                 })
             },
             409,
