@@ -14,6 +14,7 @@ mod document;
 mod events;
 pub(crate) mod formats;
 mod limit;
+mod list;
 mod methods;
 mod payments;
 mod query;
@@ -88,7 +89,7 @@ pub(crate) fn openapi() -> OpenApi {
 /// The documented endpoints, each with the class of requests that it counts among.
 fn endpoints(edge: &Edge) -> (Router<ApiState>, OpenApi) {
     let by_method = OpenApiRouter::new()
-        .routes(routes!(payments::create))
+        .routes(routes!(list::list, payments::create))
         .routes(routes!(payments::read))
         .routes(routes!(releases::latest))
         .merge(reseller::endpoints());

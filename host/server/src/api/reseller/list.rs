@@ -24,7 +24,7 @@ const PAGE: usize = 50;
 const MAX_PAGE: usize = 100;
 
 /// A query's parameter, for the document.
-pub(super) fn parameter(
+pub(in crate::api) fn parameter(
     name: &str,
     required: Required,
     schema: RefOr<Schema>,
@@ -126,7 +126,7 @@ pub(super) async fn list(
 }
 
 /// A page's size in a query.
-pub(super) fn limit_of(text: &str, most: usize) -> Option<usize> {
+pub(in crate::api) fn limit_of(text: &str, most: usize) -> Option<usize> {
     let is_canonical = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
     let limit = text.parse().ok().filter(|_| is_canonical);
     limit.filter(|limit| (1..=most).contains(limit))

@@ -100,8 +100,8 @@ async fn unknown_paths_and_methods_have_the_error_shape() {
             .error();
     }
     for (method, path, allowed) in [
-        ("GET", PAYMENTS, "POST"),
-        ("OPTIONS", PAYMENTS, "POST"),
+        ("DELETE", PAYMENTS, "GET,HEAD,POST"),
+        ("OPTIONS", PAYMENTS, "GET,HEAD,POST"),
         ("GET", "/api/v1/payments/start", "POST"),
         ("POST", "/api/v1/methods", "GET,HEAD"),
         ("DELETE", "/api/v1/payments/abc", "GET,HEAD"),

@@ -55,6 +55,81 @@ async fn a_payment_is_created_once_and_replayed() {
 }
 
 #[tokio::test]
+async fn a_merchant_finds_its_payments_of_the_keys_environment_newest_first() {
+    let world = World::new().await;
+    let key = world.test_key().await;
+    let mut made = Vec::new();
+    for number in 0..5 {
+        let order = format!("o-{}", number / 2);
+        let unique = format!("{order}:attempt-{number}");
+        let fields = json!({ "order_id": order, "idempotency_key": unique });
+        let payment = world.post(&key, PAYMENTS, &body(&fields)).await.expect(201);
+        made.insert(0, payment.json());
+        world.clock.advance(std::time::Duration::from_secs(60));
+    }
+    let list = async |query: &str| {
+        let page = world.get(&key, &format!("{PAYMENTS}{query}")).await;
+        page.expect(200).json()
+    };
+    let all = json!({ "payments": made, "next_cursor": null });
+    assert_eq!(list("").await, all);
+    assert_eq!(
+        list("?status=created&since=2020-01-01T00:00:00Z").await,
+        all
+    );
+    let none = json!({ "payments": [], "next_cursor": null });
+    assert_eq!(list("?status=completed").await, none);
+    assert_eq!(list("?until=2020-01-01T00:00:00Z").await, none);
+    let of_order = list("?order_id=o-1").await;
+    assert_eq!(of_order["payments"], json!(made[1..3]));
+    let first = list("?limit=2").await;
+    assert_eq!(first["payments"], json!(made[..2]));
+    let cursor = first["next_cursor"].as_str().unwrap();
+    let second = list(&format!("?limit=2&cursor={cursor}")).await;
+    assert_eq!(second["payments"], json!(made[2..4]));
+
+    let live = world.key(Environment::Live, &Scope::MERCHANT).await;
+    let other = world.get(&live, PAYMENTS).await.expect(200).json();
+    assert_eq!(other, none);
+    let creating = world.key(Environment::Test, &[Scope::PaymentsCreate]).await;
+    world.get(&creating, PAYMENTS).await.expect(403).error();
+    for wrong in [
+        "order_id=",
+        "status=paid",
+        "since=yesterday",
+        "until=2020-01-01T00:00:00%2B01:00",
+        "limit=0",
+        "limit=101",
+        "cursor=x",
+        "merchant_id=1",
+        "limit=1&limit=1",
+    ] {
+        let refused = world.get(&key, &format!("{PAYMENTS}?{wrong}")).await;
+        let refused = refused.expect(422).json();
+        let field = wrong.split('=').next().unwrap();
+        assert_eq!(refused["field"], field, "{wrong}");
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_payments_counts_as_ten_requests() {
+    let world = World::new().await;
+    let key = world.test_key().await;
+    let policy = |merchant: &mut kassette_domain::merchant::Merchant| {
+        merchant.policy.rate_limit = Some(kassette_domain::policy::RateLimit {
+            per_second: 1,
+            burst: 25,
+        });
+    };
+    world.change(policy).await;
+    for _ in 0..2 {
+        world.get(&key, PAYMENTS).await.expect(200);
+    }
+    let refused = world.get(&key, PAYMENTS).await.expect(429);
+    assert!(refused.header("retry-after").parse::<u32>().unwrap() >= 4);
+}
+
+#[tokio::test]
 async fn what_cannot_be_created_is_422() {
     let world = World::new().await;
     let key = world.test_key().await;
