@@ -7,7 +7,7 @@ use axum::response::Response;
 use kassette_domain::order::OrderId;
 use kassette_domain::payment::Status;
 use kassette_domain::time::Time;
-use kassette_store::{Listed, Paging, PaymentFilter, Payments as _};
+use kassette_store::{Listed, Paging, PaymentFilter};
 use serde::Serialize;
 use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::openapi::{RefOr, Required, Schema};
