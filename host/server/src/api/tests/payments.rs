@@ -58,6 +58,13 @@ async fn a_payment_is_created_once_and_replayed() {
 async fn a_merchant_finds_its_payments_of_the_keys_environment_newest_first() {
     let world = World::new().await;
     let key = world.test_key().await;
+    let often = |merchant: &mut kassette_domain::merchant::Merchant| {
+        merchant.policy.rate_limit = Some(kassette_domain::policy::RateLimit {
+            per_second: 1000,
+            burst: 1000,
+        });
+    };
+    world.change(often).await;
     let mut made = Vec::new();
     for number in 0..5 {
         let order = format!("o-{}", number / 2);
