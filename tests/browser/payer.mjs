@@ -133,9 +133,12 @@ export class Payer {
     await locator.waitFor();
     for (let tabs = 0; tabs < MOST_TABS; tabs += 1) {
       const outline = await steady(() =>
-        locator.evaluate((element) =>
-          element === document.activeElement ? getComputedStyle(element).outlineStyle : undefined,
-        ),
+        locator.evaluate((element) => {
+          // A card's ring goes around the whole card.
+          const rings = ['', '::after'].map((part) => getComputedStyle(element, part).outlineStyle);
+          const outline = rings.find((ring) => ring !== 'none') ?? 'none';
+          return element === document.activeElement ? outline : undefined;
+        }),
       );
       if (outline) {
         const ours = this.page.url().startsWith(ready.base_url);

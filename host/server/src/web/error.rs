@@ -57,7 +57,7 @@ pub(crate) struct ErrorBody {
     #[schema(inline)]
     code: Code,
     /// The field, parameter or header that is at fault, where it is one.
-    #[schema(value_type = String, required = false, min_length = 1, example = "amount")]
+    #[schema(value_type = String, required = false, example = "amount")]
     #[serde(skip_serializing_if = "Option::is_none")]
     field: Option<Cow<'static, str>>,
 }
