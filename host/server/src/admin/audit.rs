@@ -15,6 +15,7 @@ use super::caller::Viewer;
 use super::download::{self, Format, Pages};
 use super::query::{Query, page};
 use crate::web::ApiError;
+use crate::web::time::{UTC, utc};
 
 /// Most lines that one call looks at.
 const LOOKED_MOST: usize = 2000;
@@ -88,8 +89,8 @@ impl Filter {
             action: query.take("action"),
             object: query.take("object"),
             operator: query.take("operator"),
-            since: query.read("since", super::text::time, super::text::TIME)?,
-            until: query.read("until", super::text::time, super::text::TIME)?,
+            since: query.read("since", utc, UTC)?,
+            until: query.read("until", utc, UTC)?,
         })
     }
 

@@ -19,6 +19,7 @@ use super::download::{self, Format, Pages};
 use super::payment_view::taken;
 use super::query::Query;
 use crate::web::ApiError;
+use crate::web::time::{UTC, utc};
 
 /// Payments that are read at once.
 const AT_ONCE: usize = 50;
@@ -52,8 +53,8 @@ pub(super) async fn export(
 ) -> Result<Response, ApiError> {
     let mut query = Query::of(query.as_deref())?;
     let filter = PaymentFilter {
-        since: query.read("since", super::text::time, super::text::TIME)?,
-        until: query.read("until", super::text::time, super::text::TIME)?,
+        since: query.read("since", utc, UTC)?,
+        until: query.read("until", utc, UTC)?,
         merchant: query
             .read(
                 "merchant_id",

@@ -21,6 +21,7 @@ use super::query::{Query, page};
 use crate::web::ApiError;
 use crate::web::code::Code;
 use crate::web::json::text;
+use crate::web::time::{UTC, utc};
 
 /// `GET /payments`
 pub(super) async fn list(
@@ -59,8 +60,8 @@ pub(super) async fn list(
             |text| (!text.is_empty()).then(|| text.to_owned()),
             "must not be empty",
         )?,
-        since: query.read("since", super::text::time, super::text::TIME)?,
-        until: query.read("until", super::text::time, super::text::TIME)?,
+        since: query.read("since", utc, UTC)?,
+        until: query.read("until", utc, UTC)?,
     };
     let listed = state
         .gateway

@@ -94,7 +94,7 @@ pub(super) fn page<T>(
     mut view: impl FnMut(T) -> Value,
 ) -> Result<axum::Json<Value>, ApiError> {
     match listed.map_err(ApiError::from)? {
-        Listed::BadCursor => Err(bad_cursor()),
+        Listed::BadCursor => Err(ApiError::bad_cursor()),
         Listed::Page(page) => {
             let items: Vec<Value> = page.items.into_iter().map(&mut view).collect();
             Ok(axum::Json(
@@ -117,7 +117,7 @@ pub(super) fn named<'a, T>(
         None => 0,
         Some(cursor) => {
             let last = items.iter().position(|item| name(item) == cursor);
-            last.ok_or_else(bad_cursor)? + 1
+            last.ok_or_else(ApiError::bad_cursor)? + 1
         }
     };
     let rest = items.get(from..).unwrap_or_default();
@@ -125,10 +125,6 @@ pub(super) fn named<'a, T>(
     let next = page.last().filter(|_| page.len() < rest.len()).map(&name);
     let views: Vec<Value> = page.iter().map(view).collect();
     Ok(axum::Json(json!({ plural: views, "next_cursor": next })))
-}
-
-fn bad_cursor() -> ApiError {
-    ApiError::invalid("cursor", "is none that this list gave out")
 }
 
 #[cfg(test)]

@@ -38,14 +38,6 @@ pub(super) fn past(text: &str, now: Time) -> Result<Time, String> {
     }
 }
 
-/// A time in a query, RFC 3339 with `Z`: of a sign before an offset a query makes a space.
-pub(super) fn time(text: &str) -> Option<Time> {
-    Time::parse_rfc3339(text).filter(|_| text.ends_with('Z'))
-}
-
-/// What a time in a query has to be.
-pub(super) const TIME: &str = "must be an RFC 3339 time with Z such as 2030-01-31T12:00:00Z";
-
 pub(super) fn switch(value: Value) -> Result<bool, Wrong> {
     match value {
         Value::Bool(on) => Ok(on),

@@ -154,7 +154,7 @@ impl FromRequest<ApiState> for MerchantCreate {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
-        let (caller, arrived) = merchant(request, state, Scope::PaymentsCreate).await?;
+        let (caller, arrived) = merchant(request, state, Scope::PaymentsCreate, 1).await?;
         if !live_allowed(&caller) {
             let message = "live payments are not approved for this merchant";
             return Err(ApiError::forbidden(Code::LiveNotApproved, message));
@@ -163,18 +163,18 @@ impl FromRequest<ApiState> for MerchantCreate {
     }
 }
 
-/// A request by a merchant's key with the scope `payments:read`.
+/// A request by a merchant's key with the scope `payments:read`, which counts as so many.
 #[derive(Debug)]
-pub(super) struct MerchantRead {
+pub(super) struct MerchantRead<const COST: u32 = 1> {
     pub(super) caller: MerchantCaller,
     pub(super) arrived: Arrived,
 }
 
-impl FromRequest<ApiState> for MerchantRead {
+impl<const COST: u32> FromRequest<ApiState> for MerchantRead<COST> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
-        let (caller, arrived) = merchant(request, state, Scope::PaymentsRead).await?;
+        let (caller, arrived) = merchant(request, state, Scope::PaymentsRead, COST).await?;
         Ok(Self { caller, arrived })
     }
 }
@@ -197,6 +197,7 @@ async fn merchant(
     request: Request,
     state: &ApiState,
     scope: Scope,
+    cost: u32,
 ) -> Result<(MerchantCaller, Arrived), ApiError> {
     let authenticated = match bearer(request.headers()) {
         Some(token) => state.gateway().merchant_caller(token).await,
@@ -206,7 +207,7 @@ async fn merchant(
     let own = caller.merchant.policy.rate_limit;
     let limit = own.unwrap_or_else(|| state.gateway().settings().rate_limit);
     let keys = &state.limits().keys;
-    keys.take(&caller.key.id, limit, state.now())?;
+    keys.take_many(&caller.key.id, cost, limit, state.now())?;
     if !caller.key.allows(scope) {
         return Err(ApiError::missing_scope(scope.as_str()));
     }

@@ -1,7 +1,5 @@
 //! A merchant's payments, in pages.
 
-use std::borrow::Cow;
-
 use axum::extract::State;
 use axum::response::Response;
 use kassette_domain::order::OrderId;
@@ -16,15 +14,11 @@ use utoipa::{PartialSchema as _, ToSchema};
 use super::access::MerchantRead;
 use super::document::Authenticated;
 use super::payments::PaymentBody;
-use super::reseller::{limit_of, parameter};
 use super::state::ApiState;
 use super::{answer, formats, query};
 use crate::web::error::ApiError;
+use crate::web::time::{UTC, utc};
 
-/// Payments of a page where `limit` is absent.
-const PAGE: usize = 50;
-/// Most payments of a page.
-const MAX_PAGE: usize = 100;
 /// Requests that one page counts as: a filter that matches little looks at thousands of payments.
 const COST: u32 = 10;
 
@@ -34,7 +28,7 @@ pub(super) struct ListQuery;
 impl utoipa::IntoParams for ListQuery {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
         let of = |name: &str, schema: RefOr<Schema>, description: &str| {
-            parameter(name, Required::False, schema, description)
+            query::parameter(name, Required::False, schema, description)
         };
         vec![
             of(
@@ -57,16 +51,8 @@ impl utoipa::IntoParams for ListQuery {
                 formats::Instant::schema(),
                 "Payments that were made before; with `Z`.",
             ),
-            of(
-                "limit",
-                formats::Limit::schema(),
-                "Most payments of a page; 50 where it is absent.",
-            ),
-            of(
-                "cursor",
-                formats::Cursor::schema(),
-                "`next_cursor` of the page before.",
-            ),
+            query::limit_parameter(),
+            query::cursor_parameter(),
         ]
     }
 }
@@ -97,22 +83,14 @@ pub(super) struct ListBody<'a> {
 )]
 pub(super) async fn list(
     State(state): State<ApiState>,
-    MerchantRead { caller, arrived }: MerchantRead,
+    MerchantRead { caller, arrived }: MerchantRead<COST>,
 ) -> Result<Response, ApiError> {
     let (mut filter, paging) = asked(arrived.parts.uri.query())?;
     let gateway = state.gateway();
-    let own = caller.merchant.policy.rate_limit;
-    let limit = own.unwrap_or_else(|| gateway.settings().rate_limit);
-    // One was taken for the request.
-    let keys = &state.limits().keys;
-    keys.take_many(&caller.key.id, COST - 1, limit, state.now())?;
     filter.merchant = Some(caller.merchant.id);
     filter.environment = Some(caller.key.environment);
     match gateway.store().payments(filter, paging).await? {
-        Listed::BadCursor => Err(ApiError::invalid(
-            "cursor",
-            "is none that this list gave out",
-        )),
+        Listed::BadCursor => Err(ApiError::bad_cursor()),
         Listed::Page(page) => {
             let payments = page.items.iter();
             let body = ListBody {
@@ -138,11 +116,6 @@ fn asked(query: Option<&str>) -> Result<(PaymentFilter, Paging), ApiError> {
             Status::parse(&text).ok_or_else(unknown)
         })
         .transpose()?;
-    let limit = match limit {
-        None => PAGE,
-        Some(text) => limit_of(&text, MAX_PAGE)
-            .ok_or_else(|| ApiError::invalid("limit", "must be a number from 1 to 100"))?,
-    };
     let filter = PaymentFilter {
         order_id: order.map(|order| order.as_str().to_owned()),
         status,
@@ -150,13 +123,9 @@ fn asked(query: Option<&str>) -> Result<(PaymentFilter, Paging), ApiError> {
         until: until.map(|text| time("until", &text)).transpose()?,
         ..PaymentFilter::default()
     };
-    let cursor = cursor.map(Cow::into_owned);
-    Ok((filter, Paging { limit, cursor }))
+    Ok((filter, query::paging(limit, cursor)?))
 }
 
-/// RFC 3339 with `Z`: of a sign before an offset a query makes a space.
 fn time(field: &'static str, text: &str) -> Result<Time, ApiError> {
-    let time = Time::parse_rfc3339(text).filter(|_| text.ends_with('Z'));
-    let what = "must be an RFC 3339 time with Z such as 2030-01-31T12:00:00Z";
-    time.ok_or_else(|| ApiError::invalid(field, what))
+    utc(text).ok_or_else(|| ApiError::invalid(field, UTC))
 }

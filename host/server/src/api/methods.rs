@@ -7,7 +7,7 @@ use kassette_domain::money::{Currency, Minor};
 use kassette_gateway::create::CreateError;
 use kassette_gateway::methods::{Offer, OfferedProvider, Question};
 use serde::Serialize;
-use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::openapi::{RefOr, Required, Schema};
 use utoipa::{PartialSchema as _, ToSchema};
 
@@ -83,13 +83,7 @@ pub(super) struct MethodsQuery;
 impl utoipa::IntoParams for MethodsQuery {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
         let parameter = |name: &str, schema: RefOr<Schema>, description: &str| {
-            ParameterBuilder::new()
-                .name(name)
-                .parameter_in(ParameterIn::Query)
-                .required(Required::False)
-                .schema(Some(schema))
-                .description(Some(description))
-                .build()
+            query::parameter(name, Required::False, schema, description)
         };
         vec![
             parameter(

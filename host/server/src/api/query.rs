@@ -1,10 +1,21 @@
-//! Query parameters: each known, each at most once.
+//! Query parameters: each known, each at most once; pages of lists.
 
 use std::borrow::Cow;
 
+use kassette_store::Paging;
+use utoipa::PartialSchema as _;
+use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::{RefOr, Required, Schema};
+
+use super::formats;
 use crate::web::code::Code;
 use crate::web::error::ApiError;
 use crate::web::json::{echo, short};
+
+/// Payments of a page where `limit` is absent.
+const PAGE: usize = 50;
+/// Most payments of a page.
+const MAX_PAGE: usize = 100;
 
 /// The values of the parameters that an endpoint knows, in the order of `known`.
 ///
@@ -31,9 +42,83 @@ pub(super) fn read<'q, const N: usize>(
     Ok(values)
 }
 
+/// The page of payments that the parameters `limit` and `cursor` ask for.
+///
+/// # Errors
+/// 422 for a limit that is none.
+pub(super) fn paging(
+    limit: Option<Cow<'_, str>>,
+    cursor: Option<Cow<'_, str>>,
+) -> Result<Paging, ApiError> {
+    let limit = match limit {
+        None => PAGE,
+        Some(text) => limit_of(&text, MAX_PAGE)
+            .ok_or_else(|| ApiError::invalid("limit", "must be a number from 1 to 100"))?,
+    };
+    let cursor = cursor.map(Cow::into_owned);
+    Ok(Paging { limit, cursor })
+}
+
+/// A page's size in a query.
+pub(in crate::api) fn limit_of(text: &str, most: usize) -> Option<usize> {
+    let is_canonical = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
+    let limit = text.parse().ok().filter(|_| is_canonical);
+    limit.filter(|limit| (1..=most).contains(limit))
+}
+
+/// A query's parameter, for the document.
+pub(super) fn parameter(
+    name: &str,
+    required: Required,
+    schema: RefOr<Schema>,
+    description: &str,
+) -> Parameter {
+    ParameterBuilder::new()
+        .name(name)
+        .parameter_in(ParameterIn::Query)
+        .required(required)
+        .schema(Some(schema))
+        .description(Some(description))
+        .build()
+}
+
+/// `limit` of [`paging`].
+pub(super) fn limit_parameter() -> Parameter {
+    let about = "Most payments of a page; 50 where it is absent.";
+    parameter("limit", Required::False, formats::Limit::schema(), about)
+}
+
+/// `cursor` of a list.
+pub(super) fn cursor_parameter() -> Parameter {
+    let about = "`next_cursor` of the page before.";
+    parameter("cursor", Required::False, formats::Cursor::schema(), about)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pages_size_has_one_form() {
+        assert_eq!(
+            (limit_of("1", 100), limit_of("100", 100)),
+            (Some(1), Some(100))
+        );
+        for wrong in [
+            "",
+            "0",
+            "07",
+            "+7",
+            "-7",
+            "7.0",
+            " 7",
+            "x",
+            "101",
+            "99999999999999999999",
+        ] {
+            assert_eq!(limit_of(wrong, 100), None, "{wrong:?}");
+        }
+    }
 
     #[test]
     fn known_parameters_are_read_once() {

@@ -137,9 +137,7 @@ pub(super) async fn start(
         return Err(ApiError::conflict_of(Code::ResellersPayment, message));
     }
     let start = body.into_start(&payment);
-    // A caller that hangs up must not tear a call to the vendor in two.
-    let started = tokio::spawn(async move { gateway.start(start).await });
-    let started = started.await.map_err(ApiError::internal)??;
+    let started = gateway.start(start).await?;
     Ok(Json(StartedBody::of(payment.id, started)))
 }
 

@@ -1,6 +1,5 @@
 //! The hosted page: what can be chosen, the choice, and what follows from it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -123,15 +122,12 @@ pub(crate) async fn choose(visit: Visit, request: Request<Body>) -> Response {
             country: None,
         },
     };
-    let backend = Arc::clone(&visit.backend);
-    let starting = tokio::spawn(async move { backend.start(start).await });
-    match timeout(AT_ONCE, starting).await {
+    match timeout(AT_ONCE, visit.backend.start(start)).await {
         // The vendor takes its time: the start goes on, and the page that waits follows it there.
         Err(_) => visit.see_other(&waiting(&view)),
-        Ok(Err(_)) => visit.problem(Problem::Failure),
-        Ok(Ok(Ok(started))) => onwards(&visit, &view, &started),
-        Ok(Ok(Err(StartError::AskAgain(account)))) => changed(&visit, &view, method, &account),
-        Ok(Ok(Err(error))) => refused(&visit, error).await,
+        Ok(Ok(started)) => onwards(&visit, &view, &started),
+        Ok(Err(StartError::AskAgain(account))) => changed(&visit, &view, method, &account),
+        Ok(Err(error)) => refused(&visit, error).await,
     }
 }
 

@@ -21,6 +21,12 @@ macro_rules! codes {
 
         impl Code {
             const ALL: &[(Self, u16, &str)] = &[$((Self::$code, $status, $meaning),)+];
+
+            /// The status that it comes with.
+            pub(crate) fn status(self) -> StatusCode {
+                let status = match self { $(Self::$code => $status,)+ };
+                StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+            }
         }
     };
 }
@@ -84,13 +90,6 @@ codes! {
 }
 
 impl Code {
-    /// The status that it comes with.
-    pub(crate) fn status(self) -> StatusCode {
-        let known = Self::ALL.iter().find(|(code, ..)| *code == self);
-        let status = known.and_then(|(_, status, _)| StatusCode::from_u16(*status).ok());
-        status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
-    }
-
     /// As it stands in a body.
     fn name(self) -> String {
         let name = serde_json::to_value(self).ok();

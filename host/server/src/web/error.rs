@@ -171,6 +171,11 @@ impl ApiError {
         Self::invalid_of(Code::InvalidField, format!("{field}: {why}"), field)
     }
 
+    /// 422.
+    pub(crate) fn bad_cursor() -> Self {
+        Self::invalid("cursor", "is none that this list gave out")
+    }
+
     /// 422, with a code of its own.
     pub(crate) fn invalid_of(
         code: Code,

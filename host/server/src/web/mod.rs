@@ -9,5 +9,6 @@ pub(crate) mod error;
 pub(crate) mod json;
 pub(crate) mod marks;
 pub(crate) mod request_id;
+pub(crate) mod time;
 
 pub(crate) use self::error::ApiError;

@@ -1,14 +1,11 @@
 //! The payments that a reseller made, in pages.
 
-use std::borrow::Cow;
-
 use axum::extract::State;
 use axum::response::Response;
 use kassette_domain::id::MerchantId;
-use kassette_store::Paging;
 use serde::Serialize;
-use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
-use utoipa::openapi::{RefOr, Required, Schema};
+use utoipa::openapi::Required;
+use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::{PartialSchema as _, ToSchema};
 
 use super::payments::DelegatedBody;
@@ -18,51 +15,20 @@ use crate::api::state::ApiState;
 use crate::api::{answer, formats, query};
 use crate::web::error::{ApiError, ErrorBody};
 
-/// Payments of a page where `limit` is absent.
-const PAGE: usize = 50;
-/// Most payments of a page.
-const MAX_PAGE: usize = 100;
-
-/// A query's parameter, for the document.
-pub(in crate::api) fn parameter(
-    name: &str,
-    required: Required,
-    schema: RefOr<Schema>,
-    description: &str,
-) -> Parameter {
-    ParameterBuilder::new()
-        .name(name)
-        .parameter_in(ParameterIn::Query)
-        .required(required)
-        .schema(Some(schema))
-        .description(Some(description))
-        .build()
-}
-
 /// The query's parameters, for the document; [`list`] reads them.
 pub(super) struct ListQuery;
 
 impl utoipa::IntoParams for ListQuery {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
         vec![
-            parameter(
+            query::parameter(
                 "merchant_id",
                 Required::True,
                 formats::MerchantId::schema(),
                 "A merchant that has authorized the reseller.",
             ),
-            parameter(
-                "limit",
-                Required::False,
-                formats::Limit::schema(),
-                "Most payments of a page; 50 where it is absent.",
-            ),
-            parameter(
-                "cursor",
-                Required::False,
-                formats::Cursor::schema(),
-                "`next_cursor` of the page before.",
-            ),
+            query::limit_parameter(),
+            query::cursor_parameter(),
         ]
     }
 }
@@ -103,15 +69,7 @@ pub(super) async fn list(
     let merchant = merchant.ok_or_else(|| of("is required"))?;
     let merchant = merchant_text(&merchant)
         .ok_or_else(|| of("must be a merchant's number, a positive integer"))?;
-    let limit = match limit {
-        None => PAGE,
-        Some(text) => limit_of(&text, MAX_PAGE)
-            .ok_or_else(|| ApiError::invalid("limit", "must be a number from 1 to 100"))?,
-    };
-    let paging = Paging {
-        limit,
-        cursor: cursor.map(Cow::into_owned),
-    };
+    let paging = query::paging(limit, cursor)?;
     let gateway = state.gateway();
     let page = gateway.reseller_payments(&caller, merchant, paging).await?;
     let payments = page.items.iter();
@@ -123,13 +81,6 @@ pub(super) async fn list(
         next_cursor: page.next,
     };
     answer::json(&body, 512 * page.items.len() + 64)
-}
-
-/// A page's size in a query.
-pub(in crate::api) fn limit_of(text: &str, most: usize) -> Option<usize> {
-    let is_canonical = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
-    let limit = text.parse().ok().filter(|_| is_canonical);
-    limit.filter(|limit| (1..=most).contains(limit))
 }
 
 /// A merchant's number in a query.
@@ -148,10 +99,6 @@ mod tests {
     #[test]
     fn numbers_of_a_query_have_one_form() {
         assert_eq!(merchant_text("7"), Some(MerchantId(7)));
-        assert_eq!(
-            (limit_of("1", 100), limit_of("100", 100)),
-            (Some(1), Some(100))
-        );
         for wrong in [
             "",
             "0",
@@ -164,8 +111,6 @@ mod tests {
             "99999999999999999999",
         ] {
             assert_eq!(merchant_text(wrong), None, "{wrong:?}");
-            assert_eq!(limit_of(wrong, 100), None, "{wrong:?}");
         }
-        assert_eq!(limit_of("101", 100), None);
     }
 }

@@ -13,7 +13,6 @@ use utoipa::openapi::Required;
 use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::{PartialSchema as _, ToSchema};
 
-use super::list::{limit_of, parameter};
 use super::signed::{Permission, Read, SignedReseller};
 use crate::api::document::Authenticated;
 use crate::api::state::ApiState;
@@ -92,7 +91,7 @@ fn asked(query: Option<&str>) -> Result<(usize, Option<Cow<'_, str>>), ApiError>
     let [limit, cursor] = query::read(query, ["limit", "cursor"])?;
     let limit = match limit {
         None => MAX_PAGE,
-        Some(text) => limit_of(&text, MAX_PAGE)
+        Some(text) => query::limit_of(&text, MAX_PAGE)
             .ok_or_else(|| ApiError::invalid("limit", "must be a number from 1 to 1000"))?,
     };
     Ok((limit, cursor))
@@ -104,18 +103,13 @@ pub(super) struct MerchantsQuery;
 impl utoipa::IntoParams for MerchantsQuery {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
         vec![
-            parameter(
+            query::parameter(
                 "limit",
                 Required::False,
                 formats::MerchantsLimit::schema(),
                 "Most merchants of a page; 1,000 where it is absent.",
             ),
-            parameter(
-                "cursor",
-                Required::False,
-                formats::Cursor::schema(),
-                "`next_cursor` of the page before.",
-            ),
+            query::cursor_parameter(),
         ]
     }
 }

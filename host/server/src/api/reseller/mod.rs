@@ -14,8 +14,6 @@ mod payments;
 mod signed;
 mod start;
 
-pub(super) use self::list::{limit_of, parameter};
-
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
