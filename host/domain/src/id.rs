@@ -98,6 +98,10 @@ random_id! {
     AttemptId
 }
 random_id! {
+    /// Money that is given back; the idempotency key and reference of a refund at the vendor.
+    RefundId
+}
+random_id! {
     /// A webhook event; the same in header and body (spec, "Events" 3).
     EventId
 }

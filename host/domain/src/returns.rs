@@ -239,6 +239,7 @@ mod tests {
     fn refund(id: &str, amount: u64, state: RefundState) -> ProviderRefund {
         ProviderRefund {
             id: id.into(),
+            order: None,
             amount: Minor(amount),
             state,
         }

@@ -53,7 +53,7 @@ pub mod bindings {
     pub mod provider {
         wit_bindgen::generate!({
             path: "wit",
-            world: "provider",
+            world: "refunding-provider",
             // One type for both worlds.
             with: { "kassette:plugin/types@0.2.0": crate::bindings::method::kassette::plugin::types },
             pub_export_macro: true,

@@ -12,6 +12,10 @@ use std::marker::PhantomData;
 
 pub use crate::bindings::method::kassette::plugin::types::SettingForm;
 use crate::bindings::provider::exports::kassette::plugin::payments::Guest;
+use crate::bindings::provider::exports::kassette::plugin::refunds::Guest as RefundsGuest;
+pub use crate::bindings::provider::exports::kassette::plugin::refunds::{
+    Given, Order, Paid, RefundFailure, Refundable,
+};
 pub use crate::bindings::provider::exports::kassette::plugin::payments::{
     Account, Action, Attempt, CallbackFailure, CallbackReply, CallbackRequest, Condition,
     Description, Dispute, DisputeState, Encoding, Environment, Form, Header, Instructions, Money,
@@ -54,6 +58,24 @@ pub trait Provider {
 
     /// A cheap request that proves address and credentials.
     fn health(account: Account) -> Condition;
+
+    /// What can be given back at this account; a method that is not named cannot. Unless a module has
+    /// more to say nothing can.
+    fn refund_terms(_account: Account) -> Vec<Refundable> {
+        Vec::new()
+    }
+
+    /// Gives money back; `refunds.refund` in the WIT. The host asks only for what the terms name.
+    fn refund(_account: Account, _paid: Paid, _order: Order) -> Result<Given, RefundFailure> {
+        Err(RefundFailure::Refused(
+            "this module gives nothing back".to_owned(),
+        ))
+    }
+
+    /// Asks the vendor what became of a refund; `refunds.query` in the WIT.
+    fn query_refund(_account: Account, _paid: Paid, _order: Order) -> Result<Given, QueryFailure> {
+        Err(QueryFailure::Absent)
+    }
 }
 
 /// What a component exports of a [`Provider`].
@@ -92,6 +114,20 @@ impl<T: Provider> Guest for Exported<T> {
 
     fn health(account: Account) -> Condition {
         T::health(account)
+    }
+}
+
+impl<T: Provider> RefundsGuest for Exported<T> {
+    fn terms(account: Account) -> Vec<Refundable> {
+        T::refund_terms(account)
+    }
+
+    fn refund(account: Account, paid: Paid, order: Order) -> Result<Given, RefundFailure> {
+        T::refund(account, paid, order)
+    }
+
+    fn query(account: Account, paid: Paid, order: Order) -> Result<Given, QueryFailure> {
+        T::query_refund(account, paid, order)
     }
 }
 

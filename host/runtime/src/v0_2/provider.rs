@@ -1,6 +1,6 @@
 //! The interface `payments`, to and from the domain.
 
-use kassette_domain::id::AttemptId;
+use kassette_domain::id::{AttemptId, RefundId};
 use kassette_domain::key::Environment;
 use kassette_domain::money::Minor;
 use kassette_domain::provider::{
@@ -346,6 +346,8 @@ fn names_a_card(text: &str) -> bool {
 fn refund(told: wit::Refund) -> Result<ProviderRefund, CallError> {
     Ok(ProviderRefund {
         id: reference(told.id)?,
+        // Another form is that of another system at the same account.
+        order: told.order.and_then(|id| RefundId::parse(&id).ok()),
         amount: Minor(told.amount),
         state: match told.state {
             wit::RefundState::Pending => RefundState::Pending,

@@ -181,6 +181,7 @@ mod tests {
     fn returned(mut attempt: Attempt, amount: Minor, state: RefundState) -> Attempt {
         let refund = ProviderRefund {
             id: "re_1".into(),
+            order: None,
             amount,
             state,
         };
