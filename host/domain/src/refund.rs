@@ -95,6 +95,11 @@ impl Refund {
         self.ordered.as_deref().filter(|_| pending)
     }
 
+    /// Whether it was ordered here and has not ended.
+    pub fn is_order_pending(&self) -> bool {
+        self.pending_order().is_some()
+    }
+
     /// Whether the vendor surely has nothing of it yet, so that the order is sent; else it is asked about.
     pub fn is_to_send(&self) -> bool {
         let unsent = |ordered: &Ordered| !ordered.uncertain && self.reference.is_none();

@@ -102,6 +102,43 @@ impl Returns {
     /// there are more, the vendor's own sum still counts them.
     pub const MOST: usize = 64;
 
+    /// What was kept of an attempt before refunds were ordered here: each refund with its vendor's id where it
+    /// has one, amount, state and the time since when it has it; disputes; the vendor's sum.
+    pub fn of_before(
+        refunds: impl IntoIterator<Item = (Option<String>, Minor, RefundState, Time)>,
+        disputes: Vec<Disputed>,
+        told: Minor,
+        attempt: AttemptId,
+    ) -> Self {
+        let mut returns = Self {
+            disputes,
+            told,
+            ..Self::default()
+        };
+        for (reference, amount, state, at) in refunds {
+            let id = match &reference {
+                Some(reference) => RefundId::derived(attempt, reference.as_bytes()),
+                None => returns.id_of_sum(attempt),
+            };
+            returns
+                .refunds
+                .push(elsewhere(id, reference, amount, state, at));
+        }
+        returns
+    }
+
+    /// The id of the next refund that the sum alone tells.
+    fn id_of_sum(&mut self, attempt: AttemptId) -> RefundId {
+        let number = self.of_sum;
+        self.of_sum = number.wrapping_add(1);
+        RefundId::derived(attempt, &number.to_be_bytes())
+    }
+
+    /// Whether a refund that was ordered here has not ended.
+    pub fn is_order_pending(&self) -> bool {
+        self.refunds.iter().any(Refund::is_order_pending)
+    }
+
     /// Everything that is gone: refunds that succeeded and disputes that were lost.
     pub fn total(&self) -> Minor {
         plus(self.refunded(), self.lost())
@@ -433,8 +470,7 @@ impl Returns {
                 &self.refunds[last]
             }
             None => {
-                let id = RefundId::derived(attempt, &self.of_sum.to_be_bytes());
-                self.of_sum = self.of_sum.wrapping_add(1);
+                let id = self.id_of_sum(attempt);
                 self.refunds
                     .push(elsewhere(id, None, amount, RefundState::Succeeded, now));
                 &self.refunds[self.refunds.len() - 1]

@@ -125,6 +125,17 @@ impl PaymentAggregate {
             .find_map(|attempt| Some((attempt, attempt.returns.refund(id)?)))
     }
 
+    /// Of which attempt money is given back where none is named: the one that holds the payment's money; for
+    /// operators, where nothing of that is left, the oldest of which some is.
+    pub fn attempt_to_refund(&self, origin: RefundOrigin) -> Option<&Attempt> {
+        let own = self.captured().map(|i| &self.attempts[i]);
+        if origin == RefundOrigin::Merchant || own.is_some_and(|own| own.left() > Minor(0)) {
+            return own;
+        }
+        let some_left = |attempt: &&Attempt| attempt.left() > Minor(0);
+        self.attempts.iter().find(some_left).or(own)
+    }
+
     /// What was given back of the payment's own money, minor units of the currency received.
     pub fn refunded_amount(&self) -> Minor {
         self.captured()
