@@ -330,6 +330,15 @@ pub fn given(data: &mut Data, reference: &str, state: u8, claim_url: Option<&str
     data.put(&record)
 }
 
+/// The answer of a refund that failed: 0 is unavailable, 1 refused, 2 uncertain; of a question about one: 0
+/// is unavailable, 1 absent.
+pub fn refund_failure(data: &mut Data, kind: u8) -> u32 {
+    let mut record = [0; 36];
+    (record[0], record[4]) = (1, kind);
+    record[8..16].copy_from_slice(&data.text("so it says"));
+    data.put(&record)
+}
+
 /// The answer of `terms`: methods of which parts can be given back, twice at most.
 pub fn terms(data: &mut Data, methods: &[&str]) -> u32 {
     let mut list = Vec::new();
