@@ -12,16 +12,16 @@ use std::marker::PhantomData;
 
 pub use crate::bindings::method::kassette::plugin::types::SettingForm;
 use crate::bindings::provider::exports::kassette::plugin::payments::Guest;
-use crate::bindings::provider::exports::kassette::plugin::refunds::Guest as RefundsGuest;
-pub use crate::bindings::provider::exports::kassette::plugin::refunds::{
-    Given, Order, Paid, RefundFailure, Refundable,
-};
 pub use crate::bindings::provider::exports::kassette::plugin::payments::{
     Account, Action, Attempt, CallbackFailure, CallbackReply, CallbackRequest, Condition,
     Description, Dispute, DisputeState, Encoding, Environment, Form, Header, Instructions, Money,
     Notice, Open, Particulars, Payer, QueryFailure, QueryPurpose, Question, QuestionKind, Refund,
     RefundState, Report, SecretSpec, Service, Setting, SettingSpec, Settlement, StartFailure,
     Started, Status, Subject, Verb,
+};
+use crate::bindings::provider::exports::kassette::plugin::refunds::Guest as RefundsGuest;
+pub use crate::bindings::provider::exports::kassette::plugin::refunds::{
+    Given, Order, Paid, RefundFailure, Refundable,
 };
 pub use crate::bindings::provider::kassette::plugin::log::Level;
 pub use crate::export_provider as export;
@@ -67,16 +67,17 @@ pub trait Provider {
 
     /// Gives money back; `refunds.refund` in the WIT. The host asks only for what the terms name.
     fn refund(_account: Account, _paid: Paid, _order: Order) -> Result<Given, RefundFailure> {
-        Err(RefundFailure::Refused(
-            "this module gives nothing back".to_owned(),
-        ))
+        Err(RefundFailure::Unavailable(GIVES_NOTHING_BACK.to_owned()))
     }
 
     /// Asks the vendor what became of a refund; `refunds.query` in the WIT.
     fn query_refund(_account: Account, _paid: Paid, _order: Order) -> Result<Given, QueryFailure> {
-        Err(QueryFailure::Absent)
+        Err(QueryFailure::Unavailable(GIVES_NOTHING_BACK.to_owned()))
     }
 }
+
+/// Another version of the module may have given something back: nothing is certain.
+const GIVES_NOTHING_BACK: &str = "this module gives nothing back";
 
 /// What a component exports of a [`Provider`].
 #[doc(hidden)]
