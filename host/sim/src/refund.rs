@@ -59,6 +59,9 @@ pub(crate) struct Refund {
     pub(crate) amount: Amount,
     #[serde(default)]
     pub(crate) state: RefundState,
+    /// The state that the first answer told.
+    #[serde(default)]
+    pub(crate) first: RefundState,
     /// What becomes of it while it is pending.
     #[serde(default)]
     pub(crate) ending: Option<Ending>,
@@ -76,10 +79,19 @@ impl Refund {
             id,
             amount,
             state: RefundState::Succeeded,
+            first: RefundState::Succeeded,
             ending: None,
             asked: None,
             created_at: at,
             updated_at: at,
+        }
+    }
+
+    /// As the first answer told it.
+    pub(crate) fn at_first(&self) -> Self {
+        Self {
+            state: self.first,
+            ..self.clone()
         }
     }
 
@@ -141,11 +153,18 @@ impl Session {
             return Err(Conflict);
         }
         let pending = ending.is_some();
+        let succeeded = Refund::of_vendor(id, amount, now);
+        let first = if pending {
+            RefundState::Pending
+        } else {
+            succeeded.first
+        };
         self.refund_told = self.refunds.len();
         self.refunds.push(Refund {
             state: RefundState::Pending,
+            first,
             ending,
-            ..Refund::of_vendor(id, amount, now)
+            ..succeeded
         });
         self.updated_at = now;
         if pending {
