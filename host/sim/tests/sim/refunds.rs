@@ -146,37 +146,65 @@ async fn stripe_creates_reads_lists_changes_and_cancels_refunds() {
     let asked = refund(&json!({ "amount": 990, "reason": "duplicate", "metadata[cart]": "7" }));
     let (status, made) = w.post("/v1/refunds", &asked).await;
     assert_eq!(status, 200, "{made}");
-    assert_eq!((&made["status"], &made["amount"]), (&json!("pending"), &json!(990)));
+    assert_eq!(
+        (&made["status"], &made["amount"]),
+        (&json!("pending"), &json!(990))
+    );
     assert_eq!(made["metadata"], json!({ "cart": "7" }));
     let id = made["id"].as_str().unwrap();
     let (_, changed) = w
-        .post(&format!("/v1/refunds/{id}"), &json!({ "metadata[note]": "x" }))
+        .post(
+            &format!("/v1/refunds/{id}"),
+            &json!({ "metadata[note]": "x" }),
+        )
         .await;
     assert_eq!(changed["metadata"], json!({ "cart": "7", "note": "x" }));
-    let (status, cancelled) = w.post(&format!("/v1/refunds/{id}/cancel"), &json!({})).await;
-    assert_eq!((status, &cancelled["status"]), (StatusCode::OK, &json!("canceled")));
-    let (status, _) = w.post(&format!("/v1/refunds/{id}/cancel"), &json!({})).await;
+    let (status, cancelled) = w
+        .post(&format!("/v1/refunds/{id}/cancel"), &json!({}))
+        .await;
+    assert_eq!(
+        (status, &cancelled["status"]),
+        (StatusCode::OK, &json!("canceled"))
+    );
+    let (status, _) = w
+        .post(&format!("/v1/refunds/{id}/cancel"), &json!({}))
+        .await;
     assert_eq!(status, 400);
     // Without an amount all that is left.
     let (_, whole) = w.post("/v1/refunds", &refund(&json!({}))).await;
     assert_eq!(whole["amount"], 4990);
     w.clock.advance(2_000);
     w.sim.clock_moved();
-    let told = w.get(&format!("/v1/refunds/{}", whole["id"].as_str().unwrap())).await;
+    let told = w
+        .get(&format!("/v1/refunds/{}", whole["id"].as_str().unwrap()))
+        .await;
     assert_eq!(told["status"], "succeeded");
     assert_eq!(w.refunded(), "49.90");
-    let listed = w.get(&format!("/v1/refunds?payment_intent={payment}&limit=1")).await;
-    assert_eq!((&listed["data"][0]["id"], &listed["has_more"]), (&whole["id"], &json!(true)));
+    let listed = w
+        .get(&format!("/v1/refunds?payment_intent={payment}&limit=1"))
+        .await;
+    assert_eq!(
+        (&listed["data"][0]["id"], &listed["has_more"]),
+        (&whole["id"], &json!(true))
+    );
     let after = whole["id"].as_str().unwrap();
-    let listed = w.get(&format!("/v1/refunds?limit=10&starting_after={after}")).await;
-    assert_eq!((&listed["data"][0]["id"], &listed["has_more"]), (&made["id"], &json!(false)));
+    let listed = w
+        .get(&format!("/v1/refunds?limit=10&starting_after={after}"))
+        .await;
+    assert_eq!(
+        (&listed["data"][0]["id"], &listed["has_more"]),
+        (&made["id"], &json!(false))
+    );
     for (fields, code) in [
         (json!({}), json!("charge_already_refunded")),
         (json!({ "amount": 0 }), json!("parameter_invalid_integer")),
         (json!({ "size": 1 }), json!("parameter_unknown")),
     ] {
         let (status, refused) = w.post("/v1/refunds", &refund(&fields)).await;
-        assert_eq!((status, &refused["error"]["code"]), (StatusCode::BAD_REQUEST, &code));
+        assert_eq!(
+            (status, &refused["error"]["code"]),
+            (StatusCode::BAD_REQUEST, &code)
+        );
     }
     let unknown = json!({ "payment_intent": "pi_unknown" });
     assert_eq!(w.post("/v1/refunds", &unknown).await.0, 404);
@@ -191,7 +219,10 @@ async fn mollie_creates_reads_lists_and_cancels_refunds() {
     let euros = |value: &str| json!({ "amount": { "value": value, "currency": "EUR" } });
     w.sim.set_fault("mollie", Fault::RefundLate, 1).unwrap();
     let (status, queued) = w.post(&refunds, &euros("9.90")).await;
-    assert_eq!((status, &queued["status"]), (StatusCode::CREATED, &json!("queued")));
+    assert_eq!(
+        (status, &queued["status"]),
+        (StatusCode::CREATED, &json!("queued"))
+    );
     let one = format!("{refunds}/{}", queued["id"].as_str().unwrap());
     let delete = || w.send(w.http.delete(w.url(&one)));
     assert_eq!(delete().await.0, 204);
@@ -199,7 +230,12 @@ async fn mollie_creates_reads_lists_and_cancels_refunds() {
     assert_eq!(w.get(&one).await["status"], "canceled");
     let (_, made) = w.post(&refunds, &euros("10.00")).await;
     assert_eq!(made["status"], "pending");
-    let payment = w.get(&format!("/v2/payments/{}?embed=refunds&include=", w.payment)).await;
+    let payment = w
+        .get(&format!(
+            "/v2/payments/{}?embed=refunds&include=",
+            w.payment
+        ))
+        .await;
     assert_eq!(payment["amountRefunded"]["value"], "10.00");
     assert_eq!(payment["amountRemaining"]["value"], "39.90");
     assert_eq!(payment["_embedded"]["refunds"].as_array().unwrap().len(), 2);
@@ -209,10 +245,17 @@ async fn mollie_creates_reads_lists_and_cancels_refunds() {
         let next = listed["_links"]["next"]["href"].as_str().unwrap();
         assert!(next.contains("from="), "{next}");
     }
-    for (asked, status) in [(euros("39.91"), 422), (json!({}), 422), (euros("39.90"), 201)] {
+    for (asked, status) in [
+        (euros("39.91"), 422),
+        (json!({}), 422),
+        (euros("39.90"), 201),
+    ] {
         assert_eq!(w.post(&refunds, &asked).await.0, status, "{asked}");
     }
-    assert_eq!(w.post("/v2/payments/tr_0/refunds", &euros("1.00")).await.0, 404);
+    assert_eq!(
+        w.post("/v2/payments/tr_0/refunds", &euros("1.00")).await.0,
+        404
+    );
 }
 
 #[tokio::test]
@@ -229,7 +272,10 @@ async fn adyen_takes_every_refund_in_and_makes_those_that_can_be() {
     };
     for value in [4_000, 1_000] {
         let (status, told) = ask(value, "EUR").await;
-        assert_eq!((status, &told["status"]), (StatusCode::CREATED, &json!("received")));
+        assert_eq!(
+            (status, &told["status"]),
+            (StatusCode::CREATED, &json!("received"))
+        );
     }
     w.clock.advance(2_000);
     w.sim.clock_moved();
