@@ -157,6 +157,13 @@ fn opening(
         now,
         expires_at: asked.expires_at.saturating_mul(1_000),
     })?;
+    for (name, metadata) in [
+        (wire::METADATA, asked.metadata),
+        (wire::PAYMENT_METADATA, asked.payment_metadata),
+    ] {
+        let kept = json!(metadata).to_string();
+        session.extra.insert(name.into(), kept);
+    }
     if asked.manual {
         session.extra.insert(wire::MANUAL.into(), String::new());
     }

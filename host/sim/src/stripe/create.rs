@@ -3,7 +3,11 @@ use url::Url;
 
 use crate::{
     money::{Amount, Money},
-    stripe::{params::Params, problem::Problem, wire},
+    stripe::{
+        params::{Metadata, Params},
+        problem::Problem,
+        wire,
+    },
 };
 
 /// Shortest and longest life of a session, in seconds.
@@ -68,6 +72,9 @@ const MOST: u64 = 99_999_999;
 #[derive(Debug)]
 pub(crate) struct Create {
     pub(crate) attempt_id: String,
+    /// The session's own, and its payment's.
+    pub(crate) metadata: Metadata,
+    pub(crate) payment_metadata: Metadata,
     pub(crate) due: Money,
     pub(crate) method: String,
     pub(crate) order: String,
@@ -90,7 +97,7 @@ impl Create {
         params.expand(&wire::EXPANDABLE)?;
         let attempt_id = params.text("client_reference_id", 200)?;
         let metadata = params.metadata("metadata")?;
-        params.metadata("payment_intent_data[metadata]")?;
+        let payment_metadata = params.metadata("payment_intent_data[metadata]")?;
         for name in IGNORED {
             params.take(name);
         }
@@ -117,6 +124,8 @@ impl Create {
             attempt_id: attempt_id
                 .or_else(|| metadata.get("attempt").cloned())
                 .unwrap_or_default(),
+            metadata,
+            payment_metadata,
             due: Money {
                 currency: due.currency.to_ascii_uppercase(),
                 ..due

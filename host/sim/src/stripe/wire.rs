@@ -1,6 +1,4 @@
 //! Stripe's objects, as far as the module reads them.
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -11,6 +9,7 @@ use crate::{
     money::Amount,
     refund::{Refund, RefundState},
     session::{Phase, Session, State},
+    stripe::params::Metadata,
 };
 
 /// What can be shown whole in a session.
@@ -43,8 +42,19 @@ pub(crate) const FRAUD: &str = "fraud";
 pub(crate) const REVIEWED: &str = "reviewed";
 /// Kept with a payment: the merchant captures.
 pub(crate) const MANUAL: &str = "manual";
+/// Kept with a payment: the session's metadata.
+pub(crate) const METADATA: &str = "metadata";
+/// Kept with a payment: the metadata of the payment itself, and of its charge.
+pub(crate) const PAYMENT_METADATA: &str = "payment-metadata";
 /// Kept with a payment: the payer's e-mail address.
 pub(crate) const EMAIL: &str = "email";
+
+/// The metadata that is kept under that name.
+fn kept(of: &Session, name: &str) -> Value {
+    let kept = of.extra.get(name);
+    let kept = kept.and_then(|kept| serde_json::from_str(kept).ok());
+    kept.unwrap_or_else(|| json!({ "attempt": of.attempt_id }))
+}
 
 /// All ids of one payment have the same end.
 pub(crate) fn payment_id(session: &Session) -> String {
@@ -145,7 +155,7 @@ pub(crate) fn session(account: &Account, of: &Session, now: u64, expand: &[Strin
         "expires_at": of.expires_at / 1_000,
         "livemode": is_live(account),
         "locale": null,
-        "metadata": { "attempt": of.attempt_id },
+        "metadata": kept(of, METADATA),
         "mode": "payment",
         "payment_intent": payment,
         "payment_method_types": [kind],
@@ -206,7 +216,7 @@ pub(crate) fn payment(account: &Account, of: &Session, now: u64, expand: &[Strin
         "last_payment_error": error,
         "latest_charge": charge,
         "livemode": is_live(account),
-        "metadata": { "attempt": of.attempt_id },
+        "metadata": kept(of, PAYMENT_METADATA),
         "review": review,
         "status": status,
     })
@@ -256,7 +266,7 @@ pub(crate) fn charge(account: &Account, of: &Session, expand: &[String]) -> Valu
         "currency": money.currency.to_ascii_lowercase(),
         "disputed": !of.disputes.is_empty(),
         "livemode": is_live(account),
-        "metadata": { "attempt": of.attempt_id },
+        "metadata": kept(of, PAYMENT_METADATA),
         "paid": true,
         "payment_intent": payment_id(of),
         "payment_method_details": details(of),
@@ -375,7 +385,7 @@ pub(crate) fn refund(of: &Session, refund: &Refund) -> Value {
 /// What a refund's request says beside its amount.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Note {
-    pub(crate) metadata: BTreeMap<String, String>,
+    pub(crate) metadata: Metadata,
     pub(crate) reason: Option<String>,
 }
 
