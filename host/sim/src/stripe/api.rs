@@ -157,12 +157,12 @@ fn opening(
         now,
         expires_at: asked.expires_at.saturating_mul(1_000),
     })?;
-    for (name, metadata) in [
-        (wire::METADATA, asked.metadata),
-        (wire::PAYMENT_METADATA, asked.payment_metadata),
+    for (name, kept) in [
+        (wire::METADATA, json!(asked.metadata)),
+        (wire::PAYMENT_METADATA, json!(asked.payment_metadata)),
+        (wire::SOLD, json!(asked.sold)),
     ] {
-        let kept = json!(metadata).to_string();
-        session.extra.insert(name.into(), kept);
+        session.extra.insert(name.into(), kept.to_string());
     }
     if asked.manual {
         session.extra.insert(wire::MANUAL.into(), String::new());
@@ -185,10 +185,15 @@ async fn list(
     let to = params.whole("created[lte]")?.unwrap_or(u64::MAX);
     let after = params.take("starting_after");
     let payment = params.take("payment_intent");
+    let status = params.choice("status", &["open", "complete", "expired"])?;
     params.finish()?;
+    let now = api.account.now();
     let asked = |session: &Session| {
         let payment = payment.as_ref();
         payment.is_none_or(|payment| *payment == wire::payment_id(session))
+            && status
+                .as_ref()
+                .is_none_or(|status| status == wire::status(session, now))
     };
     let mut sessions: Vec<Session> = api
         .account
@@ -205,7 +210,6 @@ async fn list(
             .ok_or_else(|| Problem::not_found("checkout.session", &after))?;
         sessions.drain(..=at);
     }
-    let now = api.account.now();
     let page: Vec<Value> = sessions
         .iter()
         .take(limit)

@@ -6,14 +6,15 @@ use crate::{
     account::Account,
     afterwards::{Dispute, DisputeState},
     config::Environment,
-    money::Amount,
+    money::{Amount, Money},
     refund::{Refund, RefundState},
     session::{Phase, Session, State},
     stripe::params::Metadata,
 };
 
 /// What can be shown whole in a session.
-pub(crate) const EXPANDABLE: [&str; 5] = [
+pub(crate) const EXPANDABLE: [&str; 6] = [
+    "line_items",
     "payment_intent",
     "payment_intent.latest_charge",
     "payment_intent.latest_charge.balance_transaction",
@@ -46,6 +47,8 @@ pub(crate) const MANUAL: &str = "manual";
 pub(crate) const METADATA: &str = "metadata";
 /// Kept with a payment: the metadata of the payment itself, and of its charge.
 pub(crate) const PAYMENT_METADATA: &str = "payment-metadata";
+/// Kept with a payment: what the session sells.
+pub(crate) const SOLD: &str = "sold";
 /// Kept with a payment: the payer's e-mail address.
 pub(crate) const EMAIL: &str = "email";
 
@@ -89,7 +92,7 @@ fn is_voided(session: &Session) -> bool {
 }
 
 /// `status` of a session.
-fn status(session: &Session, now: u64) -> &'static str {
+pub(crate) fn status(session: &Session, now: u64) -> &'static str {
     match session.phase(now) {
         Phase::Open => "open",
         Phase::Declined if session.payable => "open",
@@ -127,7 +130,8 @@ pub(crate) fn session(account: &Account, of: &Session, now: u64, expand: &[Strin
             .filter_map(|path| path.strip_prefix("payment_intent."))
             .map(str::to_owned)
             .collect();
-        if expand.is_empty() {
+        let whole = |path: &String| path.starts_with("payment_intent");
+        if !expand.iter().any(whole) {
             json!(payment_id(of))
         } else {
             payment(account, of, now, &inside)
@@ -139,7 +143,7 @@ pub(crate) fn session(account: &Account, of: &Session, now: u64, expand: &[Strin
         "revolut" => "revolut_pay",
         other => other,
     };
-    json!({
+    let mut told = json!({
         "id": of.reference,
         "object": "checkout.session",
         "adaptive_pricing": { "enabled": false },
@@ -164,7 +168,46 @@ pub(crate) fn session(account: &Account, of: &Session, now: u64, expand: &[Strin
         "success_url": of.return_url,
         "ui_mode": "hosted",
         "url": (status == "open").then(|| account.page_url(of)),
-    })
+    });
+    if expand.iter().any(|path| path == "line_items") {
+        told["line_items"] = line_items(of);
+    }
+    told
+}
+
+/// Things of one kind that are sold.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Sold {
+    /// Of all of them.
+    pub(crate) due: Money,
+    pub(crate) quantity: u64,
+    pub(crate) name: String,
+    pub(crate) description: String,
+}
+
+/// What a session sells.
+fn line_items(of: &Session) -> Value {
+    let sold = of.extra.get(SOLD);
+    let sold: Vec<Sold> = sold
+        .and_then(|sold| serde_json::from_str(sold).ok())
+        .unwrap_or_default();
+    let items: Vec<Value> = sold
+        .iter()
+        .enumerate()
+        .map(|(at, item)| {
+            json!({
+                "id": format!("li_{at}{}", end(of)),
+                "object": "item",
+                "amount_subtotal": item.due.value.0,
+                "amount_total": item.due.value.0,
+                "currency": item.due.currency,
+                "description": item.name,
+                "quantity": item.quantity,
+            })
+        })
+        .collect();
+    let address = format!("/v1/checkout/sessions/{}/line_items", of.reference);
+    list(&address, &items, false)
 }
 
 /// A `PaymentIntent`.
