@@ -12,16 +12,16 @@ use std::marker::PhantomData;
 
 pub use crate::bindings::method::kassette::plugin::types::SettingForm;
 use crate::bindings::provider::exports::kassette::plugin::payments::Guest;
-use crate::bindings::provider::exports::kassette::plugin::refunds::Guest as RefundsGuest;
-pub use crate::bindings::provider::exports::kassette::plugin::refunds::{
-    Given, Order, Paid, RefundFailure, Refundable,
-};
 pub use crate::bindings::provider::exports::kassette::plugin::payments::{
     Account, Action, Attempt, CallbackFailure, CallbackReply, CallbackRequest, Condition,
     Description, Dispute, DisputeState, Encoding, Environment, Form, Header, Instructions, Money,
     Notice, Open, Particulars, Payer, QueryFailure, QueryPurpose, Question, QuestionKind, Refund,
     RefundState, Report, SecretSpec, Service, Setting, SettingSpec, Settlement, StartFailure,
     Started, Status, Subject, Verb,
+};
+use crate::bindings::provider::exports::kassette::plugin::refunds::Guest as RefundsGuest;
+pub use crate::bindings::provider::exports::kassette::plugin::refunds::{
+    Given, Order, Paid, RefundFailure, Refundable,
 };
 pub use crate::bindings::provider::kassette::plugin::log::Level;
 pub use crate::export_provider as export;
