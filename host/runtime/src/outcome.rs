@@ -1,35 +1,69 @@
 //! What a call really means, by what the host itself saw leave.
 
-use kassette_domain::provider::{QueryFailure, Report, StartFailure, Started, VendorStatus};
+use kassette_domain::provider::{
+    Given, QueryFailure, RefundFailure, RefundState, Report, StartFailure, Started, VendorStatus,
+};
 
 use crate::error::CallError;
 use crate::guest::provider::SentRequests;
 
-/// How a start ended, and whether anything can have happened at the vendor.
+const UNANSWERED: &str = "a request got no whole answer";
+
+/// How a call that creates something at the vendor ended, and whether anything can have happened there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StartOutcome {
+pub struct Outcome<T, F> {
     /// The module's answer where it can be believed; otherwise what the host knows itself:
     /// `Unavailable` where nothing left this host during the call, else `Uncertain`.
-    pub result: Result<Started, StartFailure>,
-    /// Whether a request other than GET left, or may have left, during this call. An earlier start
-    /// of the same attempt has an outcome of its own.
+    pub result: Result<T, F>,
+    /// Whether a request other than GET left, or may have left, during this call. An earlier call
+    /// about the same has an outcome of its own.
     pub sent: bool,
 }
+
+/// How a start ended.
+pub type StartOutcome = Outcome<Started, StartFailure>;
+/// How a refund ended.
+pub type RefundOutcome = Outcome<Given, RefundFailure>;
 
 /// What a start really means, by what the host saw leave.
 pub(crate) fn start_outcome(
     answer: Result<Result<Started, StartFailure>, CallError>,
     sent: &SentRequests,
 ) -> StartOutcome {
+    outcome(
+        answer,
+        sent,
+        StartFailure::Unavailable,
+        StartFailure::Uncertain,
+    )
+}
+
+/// What a refund really means, by what the host saw leave.
+pub(crate) fn refund_outcome(
+    answer: Result<Result<Given, RefundFailure>, CallError>,
+    sent: &SentRequests,
+) -> RefundOutcome {
+    outcome(
+        answer,
+        sent,
+        RefundFailure::Unavailable,
+        RefundFailure::Uncertain,
+    )
+}
+
+fn outcome<T, F>(
+    answer: Result<Result<T, F>, CallError>,
+    sent: &SentRequests,
+    unavailable: fn(String) -> F,
+    uncertain: fn(String) -> F,
+) -> Outcome<T, F> {
     let result = match answer {
-        Err(error) if sent.any_sent => Err(StartFailure::Uncertain(error.to_string())),
-        Err(error) => Err(StartFailure::Unavailable(error.to_string())),
-        Ok(_) if sent.any_unanswered() => Err(StartFailure::Uncertain(
-            "a request got no whole answer".into(),
-        )),
+        Err(error) if sent.any_sent => Err(uncertain(error.to_string())),
+        Err(error) => Err(unavailable(error.to_string())),
+        Ok(_) if sent.any_unanswered() => Err(uncertain(UNANSWERED.into())),
         Ok(result) => result,
     };
-    StartOutcome {
+    Outcome {
         result,
         sent: sent.any_sent,
     }
@@ -51,10 +85,29 @@ pub(crate) fn query_outcome(
                 | VendorStatus::Expired
         ),
     };
+    unless_doubtful(answer, over, sent)
+}
+
+/// The same of a refund: that there is none, or that it gave nothing back.
+pub(crate) fn refund_query_outcome(
+    answer: Result<Given, QueryFailure>,
+    sent: &SentRequests,
+) -> Result<Given, QueryFailure> {
+    let over = match &answer {
+        Err(QueryFailure::Unavailable(_)) => false,
+        Err(QueryFailure::Absent) => true,
+        Ok(given) => given.state == RefundState::Failed,
+    };
+    unless_doubtful(answer, over, sent)
+}
+
+fn unless_doubtful<T>(
+    answer: Result<T, QueryFailure>,
+    over: bool,
+    sent: &SentRequests,
+) -> Result<T, QueryFailure> {
     if over && sent.any_unanswered() {
-        return Err(QueryFailure::Unavailable(
-            "a request got no whole answer".into(),
-        ));
+        return Err(QueryFailure::Unavailable(UNANSWERED.into()));
     }
     answer
 }
@@ -133,5 +186,49 @@ mod tests {
         }
         let news = Ok(report(VendorStatus::Completed));
         assert_eq!(query_outcome(news.clone(), &sent(false)), news);
+    }
+
+    fn given(state: RefundState) -> Given {
+        Given {
+            reference: "re_1".into(),
+            state,
+            claim_url: None,
+            detail: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_refund_is_uncertain_once_something_left_unanswered_whatever_the_module_says() {
+        for said in [
+            Ok(Ok(given(RefundState::Succeeded))),
+            Ok(Err(RefundFailure::Refused("no".into()))),
+            Ok(Err(RefundFailure::Unavailable("later".into()))),
+            Err(CallError::Timeout),
+        ] {
+            let outcome = refund_outcome(said, &sent(false));
+            assert!(matches!(outcome.result, Err(RefundFailure::Uncertain(_))));
+            assert!(outcome.sent);
+        }
+        let nothing_left = refund_outcome(Err(CallError::Trap), &SentRequests::default());
+        assert!(matches!(
+            nothing_left.result,
+            Err(RefundFailure::Unavailable(_))
+        ));
+        let refused = Err(RefundFailure::Refused("no".into()));
+        assert_eq!(
+            refund_outcome(Ok(refused.clone()), &sent(true)).result,
+            refused
+        );
+    }
+
+    #[test]
+    fn a_refund_that_gave_nothing_back_is_not_believed_while_a_request_is_unanswered() {
+        for over in [Err(QueryFailure::Absent), Ok(given(RefundState::Failed))] {
+            let doubtful = refund_query_outcome(over.clone(), &sent(false));
+            assert!(matches!(doubtful, Err(QueryFailure::Unavailable(_))));
+            assert_eq!(refund_query_outcome(over.clone(), &sent(true)), over);
+        }
+        let news = Ok(given(RefundState::Succeeded));
+        assert_eq!(refund_query_outcome(news.clone(), &sent(false)), news);
     }
 }

@@ -67,16 +67,17 @@ pub trait Provider {
 
     /// Gives money back; `refunds.refund` in the WIT. The host asks only for what the terms name.
     fn refund(_account: Account, _paid: Paid, _order: Order) -> Result<Given, RefundFailure> {
-        Err(RefundFailure::Refused(
-            "this module gives nothing back".to_owned(),
-        ))
+        Err(RefundFailure::Unavailable(GIVES_NOTHING_BACK.to_owned()))
     }
 
     /// Asks the vendor what became of a refund; `refunds.query` in the WIT.
     fn query_refund(_account: Account, _paid: Paid, _order: Order) -> Result<Given, QueryFailure> {
-        Err(QueryFailure::Absent)
+        Err(QueryFailure::Unavailable(GIVES_NOTHING_BACK.to_owned()))
     }
 }
+
+/// Another version of the module may have given something back: nothing is certain.
+const GIVES_NOTHING_BACK: &str = "this module gives nothing back";
 
 /// What a component exports of a [`Provider`].
 #[doc(hidden)]

@@ -118,7 +118,7 @@ fn told(session: &Session, happened: Happened) -> Option<Told> {
         own: None,
     };
     Some(match happened {
-        Happened::Opened => return None,
+        Happened::Opened | Happened::RefundPending => return None,
         Happened::InReview if !session.held => modified("MANUAL_REVIEW_ACCEPT", received),
         Happened::Captured if is_captured_by_merchant(&session.method) => {
             modified("CAPTURE", received)

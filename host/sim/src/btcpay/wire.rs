@@ -173,6 +173,7 @@ pub(crate) fn event(account: &Account, event: &Event<'_>) -> Option<Value> {
         Happened::CaptureRefused
         | Happened::Voided
         | Happened::Refunded
+        | Happened::RefundPending
         | Happened::RefundFailed
         | Happened::Disputed
         | Happened::DisputeWon

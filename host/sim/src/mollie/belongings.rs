@@ -122,7 +122,7 @@ fn refunds(session: &Session) -> Vec<Value> {
             "resource": "refund",
             "id": refund.id,
             "amount": of_received(session, refund.amount),
-            "status": if refund.failed { "failed" } else { "refunded" },
+            "status": if refund.has_failed() { "failed" } else { "refunded" },
             "paymentId": session.reference,
             "createdAt": time(refund.created_at),
         })

@@ -2,12 +2,13 @@
 use serde_json::{Value, json};
 
 use crate::{
-    afterwards::{Dispute, DisputeState, Refund},
+    afterwards::{Dispute, DisputeState},
     money::{Amount, Money},
     paypal::{
         ids, time,
         wire::{custom_id, invoice_id, money},
     },
+    refund::Refund,
     session::Session,
 };
 
@@ -24,14 +25,11 @@ pub(crate) fn all(session: &Session) -> Vec<Value> {
 
 /// What a lost dispute took.
 fn reversed(session: &Session, dispute: &Dispute) -> Value {
-    let taken = Refund {
-        id: ids::reversal(&dispute.id),
-        amount: dispute.amount,
-        failed: false,
-        created_at: dispute.updated_at,
-        updated_at: dispute.updated_at,
-    };
-    refund(session, &taken)
+    let id = ids::reversal(&dispute.id);
+    refund(
+        session,
+        &Refund::of_vendor(id, dispute.amount, dispute.updated_at),
+    )
 }
 
 /// One of the order's refunds. The real one may name neither `custom_id` nor `invoice_id`, so this
@@ -47,7 +45,7 @@ pub(crate) fn refund(session: &Session, refund: &Refund) -> Value {
     let amount = of_received(refund.amount);
     json!({
         "id": refund.id,
-        "status": if refund.failed { "FAILED" } else { "COMPLETED" },
+        "status": if refund.has_failed() { "FAILED" } else { "COMPLETED" },
         "amount": amount,
         "seller_payable_breakdown": {
             "gross_amount": amount,

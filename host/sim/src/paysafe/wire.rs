@@ -240,7 +240,7 @@ fn payment_id(session: &Session) -> String {
 pub(crate) fn event(account: &Account, event: &Event<'_>) -> Option<Value> {
     let session = event.session;
     let (name, payload) = match event.happened {
-        Happened::Opened => return None,
+        Happened::Opened | Happened::RefundPending => return None,
         Happened::Authorised => ("PAYMENT_HANDLE_PAYABLE", handle(account, session, event.at)),
         Happened::Declined => ("PAYMENT_HANDLE_FAILED", handle(account, session, event.at)),
         Happened::InReview | Happened::Disputed => ("PAYMENT_HELD", payment(session)?),
@@ -270,7 +270,7 @@ fn refund(session: &Session) -> Option<Value> {
         // Made in the Business Portal, under a reference of its own.
         "merchantRefNum": format!("portal-{}", refund.id),
         "settlementId": payment_id(session),
-        "status": if refund.failed { "FAILED" } else { "COMPLETED" },
+        "status": if refund.has_failed() { "FAILED" } else { "COMPLETED" },
         "amount": refund.amount.0,
     }))
 }

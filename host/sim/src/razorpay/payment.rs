@@ -2,8 +2,9 @@
 use serde_json::{Value, json};
 
 use crate::{
-    afterwards::{DisputeState, Refund},
+    afterwards::DisputeState,
     money::Amount,
+    refund::Refund,
     session::{Session, State},
 };
 
@@ -232,14 +233,8 @@ pub(crate) fn refunds(of: &Session) -> Vec<Value> {
 /// Razorpay's own refund of what was not captured in time.
 pub(crate) fn released(of: &Session) -> Option<Value> {
     of.voided.then(|| {
-        let own = Refund {
-            id: format!("rfnd_{}", end(of)),
-            amount: of.due.value,
-            failed: false,
-            created_at: of.updated_at,
-            updated_at: of.updated_at,
-        };
-        refund(of, &own)
+        let id = format!("rfnd_{}", end(of));
+        refund(of, &Refund::of_vendor(id, of.due.value, of.updated_at))
     })
 }
 
@@ -313,7 +308,7 @@ pub(crate) fn refund(of: &Session, refund: &Refund) -> Value {
         "acquirer_data": { "arn": null },
         "created_at": refund.created_at / 1_000,
         "batch_id": null,
-        "status": if refund.failed { "failed" } else { "processed" },
+        "status": if refund.has_failed() { "failed" } else { "processed" },
         "speed_processed": "normal",
         "speed_requested": "normal",
     })

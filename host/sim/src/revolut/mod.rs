@@ -131,7 +131,7 @@ impl Vendor for Revolut {
             json!({ "event": name, "order_id": id })
         };
         let body = match event.happened {
-            Happened::Opened | Happened::CaptureRefused => return None,
+            Happened::Opened | Happened::CaptureRefused | Happened::RefundPending => return None,
             // Revolut takes it, and has not confirmed it yet.
             Happened::Authorised if session.capturing().is_some() => return None,
             Happened::Voided => of_order("ORDER_CANCELLED"),

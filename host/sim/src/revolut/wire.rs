@@ -5,8 +5,9 @@ use url::Url;
 
 use crate::{
     account::Account,
-    afterwards::{DisputeState, Part, Refund},
+    afterwards::{DisputeState, Part},
     money::Amount,
+    refund::Refund,
     revolut::problem::Problem,
     rfc3339,
     session::{Phase, Session, State},
@@ -271,7 +272,7 @@ pub(crate) fn refund(session: &Session, refund: &Refund) -> Value {
     json!({
         "id": refund.id,
         "type": "refund",
-        "state": if refund.failed { "failed" } else { "completed" },
+        "state": if refund.has_failed() { "failed" } else { "completed" },
         "created_at": rfc3339::utc(refund.created_at),
         "updated_at": rfc3339::utc(refund.updated_at),
         "amount": refund.amount.0,

@@ -17,13 +17,14 @@ use crate::{
     fault::Fault,
     http::{self, MOST_BODY},
     ids,
+    refund::{Asked, Outcome},
     sandbox::{
         Sandbox,
         problem::Problem,
         tokens::LIFE_SECONDS,
         wire::{self, Create, Nothing, OfAmount},
     },
-    session::{Conflict, Opening, Session},
+    session::{Opening, Session},
 };
 
 /// One account's API.
@@ -276,18 +277,18 @@ async fn refund(
             "refunds are made in the currency that was received",
         ));
     }
-    let amount = asked.amount.value;
-    let act = move |session: &mut Session, account: &Account, now| {
-        match session.refund_keys.iter().find(|(known, _)| *known == key) {
-            Some((_, before)) if *before == amount => return Ok(None),
-            Some(_) => return Err(Conflict),
-            None => {}
-        }
-        let happened = account.refund(session, now, amount)?;
-        session.refund_keys.push((key, amount));
-        Ok(Some(happened))
+    let asked = Asked {
+        amount: asked.amount.value,
+        key: Some(key),
+        fingerprint: http::fingerprint(&body),
+        ..Asked::default()
     };
-    Ok(api.tell(&api.account.change(id, act).await?))
+    match api.account.give_back(&id, asked, u64::MAX).await? {
+        Outcome::Made(session, _) | Outcome::Replayed(session, _) => Ok(api.tell(&session)),
+        Outcome::Differs => Err(Problem::key_reused()),
+        Outcome::Unpaid | Outcome::Nothing | Outcome::TooMuch(_) => Err(Problem::wrong_state()),
+        Outcome::Refused => Err(Problem::refused("the refund was refused")),
+    }
 }
 
 impl Api {

@@ -164,7 +164,7 @@ pub(crate) fn session(account: &Account, session: &Session, now: u64) -> Value {
         "refunds": session.refunds.iter().map(|refund| json!({
             "id": refund.id,
             "amount": of_received(refund.amount),
-            "status": if refund.failed { "failed" } else { "succeeded" },
+            "status": refund.state,
             "created_at": refund.created_at,
         })).collect::<Vec<_>>(),
         "disputes": session.disputes.iter().map(|dispute| json!({

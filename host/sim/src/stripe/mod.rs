@@ -128,7 +128,7 @@ impl Vendor for Stripe {
                 ("payment_intent.processing", payment())
             }
             Happened::Authorised => ("payment_intent.amount_capturable_updated", payment()),
-            Happened::CaptureRefused => return None,
+            Happened::CaptureRefused | Happened::RefundPending => return None,
             Happened::Voided => ("payment_intent.canceled", payment()),
             Happened::InReview => ("review.opened", wire::review(account, of)),
             // The session was complete when the payer approved.

@@ -3,9 +3,10 @@ use serde_json::{Value, json};
 
 use crate::{
     account::Account,
-    afterwards::{Dispute, DisputeState, Refund},
+    afterwards::{Dispute, DisputeState},
     config::Environment,
     money::Amount,
+    refund::Refund,
     session::{Phase, Session, State},
 };
 
@@ -343,10 +344,10 @@ pub(crate) fn refund(of: &Session, refund: &Refund) -> Value {
         "charge": charge_id(of),
         "created": refund.created_at / 1_000,
         "currency": money.currency.to_ascii_lowercase(),
-        "failure_reason": refund.failed.then_some("lost_or_stolen_card"),
+        "failure_reason": refund.has_failed().then_some("lost_or_stolen_card"),
         "metadata": {},
         "payment_intent": payment_id(of),
-        "status": if refund.failed { "failed" } else { "succeeded" },
+        "status": if refund.has_failed() { "failed" } else { "succeeded" },
     })
 }
 
