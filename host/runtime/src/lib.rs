@@ -83,7 +83,7 @@ pub use load::Module as OpenedModule;
 pub use method::MethodModule;
 #[doc(hidden)]
 pub use method::Reused;
-pub use outcome::{Outcome, RefundOutcome, StartOutcome};
+pub use outcome::StartOutcome;
 pub use outgoing::{Outgoing, Sending};
 pub use provider::ProviderModule;
 pub use quarantine::QuarantineRules;

@@ -9,63 +9,49 @@ use crate::guest::provider::SentRequests;
 
 const UNANSWERED: &str = "a request got no whole answer";
 
-/// How a call that creates something at the vendor ended, and whether anything can have happened there.
+/// How a start ended, and whether anything can have happened at the vendor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome<T, F> {
+pub struct StartOutcome {
     /// The module's answer where it can be believed; otherwise what the host knows itself:
     /// `Unavailable` where nothing left this host during the call, else `Uncertain`.
-    pub result: Result<T, F>,
-    /// Whether a request other than GET left, or may have left, during this call. An earlier call
-    /// about the same has an outcome of its own.
+    pub result: Result<Started, StartFailure>,
+    /// Whether a request other than GET left, or may have left, during this call. An earlier start
+    /// of the same attempt has an outcome of its own.
     pub sent: bool,
 }
-
-/// How a start ended.
-pub type StartOutcome = Outcome<Started, StartFailure>;
-/// How a refund ended.
-pub type RefundOutcome = Outcome<Given, RefundFailure>;
 
 /// What a start really means, by what the host saw leave.
 pub(crate) fn start_outcome(
     answer: Result<Result<Started, StartFailure>, CallError>,
     sent: &SentRequests,
 ) -> StartOutcome {
-    outcome(
-        answer,
-        sent,
-        StartFailure::Unavailable,
-        StartFailure::Uncertain,
-    )
+    let (unavailable, uncertain) = (StartFailure::Unavailable, StartFailure::Uncertain);
+    StartOutcome {
+        result: believed(answer, sent, unavailable, uncertain),
+        sent: sent.any_sent,
+    }
 }
 
 /// What a refund really means, by what the host saw leave.
 pub(crate) fn refund_outcome(
     answer: Result<Result<Given, RefundFailure>, CallError>,
     sent: &SentRequests,
-) -> RefundOutcome {
-    outcome(
-        answer,
-        sent,
-        RefundFailure::Unavailable,
-        RefundFailure::Uncertain,
-    )
+) -> Result<Given, RefundFailure> {
+    let (unavailable, uncertain) = (RefundFailure::Unavailable, RefundFailure::Uncertain);
+    believed(answer, sent, unavailable, uncertain)
 }
 
-fn outcome<T, F>(
+fn believed<T, F>(
     answer: Result<Result<T, F>, CallError>,
     sent: &SentRequests,
     unavailable: fn(String) -> F,
     uncertain: fn(String) -> F,
-) -> Outcome<T, F> {
-    let result = match answer {
+) -> Result<T, F> {
+    match answer {
         Err(error) if sent.any_sent => Err(uncertain(error.to_string())),
         Err(error) => Err(unavailable(error.to_string())),
         Ok(_) if sent.any_unanswered() => Err(uncertain(UNANSWERED.into())),
         Ok(result) => result,
-    };
-    Outcome {
-        result,
-        sent: sent.any_sent,
     }
 }
 
@@ -206,19 +192,12 @@ mod tests {
             Err(CallError::Timeout),
         ] {
             let outcome = refund_outcome(said, &sent(false));
-            assert!(matches!(outcome.result, Err(RefundFailure::Uncertain(_))));
-            assert!(outcome.sent);
+            assert!(matches!(outcome, Err(RefundFailure::Uncertain(_))));
         }
         let nothing_left = refund_outcome(Err(CallError::Trap), &SentRequests::default());
-        assert!(matches!(
-            nothing_left.result,
-            Err(RefundFailure::Unavailable(_))
-        ));
+        assert!(matches!(nothing_left, Err(RefundFailure::Unavailable(_))));
         let refused = Err(RefundFailure::Refused("no".into()));
-        assert_eq!(
-            refund_outcome(Ok(refused.clone()), &sent(true)).result,
-            refused
-        );
+        assert_eq!(refund_outcome(Ok(refused.clone()), &sent(true)), refused);
     }
 
     #[test]

@@ -59,6 +59,12 @@ pub(crate) struct Refund {
     pub(crate) amount: Amount,
     #[serde(default)]
     pub(crate) state: RefundState,
+    /// The state that the first answer told.
+    #[serde(default)]
+    pub(crate) first: RefundState,
+    /// Whether it was given back once, whatever became of it then.
+    #[serde(default)]
+    pub(crate) made: bool,
     /// What becomes of it while it is pending.
     #[serde(default)]
     pub(crate) ending: Option<Ending>,
@@ -76,10 +82,20 @@ impl Refund {
             id,
             amount,
             state: RefundState::Succeeded,
+            first: RefundState::Succeeded,
+            made: true,
             ending: None,
             asked: None,
             created_at: at,
             updated_at: at,
+        }
+    }
+
+    /// As the first answer told it.
+    pub(crate) fn at_first(&self) -> Self {
+        Self {
+            state: self.first,
+            ..self.clone()
         }
     }
 
@@ -141,17 +157,49 @@ impl Session {
             return Err(Conflict);
         }
         let pending = ending.is_some();
+        let succeeded = Refund::of_vendor(id, amount, now);
+        let first = if pending {
+            RefundState::Pending
+        } else {
+            succeeded.first
+        };
         self.refund_told = self.refunds.len();
         self.refunds.push(Refund {
             state: RefundState::Pending,
+            first,
+            made: false,
             ending,
-            ..Refund::of_vendor(id, amount, now)
+            ..succeeded
         });
         self.updated_at = now;
         if pending {
             return Ok(Happened::RefundPending);
         }
         self.settle_refund(self.refund_told, RefundState::Succeeded, now)
+    }
+
+    /// Takes in a refund that cannot be made, and refuses it at once.
+    ///
+    /// # Errors
+    /// [`Conflict`] where there are too many already.
+    fn refuse_refund(
+        &mut self,
+        id: String,
+        now: u64,
+        amount: Amount,
+    ) -> Result<Happened, Conflict> {
+        if self.refunds.len() >= Self::MOST_PARTS {
+            return Err(Conflict);
+        }
+        self.refund_told = self.refunds.len();
+        self.refunds.push(Refund {
+            state: RefundState::Failed,
+            first: RefundState::Pending,
+            made: false,
+            ..Refund::of_vendor(id, amount, now)
+        });
+        self.updated_at = now;
+        Ok(Happened::RefundFailed)
     }
 
     /// A refund fails, pending or made: that of the id, or the newest one that has not failed.
@@ -196,6 +244,7 @@ impl Session {
     ) -> Result<Happened, Conflict> {
         let refund = self.refunds.get_mut(at).ok_or(Conflict)?;
         refund.state = state;
+        refund.made |= state == RefundState::Succeeded;
         refund.ending = None;
         refund.updated_at = now;
         self.refund_told = at;
@@ -300,14 +349,16 @@ impl Account {
                     State::Captured => None,
                     _ => Some(Outcome::Unpaid),
                 };
-                if let Some(not) = not {
-                    return Ok((None, not));
-                }
                 let id = account.part_id(&session, Part::Refund);
-                let ending = account.ending(&session, now);
-                let happened = session
-                    .refund(id, now, amount, ending)
-                    .map_err(|Conflict| Unchanged::Conflict)?;
+                let happened = match not {
+                    Some(not) if !account.vendor.refuses_refunds_later() => return Ok((None, not)),
+                    Some(_) => session.refuse_refund(id, now, amount),
+                    None => {
+                        let ending = account.ending(&session, now);
+                        session.refund(id, now, amount, ending)
+                    }
+                };
+                let happened = happened.map_err(|Conflict| Unchanged::Conflict)?;
                 let made = session.refunds.last_mut().ok_or(Unchanged::Conflict)?;
                 made.asked = Some(asked);
                 let made = made.clone();

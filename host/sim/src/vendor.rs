@@ -100,6 +100,12 @@ pub(crate) trait Vendor: Send + Sync {
         0
     }
 
+    /// Whether this vendor takes in every refund of a payment that it knows, and tells later that it
+    /// cannot be made.
+    fn refuses_refunds_later(&self) -> bool {
+        false
+    }
+
     /// Whether this can happen to a payment at this vendor.
     fn knows(&self, later: Later) -> bool {
         let _ = later;

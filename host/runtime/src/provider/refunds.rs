@@ -1,12 +1,14 @@
 //! Giving money back: the calls of the interface `refunds`.
 
-use kassette_domain::provider::{Given, PaidFacts, QueryFailure, RefundOrder, RefundTerms};
+use kassette_domain::provider::{
+    Given, PaidFacts, QueryFailure, RefundFailure, RefundOrder, RefundTerms,
+};
 
 use super::ProviderModule;
 use crate::access::AccountAccess;
 use crate::error::CallError;
 use crate::links::AllowedPages;
-use crate::outcome::{RefundOutcome, refund_outcome, refund_query_outcome};
+use crate::outcome::{refund_outcome, refund_query_outcome};
 use crate::v0_2;
 use crate::v0_2::bindings::provider::exports::kassette::plugin::payments::QueryFailure as WitQueryFailure;
 use crate::v0_2::bindings::provider::exports::kassette::plugin::refunds::RefundFailure as WitRefundFailure;
@@ -46,15 +48,17 @@ impl ProviderModule {
 
     /// Gives money back at the vendor.
     ///
-    /// Whatever the module says, the result is `Uncertain` where it trapped, ran out of time or broke the
-    /// contract after a request that may have changed something, and where such a request got no whole
-    /// answer. `Unavailable` where the module has no such function.
+    /// # Errors
+    /// Why nothing is known to be given back. `Uncertain`, whatever the module says, where it trapped, ran
+    /// out of time or broke the contract after a request that may have changed something, and where such a
+    /// request got no whole answer. `Unavailable` where nothing left this host and the module gave no answer,
+    /// and where it has no such function.
     pub async fn refund(
         &self,
         access: &AccountAccess,
         paid: &PaidFacts,
         order: &RefundOrder,
-    ) -> RefundOutcome {
+    ) -> Result<Given, RefundFailure> {
         let account = v0_2::provider::account(&access.account);
         let order = v0_2::refunds::order(order, &paid.currency);
         let paid = v0_2::refunds::paid(paid);

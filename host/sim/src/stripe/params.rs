@@ -127,6 +127,32 @@ impl Params {
         inside.into_iter().map(key).collect()
     }
 
+    /// `metadata`: at most 50 keys of 40 characters with values of 500.
+    ///
+    /// # Errors
+    /// Where there is more.
+    pub(crate) fn metadata(&mut self, name: &str) -> Result<BTreeMap<String, String>, Problem> {
+        let metadata = self.map(name);
+        let long = |(key, value): (&String, &String)| {
+            key.chars().count() > 40 || value.chars().count() > 500
+        };
+        if metadata.len() > 50 || metadata.iter().any(long) {
+            return Err(Problem::invalid("Metadata is too long.").param(name));
+        }
+        Ok(metadata)
+    }
+
+    /// The size of a page.
+    ///
+    /// # Errors
+    /// Where it is not 1 to 100.
+    pub(crate) fn limit(&mut self) -> Result<usize, Problem> {
+        let limit = usize::try_from(self.whole("limit")?.unwrap_or(10)).ok();
+        limit
+            .filter(|limit| (1..=100).contains(limit))
+            .ok_or_else(|| Problem::invalid("limit: 1 to 100").param("limit"))
+    }
+
     /// Refuses what no reader took.
     pub(crate) fn finish(self) -> Result<(), Problem> {
         match self.0.into_keys().next() {

@@ -1,4 +1,7 @@
 //! Stripe's objects, as far as the module reads them.
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::{
@@ -6,7 +9,7 @@ use crate::{
     afterwards::{Dispute, DisputeState},
     config::Environment,
     money::Amount,
-    refund::Refund,
+    refund::{Refund, RefundState},
     session::{Phase, Session, State},
 };
 
@@ -29,6 +32,9 @@ pub(crate) const EXPANDABLE_IN_PAYMENT: [&str; 4] = [
 /// How long a card's authorisation can be captured, in milliseconds.
 const WINDOW_MS: u64 = 7 * 24 * 60 * 60 * 1_000;
 
+/// Refunds that a charge tells; the others are in the list of refunds.
+const TOLD: usize = 10;
+
 /// Kept with a payment: an authorisation was given back.
 pub(crate) const VOIDED: &str = "voided";
 /// Kept with a payment: the person who looked at it found fraud.
@@ -49,9 +55,9 @@ fn end(session: &Session) -> &str {
     session.reference.rsplit('_').next().unwrap_or_default()
 }
 
-/// The session that a payment's id belongs to.
-pub(crate) fn session_id(account: &Account, payment_id: &str) -> Option<String> {
-    let end = payment_id.strip_prefix("pi_")?;
+/// The session that the id of a payment, or of its charge, belongs to.
+pub(crate) fn session_id(account: &Account, id: &str) -> Option<String> {
+    let end = id.strip_prefix("pi_").or_else(|| id.strip_prefix("ch_"))?;
     Some(format!("{}{end}", prefix(account)))
 }
 
@@ -217,7 +223,7 @@ fn canceled_for(of: &Session) -> &'static str {
     }
 }
 
-fn charge_id(of: &Session) -> String {
+pub(crate) fn charge_id(of: &Session) -> String {
     format!("ch_{}", end(of))
 }
 
@@ -236,12 +242,14 @@ pub(crate) fn charge(account: &Account, of: &Session, expand: &[String]) -> Valu
     } else {
         money.value.0
     };
+    // What is pending counts already.
+    let refunded = of.returned.0 + of.refunded(RefundState::Pending).0;
     let mut charge = json!({
         "id": charge_id(of),
         "object": "charge",
         "amount": amount,
         "amount_captured": captured,
-        "amount_refunded": of.returned.0,
+        "amount_refunded": refunded,
         "balance_transaction": of.received.is_some().then(|| booking_id(of)),
         "captured": of.received.is_some(),
         "created": approved_at(of) / 1_000,
@@ -252,14 +260,14 @@ pub(crate) fn charge(account: &Account, of: &Session, expand: &[String]) -> Valu
         "paid": true,
         "payment_intent": payment_id(of),
         "payment_method_details": details(of),
-        "refunded": of.state == State::Refunded,
+        "refunded": captured > 0 && refunded == captured,
         "status": "succeeded",
     });
     let wants = |name: &str| expand.iter().any(|path| path == name);
     if wants(".refunds") {
         let refunds = of.refunds.iter().rev();
-        let refunds: Vec<Value> = refunds.map(|made| refund(of, made)).collect();
-        charge["refunds"] = list("/v1/refunds", &refunds, false);
+        let refunds: Vec<Value> = refunds.take(TOLD).map(|made| refund(of, made)).collect();
+        charge["refunds"] = list("/v1/refunds", &refunds, of.refunds.len() > TOLD);
     }
     if wants(".balance_transaction") && of.received.is_some() {
         charge["balance_transaction"] = booking(of);
@@ -337,18 +345,50 @@ pub(crate) fn review(account: &Account, of: &Session) -> Value {
 
 pub(crate) fn refund(of: &Session, refund: &Refund) -> Value {
     let money = of.received.as_ref().unwrap_or(&of.due);
+    let failed = refund.state == RefundState::Failed;
+    let pending = refund.state == RefundState::Pending;
+    let status = match refund.state {
+        RefundState::Pending => "pending",
+        RefundState::Succeeded => "succeeded",
+        RefundState::Failed => "failed",
+        RefundState::Cancelled => "canceled",
+    };
+    let note = Note::of(refund);
     json!({
         "id": refund.id,
         "object": "refund",
         "amount": refund.amount.0,
+        "balance_transaction": format!("txn_{}", refund.id.trim_start_matches("re_")),
         "charge": charge_id(of),
         "created": refund.created_at / 1_000,
         "currency": money.currency.to_ascii_lowercase(),
-        "failure_reason": refund.has_failed().then_some("lost_or_stolen_card"),
-        "metadata": {},
+        "failure_reason": failed.then_some("lost_or_stolen_card"),
+        "metadata": note.metadata,
         "payment_intent": payment_id(of),
-        "status": if refund.has_failed() { "failed" } else { "succeeded" },
+        "pending_reason": pending.then_some("processing"),
+        "reason": note.reason,
+        "receipt_number": null,
+        "status": status,
     })
+}
+
+/// What a refund's request says beside its amount.
+#[derive(Default, Serialize, Deserialize)]
+pub(crate) struct Note {
+    pub(crate) metadata: BTreeMap<String, String>,
+    pub(crate) reason: Option<String>,
+}
+
+impl Note {
+    /// That of a refund; empty where it was made in the dashboard.
+    pub(crate) fn of(refund: &Refund) -> Self {
+        let note = refund
+            .asked
+            .as_ref()
+            .and_then(|asked| asked.note.as_deref());
+        let read = note.and_then(|note| serde_json::from_str(note).ok());
+        read.unwrap_or_default()
+    }
 }
 
 /// A dispute. Where the merchant gives the money back it ends as the inquiry that it was.
