@@ -405,6 +405,17 @@ pub enum RefundState {
     Failed,
 }
 
+impl RefundState {
+    /// The wire name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 /// What a vendor lets be given back of payments by one method.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefundTerms {

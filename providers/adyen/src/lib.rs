@@ -78,8 +78,7 @@ impl Provider for Adyen {
             secrets: vec![
                 SecretSpec::text(
                     api::API_KEY,
-                    "API key of a credential with the roles Checkout webservice, Pay by Link and, to \
-                     give money back, Merchant refund. \
+                    "API key of a credential with the roles Checkout webservice and Pay by Link. \
                      Customer Area: Developers, API credentials, Server settings, Authentication",
                 ),
                 SecretSpec::encoded(

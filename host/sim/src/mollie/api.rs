@@ -240,7 +240,7 @@ async fn capture(
     let key = key(&headers)?;
     let asked: Capture = http::json_body(&headers, &body).map_err(Problem::unprocessable)?;
     let known = known(&account, &id)?;
-    if asked.amount != known.due {
+    if asked.amount.is_some_and(|amount| amount != known.due) {
         let detail = "the whole amount that was authorized is captured, or nothing";
         return Err(Problem::field("amount", detail));
     }

@@ -22,17 +22,23 @@ const EMBEDDED: [&str; 3] = ["captures", "refunds", "chargebacks"];
 
 /// What is asked for along with a payment.
 pub(crate) fn asked(query: Option<&str>) -> Result<Vec<&'static str>, Problem> {
-    let Some(query) = query else {
-        return Ok(Vec::new());
-    };
-    let names = query.strip_prefix("embed=");
-    let names = names.ok_or_else(|| Problem::bad_request("only embed is simulated"))?;
     let known = |name: &str| EMBEDDED.into_iter().find(|known| *known == name);
     let unknown = || Problem::bad_request("embed: captures, refunds or chargebacks");
-    names
-        .split(',')
-        .map(|name| known(name).ok_or_else(unknown))
-        .collect()
+    let query = url::form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+    let mut asked = Vec::new();
+    for (name, value) in query {
+        match name.as_ref() {
+            "embed" => {
+                for name in value.split(',').filter(|name| !name.is_empty()) {
+                    asked.push(known(name).ok_or_else(unknown)?);
+                }
+            }
+            // Codes and details that no payer here is shown.
+            "include" | "testmode" => {}
+            _ => return Err(Problem::bad_request(format!("{name}: unknown parameter"))),
+        }
+    }
+    Ok(asked)
 }
 
 /// Everything of that kind, the newest first.

@@ -216,3 +216,17 @@ fn a_payment_tells_its_ids_its_fee_its_times_and_what_was_paid_with() {
         assert_eq!(paid.instrument.as_deref(), Some(instrument));
     }
 }
+
+#[test]
+fn a_charge_with_more_refunds_than_it_tells_is_told_one_by_one() {
+    let w = world();
+    let attempt = w.attempt("credit_card", "EUR");
+    let started = open(w.start(&attempt));
+    w.choose(&started, "approve");
+    for _ in 0..12 {
+        assert!(w.refund(&started, "1.00").0 < 400);
+    }
+    let asked = w.query(&attempt, Some(&started.reference), QueryPurpose::Sync);
+    let told = asked.unwrap();
+    assert_eq!((told.particulars.refunds.len(), told.returned), (12, 1_200));
+}

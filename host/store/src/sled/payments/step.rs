@@ -160,6 +160,7 @@ fn merge(change: &mut Change, more: Change) {
         events,
         work,
         work_done,
+        work_closed,
         decisions,
         references,
         search_references,
@@ -169,6 +170,7 @@ fn merge(change: &mut Change, more: Change) {
     change.events.extend(events);
     change.work.extend(work);
     change.work_done.extend(work_done);
+    change.work_closed.extend(work_closed);
     change.decisions.extend(decisions);
     change.references.extend(references);
     change.search_references.extend(search_references);
