@@ -19,7 +19,7 @@ use crate::{
     razorpay::{
         key_id, payment,
         problem::Problem,
-        wire::{self, Capture, Create, GiveBack, Nothing},
+        wire::{self, Capture, Create, Edit, GiveBack, Nothing},
     },
     refund::{Asked, Outcome},
     session::{Conflict, Opening, Session, State as Stands},
@@ -53,7 +53,7 @@ pub(crate) fn routes(api: Api) -> Router {
         .route("/v1/payments/{id}/refunds", get(refunds))
         .route("/v1/payments/{id}/refunds/{refund}", get(refund_of_payment))
         .route("/v1/refunds", get(all_refunds))
-        .route("/v1/refunds/{id}", get(read_refund))
+        .route("/v1/refunds/{id}", get(read_refund).patch(edit_refund))
         .route("/v1/orders/{id}", get(read_order))
         .route("/v1/orders/{id}/payments", get(of_order))
         .route("/v1/disputes", get(disputes))
@@ -305,6 +305,27 @@ async fn read_refund(
 ) -> Result<Json<Value>, Problem> {
     let session = api.account.by_part(&id).ok_or_else(Problem::unknown_id)?;
     told(&session, &id)
+}
+
+/// Other notes for a refund.
+async fn edit_refund(
+    State(api): State<Api>,
+    _: Authorised,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Json<Value>, Problem> {
+    let asked: Edit = http::json_body(&headers, &body).map_err(Problem::bad)?;
+    let notes = asked.notes.told()?;
+    let session = api.account.by_part(&id).ok_or_else(Problem::unknown_id)?;
+    let of = id.clone();
+    let act = move |session: &mut Session, _: &Account, _| {
+        let mut refunds = session.refunds.iter_mut();
+        let refund = refunds.find(|refund| refund.id == of).ok_or(Conflict)?;
+        payment::note(refund, notes);
+        Ok(None)
+    };
+    told(&api.account.change(session.reference, act).await?, &id)
 }
 
 async fn refund_of_payment(

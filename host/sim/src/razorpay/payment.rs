@@ -295,13 +295,25 @@ pub(crate) fn disputes(of: &Session) -> Vec<Value> {
     all
 }
 
+/// What a refund's request said beside: its notes and its speed.
+fn words(refund: &Refund) -> Value {
+    let asked = refund.asked.as_ref();
+    let words = asked.and_then(|asked| asked.note.as_deref());
+    let words = words.and_then(|words| serde_json::from_str(words).ok());
+    words.unwrap_or_else(|| json!({ "notes": [], "speed": "normal" }))
+}
+
+/// Gives a refund other notes.
+pub(crate) fn note(refund: &mut Refund, notes: Value) {
+    let mut words = words(refund);
+    words["notes"] = notes;
+    refund.asked.get_or_insert_default().note = Some(words.to_string());
+}
+
 /// A refund; its receipt, notes and speed are those of the request.
 pub(crate) fn refund(of: &Session, refund: &Refund) -> Value {
     let money = of.received.as_ref().unwrap_or(&of.due);
-    let asked = refund.asked.as_ref();
-    let words = asked.and_then(|asked| asked.note.as_deref());
-    let words = words.and_then(|words| serde_json::from_str::<Value>(words).ok());
-    let words = words.unwrap_or_else(|| json!({ "notes": [], "speed": "normal" }));
+    let words = words(refund);
     json!({
         "id": refund.id,
         "entity": "refund",

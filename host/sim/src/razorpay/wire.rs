@@ -112,6 +112,13 @@ pub(crate) struct GiveBack {
     receipt: Option<String>,
 }
 
+/// Body of a refund's change.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Edit {
+    pub(crate) notes: Notes,
+}
+
 /// Notes: texts and numbers by name; none is an empty list to Razorpay.
 #[derive(Deserialize)]
 #[serde(untagged)]

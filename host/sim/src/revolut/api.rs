@@ -201,11 +201,11 @@ fn declined(
     now: u64,
 ) -> Result<Option<Happened>, Denied> {
     let id = account.part_id(session, Part::Refund);
-    session.refund(id.clone(), now, asked.amount, None)?;
+    let happened = session.refuse_refund(id, now, asked.amount)?;
     if let Some(made) = session.refunds.last_mut() {
         made.asked = Some(asked);
     }
-    Ok(Some(session.fail_refund(Some(&id), now)?))
+    Ok(Some(happened))
 }
 
 async fn read(
