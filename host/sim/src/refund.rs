@@ -156,12 +156,9 @@ impl Session {
         if self.state != State::Captured || amount.0 == 0 || amount > self.left() || full {
             return Err(Conflict);
         }
-        let pending = ending.is_some();
-        let succeeded = Refund::of_vendor(id, amount, now);
-        let first = if pending {
-            RefundState::Pending
-        } else {
-            succeeded.first
+        let first = match ending {
+            Some(_) => RefundState::Pending,
+            None => RefundState::Succeeded,
         };
         self.refund_told = self.refunds.len();
         self.refunds.push(Refund {
@@ -169,13 +166,13 @@ impl Session {
             first,
             made: false,
             ending,
-            ..succeeded
+            ..Refund::of_vendor(id, amount, now)
         });
         self.updated_at = now;
-        if pending {
-            return Ok(Happened::RefundPending);
+        match first {
+            RefundState::Succeeded => self.settle_refund(self.refund_told, first, now),
+            _ => Ok(Happened::RefundPending),
         }
-        self.settle_refund(self.refund_told, RefundState::Succeeded, now)
     }
 
     /// Takes in a refund that cannot be made, and refuses it at once.

@@ -157,6 +157,13 @@ fn opening(
         now,
         expires_at: asked.expires_at.saturating_mul(1_000),
     })?;
+    for (name, kept) in [
+        (wire::METADATA, json!(asked.metadata)),
+        (wire::PAYMENT_METADATA, json!(asked.payment_metadata)),
+        (wire::SOLD, json!(asked.sold)),
+    ] {
+        session.extra.insert(name.into(), kept.to_string());
+    }
     if asked.manual {
         session.extra.insert(wire::MANUAL.into(), String::new());
     }
@@ -178,10 +185,15 @@ async fn list(
     let to = params.whole("created[lte]")?.unwrap_or(u64::MAX);
     let after = params.take("starting_after");
     let payment = params.take("payment_intent");
+    let status = params.choice("status", &["open", "complete", "expired"])?;
     params.finish()?;
+    let now = api.account.now();
     let asked = |session: &Session| {
         let payment = payment.as_ref();
         payment.is_none_or(|payment| *payment == wire::payment_id(session))
+            && status
+                .as_ref()
+                .is_none_or(|status| status == wire::status(session, now))
     };
     let mut sessions: Vec<Session> = api
         .account
@@ -198,7 +210,6 @@ async fn list(
             .ok_or_else(|| Problem::not_found("checkout.session", &after))?;
         sessions.drain(..=at);
     }
-    let now = api.account.now();
     let page: Vec<Value> = sessions
         .iter()
         .take(limit)

@@ -3,7 +3,11 @@ use url::Url;
 
 use crate::{
     money::{Amount, Money},
-    stripe::{params::Params, problem::Problem, wire},
+    stripe::{
+        params::{Metadata, Params},
+        problem::Problem,
+        wire::{self, Sold},
+    },
 };
 
 /// Shortest and longest life of a session, in seconds.
@@ -47,18 +51,27 @@ const LEAST_ELSEWHERE: u64 = 50;
 /// Things that one session can sell.
 const MOST_ITEMS: usize = 100;
 
-/// Parameters that change nothing about where the money is.
-const IGNORED: [&str; 10] = [
+/// Parameters, each with what it holds, that change nothing about where the money is.
+const IGNORED: [&str; 19] = [
     "allow_promotion_codes",
+    "automatic_tax",
     "billing_address_collection",
+    "consent_collection",
+    "custom_text",
     "customer_creation",
+    "invoice_creation",
     "locale",
-    "phone_number_collection[enabled]",
-    "submit_type",
-    "ui_mode",
+    "name_collection",
     "payment_intent_data[receipt_email]",
+    "payment_intent_data[setup_future_usage]",
     "payment_intent_data[statement_descriptor]",
     "payment_intent_data[statement_descriptor_suffix]",
+    "payment_method_options",
+    "phone_number_collection",
+    "saved_payment_method_options",
+    "shipping_address_collection",
+    "submit_type",
+    "ui_mode",
 ];
 
 /// Eight digits.
@@ -68,9 +81,14 @@ const MOST: u64 = 99_999_999;
 #[derive(Debug)]
 pub(crate) struct Create {
     pub(crate) attempt_id: String,
+    /// The session's own, and its payment's.
+    pub(crate) metadata: Metadata,
+    pub(crate) payment_metadata: Metadata,
     pub(crate) due: Money,
     pub(crate) method: String,
+    /// The first thing that is sold.
     pub(crate) order: String,
+    pub(crate) sold: Vec<Sold>,
     pub(crate) description: String,
     pub(crate) manual: bool,
     pub(crate) email: Option<String>,
@@ -90,20 +108,22 @@ impl Create {
         params.expand(&wire::EXPANDABLE)?;
         let attempt_id = params.text("client_reference_id", 200)?;
         let metadata = params.metadata("metadata")?;
-        params.metadata("payment_intent_data[metadata]")?;
+        let payment_metadata = params.metadata("payment_intent_data[metadata]")?;
         for name in IGNORED {
             params.take(name);
+            params.map(name);
         }
         let capture = params.choice(
             "payment_intent_data[capture_method]",
             &["automatic", "automatic_async", "manual"],
         )?;
         params.text("payment_intent_data[description]", 1_000)?;
-        let Sold {
-            due,
-            name,
-            description,
-        } = line_items(&mut params)?;
+        let sold = line_items(&mut params)?;
+        let due = sold_together(&sold)?;
+        let first = sold.first();
+        let (name, description) = first
+            .map(|item| (item.name.clone(), item.description.clone()))
+            .unwrap_or_default();
         let manual = capture.as_deref() == Some("manual");
         let method = method(&mut params, &due.currency, manual)?;
         let email = email(&mut params)?;
@@ -117,12 +137,15 @@ impl Create {
             attempt_id: attempt_id
                 .or_else(|| metadata.get("attempt").cloned())
                 .unwrap_or_default(),
+            metadata,
+            payment_metadata,
             due: Money {
                 currency: due.currency.to_ascii_uppercase(),
                 ..due
             },
             method,
             order: name,
+            sold,
             description,
             manual,
             email,
@@ -133,43 +156,45 @@ impl Create {
     }
 }
 
-/// What is sold, all together.
-struct Sold {
-    due: Money,
-    /// Name and description of the first thing.
-    name: String,
-    description: String,
-}
-
-fn line_items(params: &mut Params) -> Result<Sold, Problem> {
-    let mut sold = line_item(params, 0)?.ok_or_else(|| Problem::missing("line_items"))?;
-    for at in 1..MOST_ITEMS {
-        let Some(more) = line_item(params, at)? else {
-            break;
-        };
-        if more.due.currency != sold.due.currency {
-            let message = "All line items must have the same currency.";
-            return Err(Problem::invalid(message).param("line_items"));
+fn line_items(params: &mut Params) -> Result<Vec<Sold>, Problem> {
+    let mut sold = Vec::new();
+    while let Some(item) = line_item(params, sold.len())? {
+        sold.push(item);
+        if sold.len() > MOST_ITEMS {
+            return Err(Problem::invalid("At most 100 line items.").param("line_items"));
         }
-        sold.due.value = Amount(sold.due.value.0.saturating_add(more.due.value.0));
-    }
-    let least = LEAST
-        .iter()
-        .find(|(code, _)| *code == sold.due.currency)
-        .map_or(LEAST_ELSEWHERE, |(_, least)| *least);
-    if sold.due.value.0 < least {
-        let message =
-            "The Checkout Session's total amount due must add up to at least the minimum.";
-        return Err(Problem::invalid(message).code("amount_too_small"));
-    }
-    if sold.due.value.0 > MOST {
-        let message = "The Checkout Session's total amount must be no more than 999,999.99.";
-        return Err(Problem::invalid(message).code("amount_too_large"));
     }
     Ok(sold)
 }
 
-/// One thing that is sold; none where there are no more.
+/// What all of it costs.
+fn sold_together(sold: &[Sold]) -> Result<Money, Problem> {
+    let first = sold.first().ok_or_else(|| Problem::missing("line_items"))?;
+    let mut due = first.due.clone();
+    for more in sold.iter().skip(1) {
+        if more.due.currency != due.currency {
+            let message = "All line items must have the same currency.";
+            return Err(Problem::invalid(message).param("line_items"));
+        }
+        due.value = Amount(due.value.0.saturating_add(more.due.value.0));
+    }
+    let least = LEAST
+        .iter()
+        .find(|(code, _)| *code == due.currency)
+        .map_or(LEAST_ELSEWHERE, |(_, least)| *least);
+    if due.value.0 < least {
+        let message =
+            "The Checkout Session's total amount due must add up to at least the minimum.";
+        return Err(Problem::invalid(message).code("amount_too_small"));
+    }
+    if due.value.0 > MOST {
+        let message = "The Checkout Session's total amount must be no more than 999,999.99.";
+        return Err(Problem::invalid(message).code("amount_too_large"));
+    }
+    Ok(due)
+}
+
+/// The things of one kind that are sold; none where there are no more.
 fn line_item(params: &mut Params, at: usize) -> Result<Option<Sold>, Problem> {
     let quantity = format!("line_items[{at}][quantity]");
     let Some(quantity) = params.whole(&quantity)? else {
@@ -192,11 +217,15 @@ fn line_item(params: &mut Params, at: usize) -> Result<Option<Sold>, Problem> {
     let description = params.text(&of("[product_data][description]"), 40_000)?;
     params.metadata(&of("[product_data][metadata]"))?;
     params.list(&of("[product_data][images]"));
+    params.take(&of("[product_data][tax_code]"));
+    params.take(&of("[tax_behavior]"));
+    params.map(&format!("line_items[{at}][adjustable_quantity]"));
     Ok(Some(Sold {
         due: Money {
             value: Amount(amount.saturating_mul(quantity)),
             currency,
         },
+        quantity,
         name: product,
         description: description.unwrap_or_default(),
     }))
@@ -334,6 +363,8 @@ mod tests {
             ("expires_at", None),
             ("metadata[cart]", Some("7")),
             ("locale", Some("nl")),
+            ("automatic_tax[enabled]", Some("false")),
+            ("line_items[0][price_data][tax_behavior]", Some("inclusive")),
         ];
         assert_eq!(read(&bare).unwrap().method, "credit_card");
     }

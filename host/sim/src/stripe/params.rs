@@ -5,6 +5,9 @@ use axum::http::HeaderMap;
 
 use crate::{http, stripe::problem::Problem};
 
+/// What the merchant keeps with an object.
+pub(crate) type Metadata = BTreeMap<String, String>;
+
 /// Parameters by their bracketed names.
 pub(crate) struct Params(BTreeMap<String, String>);
 
@@ -131,7 +134,7 @@ impl Params {
     ///
     /// # Errors
     /// Where there is more.
-    pub(crate) fn metadata(&mut self, name: &str) -> Result<BTreeMap<String, String>, Problem> {
+    pub(crate) fn metadata(&mut self, name: &str) -> Result<Metadata, Problem> {
         let metadata = self.map(name);
         let long = |(key, value): (&String, &String)| {
             key.chars().count() > 40 || value.chars().count() > 500

@@ -1,6 +1,4 @@
 //! Stripe's objects, as far as the module reads them.
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -8,13 +6,15 @@ use crate::{
     account::Account,
     afterwards::{Dispute, DisputeState},
     config::Environment,
-    money::Amount,
+    money::{Amount, Money},
     refund::{Refund, RefundState},
     session::{Phase, Session, State},
+    stripe::params::Metadata,
 };
 
 /// What can be shown whole in a session.
-pub(crate) const EXPANDABLE: [&str; 5] = [
+pub(crate) const EXPANDABLE: [&str; 6] = [
+    "line_items",
     "payment_intent",
     "payment_intent.latest_charge",
     "payment_intent.latest_charge.balance_transaction",
@@ -43,8 +43,21 @@ pub(crate) const FRAUD: &str = "fraud";
 pub(crate) const REVIEWED: &str = "reviewed";
 /// Kept with a payment: the merchant captures.
 pub(crate) const MANUAL: &str = "manual";
+/// Kept with a payment: the session's metadata.
+pub(crate) const METADATA: &str = "metadata";
+/// Kept with a payment: the metadata of the payment itself, and of its charge.
+pub(crate) const PAYMENT_METADATA: &str = "payment-metadata";
+/// Kept with a payment: what the session sells.
+pub(crate) const SOLD: &str = "sold";
 /// Kept with a payment: the payer's e-mail address.
 pub(crate) const EMAIL: &str = "email";
+
+/// The metadata that is kept under that name.
+fn kept(of: &Session, name: &str) -> Value {
+    let kept = of.extra.get(name);
+    let kept = kept.and_then(|kept| serde_json::from_str(kept).ok());
+    kept.unwrap_or_else(|| json!({ "attempt": of.attempt_id }))
+}
 
 /// All ids of one payment have the same end.
 pub(crate) fn payment_id(session: &Session) -> String {
@@ -79,7 +92,7 @@ fn is_voided(session: &Session) -> bool {
 }
 
 /// `status` of a session.
-fn status(session: &Session, now: u64) -> &'static str {
+pub(crate) fn status(session: &Session, now: u64) -> &'static str {
     match session.phase(now) {
         Phase::Open => "open",
         Phase::Declined if session.payable => "open",
@@ -117,7 +130,8 @@ pub(crate) fn session(account: &Account, of: &Session, now: u64, expand: &[Strin
             .filter_map(|path| path.strip_prefix("payment_intent."))
             .map(str::to_owned)
             .collect();
-        if expand.is_empty() {
+        let whole = |path: &String| path.starts_with("payment_intent");
+        if !expand.iter().any(whole) {
             json!(payment_id(of))
         } else {
             payment(account, of, now, &inside)
@@ -129,7 +143,7 @@ pub(crate) fn session(account: &Account, of: &Session, now: u64, expand: &[Strin
         "revolut" => "revolut_pay",
         other => other,
     };
-    json!({
+    let mut told = json!({
         "id": of.reference,
         "object": "checkout.session",
         "adaptive_pricing": { "enabled": false },
@@ -145,7 +159,7 @@ pub(crate) fn session(account: &Account, of: &Session, now: u64, expand: &[Strin
         "expires_at": of.expires_at / 1_000,
         "livemode": is_live(account),
         "locale": null,
-        "metadata": { "attempt": of.attempt_id },
+        "metadata": kept(of, METADATA),
         "mode": "payment",
         "payment_intent": payment,
         "payment_method_types": [kind],
@@ -154,7 +168,46 @@ pub(crate) fn session(account: &Account, of: &Session, now: u64, expand: &[Strin
         "success_url": of.return_url,
         "ui_mode": "hosted",
         "url": (status == "open").then(|| account.page_url(of)),
-    })
+    });
+    if expand.iter().any(|path| path == "line_items") {
+        told["line_items"] = line_items(of);
+    }
+    told
+}
+
+/// Things of one kind that are sold.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Sold {
+    /// Of all of them.
+    pub(crate) due: Money,
+    pub(crate) quantity: u64,
+    pub(crate) name: String,
+    pub(crate) description: String,
+}
+
+/// What a session sells.
+fn line_items(of: &Session) -> Value {
+    let sold = of.extra.get(SOLD);
+    let sold: Vec<Sold> = sold
+        .and_then(|sold| serde_json::from_str(sold).ok())
+        .unwrap_or_default();
+    let items: Vec<Value> = sold
+        .iter()
+        .enumerate()
+        .map(|(at, item)| {
+            json!({
+                "id": format!("li_{at}{}", end(of)),
+                "object": "item",
+                "amount_subtotal": item.due.value.0,
+                "amount_total": item.due.value.0,
+                "currency": item.due.currency,
+                "description": item.name,
+                "quantity": item.quantity,
+            })
+        })
+        .collect();
+    let address = format!("/v1/checkout/sessions/{}/line_items", of.reference);
+    list(&address, &items, false)
 }
 
 /// A `PaymentIntent`.
@@ -206,7 +259,7 @@ pub(crate) fn payment(account: &Account, of: &Session, now: u64, expand: &[Strin
         "last_payment_error": error,
         "latest_charge": charge,
         "livemode": is_live(account),
-        "metadata": { "attempt": of.attempt_id },
+        "metadata": kept(of, PAYMENT_METADATA),
         "review": review,
         "status": status,
     })
@@ -256,7 +309,7 @@ pub(crate) fn charge(account: &Account, of: &Session, expand: &[String]) -> Valu
         "currency": money.currency.to_ascii_lowercase(),
         "disputed": !of.disputes.is_empty(),
         "livemode": is_live(account),
-        "metadata": { "attempt": of.attempt_id },
+        "metadata": kept(of, PAYMENT_METADATA),
         "paid": true,
         "payment_intent": payment_id(of),
         "payment_method_details": details(of),
@@ -375,7 +428,7 @@ pub(crate) fn refund(of: &Session, refund: &Refund) -> Value {
 /// What a refund's request says beside its amount.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Note {
-    pub(crate) metadata: BTreeMap<String, String>,
+    pub(crate) metadata: Metadata,
     pub(crate) reason: Option<String>,
 }
 
