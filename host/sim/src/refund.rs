@@ -179,7 +179,7 @@ impl Session {
     ///
     /// # Errors
     /// [`Conflict`] where there are too many already.
-    fn refuse_refund(
+    pub(crate) fn refuse_refund(
         &mut self,
         id: String,
         now: u64,

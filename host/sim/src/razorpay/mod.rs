@@ -103,7 +103,8 @@ impl Vendor for Razorpay {
     fn event(&self, account: &Account, event: Event<'_>) -> Option<Message> {
         let of = event.session;
         let kind = match event.happened {
-            Happened::Opened | Happened::CaptureRefused | Happened::RefundPending => return None,
+            Happened::Opened | Happened::CaptureRefused => return None,
+            Happened::RefundPending => "refund.created",
             Happened::Declined => "payment.failed",
             Happened::Authorised => "payment.authorized",
             Happened::InReview | Happened::Disputed => "payment.dispute.created",

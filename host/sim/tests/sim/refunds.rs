@@ -47,12 +47,35 @@ impl Paid {
         paid
     }
 
-    fn authorised(&self, request: RequestBuilder) -> RequestBuilder {
+    async fn authorised(&self, request: RequestBuilder) -> RequestBuilder {
         match self.module {
             "stripe" => request.bearer_auth("sk_test_key-of-stripe"),
             "mollie" => request.bearer_auth("test_key-of-mollie"),
+            "paypal" => request.bearer_auth(self.token().await),
+            "razorpay" => {
+                request.basic_auth("rzp_test_client-of-razorpay", Some("key-of-razorpay"))
+            }
+            "revolut" => request
+                .bearer_auth("sk_key-of-revolut")
+                .header("revolut-api-version", "2026-04-20"),
             _ => request.header("x-api-key", "AQEkey-of-adyen"),
         }
+    }
+
+    /// An access token of PayPal's.
+    async fn token(&self) -> String {
+        let asked = self.http.post(self.url("/v1/oauth2/token"));
+        let asked = asked.basic_auth("client-of-paypal", Some("key-of-paypal"));
+        let form = [("grant_type", "client_credentials")];
+        let told: Value = asked
+            .form(&form)
+            .send()
+            .await
+            .unwrap()
+            .json()
+            .await
+            .unwrap();
+        told["access_token"].as_str().unwrap().to_owned()
     }
 
     fn url(&self, path: &str) -> String {
@@ -60,7 +83,7 @@ impl Paid {
     }
 
     async fn send(&self, request: RequestBuilder) -> (StatusCode, Value) {
-        let answer = self.authorised(request).send().await.unwrap();
+        let answer = self.authorised(request).await.send().await.unwrap();
         let status = answer.status();
         (status, answer.json().await.unwrap_or_default())
     }
@@ -285,4 +308,264 @@ async fn adyen_takes_every_refund_in_and_makes_those_that_can_be() {
     assert_eq!(w.refunded(), "40.00");
     assert_eq!(ask(1_000, "USD").await.0, 422);
     assert_eq!(ask(0, "EUR").await.0, 422);
+}
+
+fn paypal() -> Method<'static> {
+    Method {
+        path: "/v2/checkout/orders",
+        body: json!({
+            "intent": "CAPTURE",
+            "purchase_units": [{
+                "amount": {
+                    "currency_code": "EUR", "value": "49.90",
+                    "breakdown": { "item_total": { "currency_code": "EUR", "value": "49.90" } },
+                },
+                "items": [{ "name": "A chair", "quantity": "1" }], "soft_descriptor": "CHAIRS",
+            }],
+            "application_context": { "landing_page": "LOGIN", "locale": "de-DE" },
+        }),
+        page: "/links/1/href",
+    }
+}
+
+#[tokio::test]
+async fn paypal_gives_captures_back_and_says_why_not() {
+    let w = Paid::at("paypal", paypal()).await;
+    let order = format!("/v2/checkout/orders/{}", w.payment);
+    let patches = json!([
+        { "op": "replace", "path": "/purchase_units/@reference_id=='default'/custom_id", "value": "c-7" },
+        { "op": "add", "path": "/purchase_units/@reference_id=='default'/description", "value": "A chair" },
+    ]);
+    let patched = w.send(w.http.patch(w.url(&order)).json(&patches)).await;
+    assert_eq!(patched.0, 204, "{patched:?}");
+    // Neither a body nor a request id.
+    let captured = w
+        .send(w.http.post(w.url(&format!("{order}/capture"))))
+        .await;
+    assert_eq!(captured.0, 201, "{captured:?}");
+    let told = w.get(&order).await;
+    let capture = &told["purchase_units"][0]["payments"]["captures"][0];
+    assert_eq!(capture["custom_id"], "c-7");
+    let path = format!(
+        "/v2/payments/captures/{}/refund",
+        capture["id"].as_str().unwrap()
+    );
+    let ask = async |key: &str, body: Value| {
+        let asked = w.http.post(w.url(&path)).header("paypal-request-id", key);
+        let (status, told) = w
+            .send(asked.header("prefer", "return=representation").json(&body))
+            .await;
+        (status.as_u16(), told)
+    };
+    let euros = |value: &str| json!({ "currency_code": "EUR", "value": value });
+    let part = json!({ "amount": euros("9.90"), "invoice_id": "i-7", "note_to_payer": "Broken" });
+    w.sim.set_fault("paypal", Fault::RefundLate, 1).unwrap();
+    let (status, made) = ask("k-1", part.clone()).await;
+    assert_eq!((status, &made["status"]), (201, &json!("PENDING")));
+    assert_eq!(
+        (&made["invoice_id"], &made["note_to_payer"]),
+        (&json!("i-7"), &json!("Broken"))
+    );
+    w.sim.clock_moved();
+    let (status, again) = ask("k-1", part.clone()).await;
+    assert_eq!(
+        (status, &again["id"], &again["status"]),
+        (200, &made["id"], &json!("COMPLETED"))
+    );
+    let one = format!("/v2/payments/refunds/{}", made["id"].as_str().unwrap());
+    assert_eq!(w.get(&one).await, again);
+    for (key, body, issue) in [
+        (
+            "k-1",
+            json!({ "amount": euros("1.00") }),
+            "DUPLICATE_REQUEST_ID",
+        ),
+        ("k-2", part.clone(), "DUPLICATE_INVOICE_ID"),
+        (
+            "k-3",
+            json!({ "amount": euros("40.01") }),
+            "REFUND_AMOUNT_EXCEEDED",
+        ),
+        (
+            "k-4",
+            json!({ "amount": euros("0.00") }),
+            "CANNOT_BE_ZERO_OR_NEGATIVE",
+        ),
+    ] {
+        let (status, told) = ask(key, body).await;
+        assert_eq!((status, &told["details"][0]["issue"]), (422, &json!(issue)));
+    }
+    w.sim.set_fault("paypal", Fault::RefundRefused, 1).unwrap();
+    let (_, refused) = ask("k-5", json!({})).await;
+    assert_eq!(
+        refused["details"][0]["issue"],
+        "REFUND_FAILED_INSUFFICIENT_FUNDS"
+    );
+    // Without an amount all that is left.
+    assert_eq!(ask("k-6", json!({})).await.1["amount"], euros("40.00"));
+    let (_, refused) = ask("k-7", json!({})).await;
+    assert_eq!(refused["details"][0]["issue"], "CAPTURE_FULLY_REFUNDED");
+    assert_eq!(w.refunded(), "49.90");
+    // A request id is forgotten after 45 days, the invoice id never.
+    w.clock.advance(46 * 86_400_000);
+    assert_eq!(
+        ask("k-1", part).await.1["details"][0]["issue"],
+        "DUPLICATE_INVOICE_ID"
+    );
+}
+
+#[tokio::test]
+async fn paypal_gives_nothing_back_after_180_days() {
+    let w = Paid::at("paypal", paypal()).await;
+    let capture = format!("/v2/checkout/orders/{}/capture", w.payment);
+    assert_eq!(w.post(&capture, &json!({})).await.0, 201);
+    w.clock.advance(181 * 86_400_000);
+    let id = w.payment.replacen('5', "3", 1);
+    let path = format!("/v2/payments/captures/{id}/refund");
+    let (status, told) = w.post(&path, &json!({})).await;
+    assert_eq!(
+        (status.as_u16(), &told["details"][0]["issue"]),
+        (422, &json!("REFUND_TIME_LIMIT_EXCEEDED"))
+    );
+}
+
+#[tokio::test]
+async fn razorpay_creates_reads_lists_and_changes_refunds() {
+    let method = Method {
+        path: "/v1/payment_links",
+        body: json!({
+            "amount": 4990, "currency": "INR", "customer": { "name": "A payer" }, "notes": { "cart": 7 },
+            "notify": { "sms": true, "whatsapp": false },
+        }),
+        page: "/short_url",
+    };
+    let w = Paid::at("razorpay", method).await;
+    let links = w.get("/v1/payment_links?count=5&skip=0").await;
+    assert_eq!(links["payment_links"][0]["notes"], json!({ "cart": 7 }));
+    let payment = w.payment.replacen("plink_", "pay_", 1);
+    let path = format!("/v1/payments/{payment}/refund");
+    let ask = async |key: &str, body: Value| {
+        let asked = w
+            .http
+            .post(w.url(&path))
+            .header("x-refund-idempotency", key);
+        let (status, told) = w.send(asked.json(&body)).await;
+        (status.as_u16(), told)
+    };
+    let part =
+        json!({ "amount": 990, "receipt": "r-7", "speed": "normal", "notes": { "why": "broken" } });
+    let (status, made) = ask("key-number-1", part.clone()).await;
+    assert_eq!((status, &made["status"]), (200, &json!("processed")));
+    assert_eq!(
+        (&made["receipt"], &made["notes"]),
+        (&json!("r-7"), &json!({ "why": "broken" }))
+    );
+    assert_eq!(ask("key-number-1", part).await, (200, made.clone()));
+    for (key, body, why) in [
+        (
+            "key-number-1",
+            json!({ "amount": 100 }),
+            "Different request",
+        ),
+        ("short", json!({ "amount": 100 }), "key is invalid"),
+        ("key-number-2", json!({ "amount": 4001 }), "greater than"),
+        ("key-number-3", json!({ "amount": 99 }), "atleast INR 1.00"),
+    ] {
+        let (status, told) = ask(key, body).await;
+        let described = told["error"]["description"].as_str().unwrap();
+        assert!(status == 400 && described.contains(why), "{described}");
+    }
+    let id = made["id"].as_str().unwrap();
+    let one = format!("/v1/refunds/{id}");
+    let change = json!({ "notes": { "why": "late" } });
+    let (status, changed) = w.send(w.http.patch(w.url(&one)).json(&change)).await;
+    assert_eq!(
+        (status.as_u16(), &changed["notes"]),
+        (200, &change["notes"])
+    );
+    assert_eq!(w.get(&one).await, changed);
+    assert_eq!(
+        w.get(&format!("/v1/payments/{payment}/refunds/{id}")).await,
+        changed
+    );
+    // Without a body all that is left.
+    let (_, whole) = w.send(w.http.post(w.url(&path))).await;
+    assert_eq!(whole["amount"], 4000);
+    for list in [
+        format!("/v1/payments/{payment}/refunds"),
+        "/v1/refunds".into(),
+    ] {
+        let listed = w.get(&format!("{list}?count=10&from=1&skip=1")).await;
+        assert_eq!(listed["items"], json!([changed]), "{list}");
+    }
+    let (_, told) = ask("key-number-4", json!({})).await;
+    assert!(
+        told["error"]["description"]
+            .as_str()
+            .unwrap()
+            .contains("fully refunded")
+    );
+    assert_eq!(w.refunded(), "49.90");
+}
+
+#[tokio::test]
+async fn revolut_makes_an_order_of_each_refund_of_declined_ones_too() {
+    let method = Method {
+        path: "/api/orders",
+        body: json!({ "amount": 4990, "currency": "EUR", "merchant_order_data": { "reference": "chair" } }),
+        page: "/checkout_url",
+    };
+    let w = Paid::at("revolut", method).await;
+    let path = format!("/api/orders/{}/refund", w.payment);
+    let ask = async |key: &str, body: Value| {
+        let asked = w.http.post(w.url(&path)).header("idempotency-key", key);
+        let (status, told) = w.send(asked.json(&body)).await;
+        (status.as_u16(), told)
+    };
+    let of = |amount: u64| {
+        json!({ "amount": amount, "currency": "EUR", "merchant_order_data": { "reference": "chair" },
+            "metadata": { "number": "7" } })
+    };
+    let (status, made) = ask("k-1", of(990)).await;
+    assert_eq!((status, &made["state"]), (201, &json!("processing")));
+    assert_eq!(
+        (&made["type"], &made["metadata"]),
+        (&json!("refund"), &json!({ "number": "7" }))
+    );
+    assert_eq!(ask("k-1", of(990)).await, (201, made.clone()));
+    w.clock.advance(2_000);
+    w.sim.clock_moved();
+    let one = format!("/api/orders/{}", made["id"].as_str().unwrap());
+    assert_eq!(w.get(&one).await["state"], "completed");
+    let order = w.get(&format!("/api/orders/{}", w.payment)).await;
+    assert_eq!(order["refunded_amount"], 990);
+    for (key, body, status) in [
+        ("k-1", of(1), 409),
+        ("k-2", of(4001), 422),
+        ("k-3", of(0), 422),
+        ("k-4", json!({ "amount": 1, "currency": "USD" }), 422),
+    ] {
+        assert_eq!(ask(key, body).await.0, status, "{key}");
+    }
+    w.sim.set_fault("revolut", Fault::RefundRefused, 1).unwrap();
+    assert_eq!(ask("k-5", of(4000)).await.0, 400);
+    let listed = w
+        .get("/api/orders?merchant_order_data_reference=chair")
+        .await;
+    let states: Vec<(&Value, &Value)> = listed["orders"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|order| (&order["type"], &order["state"]))
+        .collect();
+    let expected = [
+        ("refund", "failed"),
+        ("refund", "completed"),
+        ("payment", "completed"),
+    ];
+    let expected = expected.map(|(kind, state)| (json!(kind), json!(state)));
+    let expected: Vec<(&Value, &Value)> =
+        expected.iter().map(|(kind, state)| (kind, state)).collect();
+    assert_eq!(states, expected);
+    assert_eq!(w.refunded(), "9.90");
 }
