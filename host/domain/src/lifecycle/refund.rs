@@ -268,12 +268,19 @@ impl PaymentAggregate {
     pub(super) fn refund_answered(
         &mut self,
         id: RefundId,
+        held: Time,
         answer: RefundAnswer,
         log: &mut Log<'_>,
     ) -> Result<Outcome, Refusal> {
         let i = self.index_of_refund(id)?;
+        let mut holds = false;
         if let Some(ordered) = self.order_of(i, id) {
-            ordered.busy_until = None;
+            holds = ordered.busy_until == Some(held);
+            ordered.busy_until = ordered.busy_until.filter(|_| !holds);
+        }
+        if !holds && !matches!(answer, RefundAnswer::Given(_)) {
+            // Another call may be under way by now.
+            return Ok(Outcome::Nothing);
         }
         let word = match &answer {
             RefundAnswer::Given(given) => given.state.as_str(),
