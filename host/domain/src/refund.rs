@@ -50,7 +50,7 @@ pub struct Refund {
     pub at: Time,
     /// When it was ordered, or first heard of.
     pub created_at: Time,
-    /// Where the payer must claim it: whoever has the address has the money.
+    /// Where the payer must claim it: the money is the one's who has the address.
     pub claim_url: Option<Secret>,
     /// The vendor's last words about it, for the operator.
     pub detail: String,
