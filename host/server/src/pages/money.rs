@@ -191,7 +191,7 @@ mod tests {
             refunds: &[refund],
             disputes: &[],
         };
-        attempt.returns.merge(told, NOW);
+        attempt.returns.merge(told, attempt.id, NOW);
         attempt
     }
 
@@ -209,7 +209,7 @@ mod tests {
             refunds: &[],
             disputes: &[dispute],
         };
-        attempt.returns.merge(told, NOW);
+        attempt.returns.merge(told, attempt.id, NOW);
         attempt
     }
 
