@@ -130,7 +130,7 @@ impl Payment {
         if let Some(busy) = order.busy.filter(|busy| now < *busy) {
             return Err(Refusal::Busy(busy));
         }
-        order.busy = Some(until);
+        (order.claimed, order.busy) = (now, Some(until));
         if send {
             order.uncertain = true;
             order.sent = until;
@@ -166,7 +166,7 @@ impl Payment {
             RefundAnswer::Unavailable(_) if pending => order.uncertain = false,
             RefundAnswer::Absent if pending && order.reference.is_none() => {
                 let believed = order.sent.after(BELIEVED_AFTER);
-                order.uncertain = now < believed;
+                order.uncertain = order.claimed < believed;
                 order.next = Some(believed.max(now));
                 return Ok(Reply::Done);
             }

@@ -29,6 +29,7 @@ pub(crate) struct Order {
     /// The provider may have it without having said so.
     pub(crate) uncertain: bool,
     pub(crate) sent: Time,
+    pub(crate) claimed: Time,
     pub(crate) busy: Option<Time>,
     /// When the product sends it or asks about it next.
     pub(crate) next: Option<Time>,
@@ -48,6 +49,7 @@ impl Order {
             reference: None,
             uncertain: false,
             sent: Time::default(),
+            claimed: Time::default(),
             busy: None,
             next: Some(now),
             explains: 0,
@@ -72,11 +74,20 @@ impl Order {
     }
 }
 
+/// A refund that was not ordered here, under the provider's id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Elsewhere {
+    pub(crate) amount: u64,
+    pub(crate) state: RefundState,
+    /// How much of the provider's sum it explains while it has not succeeded.
+    explains: u64,
+}
+
 /// What went back of an attempt's money. What has an id counts once, under it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Returns {
-    /// Refunds that were not ordered here.
-    pub(crate) refunds: BTreeMap<String, (u64, RefundState)>,
+    /// Refunds that were not ordered here, in the order in which they were told.
+    pub(crate) refunds: Vec<(String, Elsewhere)>,
     /// What of them only the provider's sum tells, in pieces.
     pub(crate) pieces: Vec<u64>,
     pub(crate) orders: Vec<Order>,
@@ -143,9 +154,12 @@ fn order_of(state: RefundState) -> u8 {
 
 impl Returns {
     fn named(&self) -> u64 {
-        let succeeded = |(_, state): &&(u64, RefundState)| *state == RefundState::Succeeded;
-        let refunds = self.refunds.values().filter(succeeded);
-        refunds.map(|(amount, _)| amount).sum()
+        self.elsewhere(|refund| refund.state == RefundState::Succeeded)
+    }
+
+    fn elsewhere(&self, are: impl Fn(&Elsewhere) -> bool) -> u64 {
+        let refunds = self.refunds.iter().filter(|(_, refund)| are(refund));
+        refunds.map(|(_, refund)| refund.amount).sum()
     }
 
     fn lost(&self) -> u64 {
@@ -176,9 +190,7 @@ impl Returns {
 
     /// Everything that is gone or may go.
     pub(crate) fn committed(&self) -> u64 {
-        let elsewhere = self.refunds.values();
-        let elsewhere = elsewhere.filter(|(_, state)| *state != RefundState::Failed);
-        let elsewhere: u64 = elsewhere.map(|(amount, _)| amount).sum();
+        let elsewhere = self.elsewhere(|refund| refund.state != RefundState::Failed);
         let disputed = self.disputes.values();
         let disputed = disputed.filter(|(_, state)| *state != DisputeState::Won);
         let disputed: u64 = disputed.map(|(amount, _)| amount).sum();
@@ -199,8 +211,8 @@ impl Returns {
 
     /// Refunds that have not failed.
     pub(crate) fn count_not_failed(&self) -> usize {
-        let elsewhere = self.refunds.values();
-        let elsewhere = elsewhere.filter(|(_, state)| *state != RefundState::Failed);
+        let elsewhere = self.refunds.iter();
+        let elsewhere = elsewhere.filter(|(_, refund)| refund.state != RefundState::Failed);
         let ours = self.orders.iter().filter(|order| order.counts());
         elsewhere.count() + self.pieces.len() + ours.count()
     }
@@ -228,17 +240,23 @@ impl Returns {
             report.status,
             VendorStatus::Completed | VendorStatus::Review
         );
-        if report.returned.0 > 0 || (taken && report.received.0 > 0) {
+        let tells = report.returned.0 > 0 || (taken && report.received.0 > 0);
+        if tells {
             if answers {
                 self.sum = report.returned.0;
                 for order in self.orders.iter_mut().filter(|order| !order.counts()) {
                     order.explains = 0;
                 }
+                for (_, refund) in &mut self.refunds {
+                    if refund.state == RefundState::Failed {
+                        refund.explains = 0;
+                    }
+                }
             } else {
                 self.sum = self.sum.max(report.returned.0);
             }
         }
-        self.explain(&mut back);
+        self.explain(tells && answers, &mut back);
         back.more = self.total() > before;
         back.less = self.total() < before;
         back
@@ -261,7 +279,7 @@ impl Returns {
         }
         let before = self.total();
         self.hear_order(at, reference, state, now, back);
-        self.explain(back);
+        self.explain(false, back);
         back.more = self.total() > before;
         back.less = self.total() < before;
         true
@@ -275,26 +293,37 @@ impl Returns {
             return self.hear_order(at, &told.id, told.state, now, back);
         }
         let full = self.count() >= MOST_REFUNDS;
-        let known = self.refunds.get(&told.id).map(|(_, state)| *state);
         let (amount, state) = (told.amount.0, told.state);
+        let known = self.refunds.iter_mut().find(|(id, _)| *id == told.id);
         // Pending, then succeeded, then failed, and never back.
-        match known {
-            Some(known) if order_of(state) <= order_of(known) => return,
-            Some(_) => {}
-            None => {
-                let piece = self.pieces.iter().position(|piece| *piece == amount);
-                if let Some(piece) = piece.filter(|_| state == RefundState::Succeeded) {
-                    // The sum has told it.
-                    self.pieces.remove(piece);
-                    self.refunds.insert(told.id.clone(), (amount, state));
-                    return;
-                }
-                if full {
-                    return;
-                }
+        if let Some((_, known)) = known {
+            if order_of(state) <= order_of(known.state) {
+                return;
+            }
+            let late = known.state == RefundState::Succeeded;
+            if late || state == RefundState::Succeeded {
+                let holds = late && self.sum > 0;
+                known.explains = if holds { amount } else { 0 };
+            }
+            (known.amount, known.state) = (amount, state);
+        } else {
+            let piece = self.pieces.iter().position(|piece| *piece == amount);
+            let piece = piece.filter(|_| state == RefundState::Succeeded);
+            if full && piece.is_none() {
+                return;
+            }
+            let refund = Elsewhere {
+                amount,
+                state,
+                explains: 0,
+            };
+            self.refunds.push((told.id.clone(), refund));
+            if let Some(piece) = piece {
+                // The sum has told it.
+                self.pieces.remove(piece);
+                return;
             }
         }
-        self.refunds.insert(told.id.clone(), (amount, state));
         if state == RefundState::Succeeded {
             back.given.push(Ended::elsewhere(amount));
         }
@@ -313,13 +342,23 @@ impl Returns {
         let renamed = order.reference.as_deref() != Some(reference);
         order.reference = Some(reference.to_owned());
         // A notice that did not name the order was about it.
-        let twin = renamed.then(|| self.refunds.remove(reference)).flatten();
-        let told = twin.is_some_and(|(_, state)| state == RefundState::Succeeded);
-        if told && self.sum > 0 {
-            order.explains = order.amount;
-        }
-        if let Some((_, other)) = twin.filter(|(_, other)| order_of(*other) > order_of(state)) {
-            state = other;
+        let twin = self.refunds.iter().position(|(id, _)| id == reference);
+        let twin = twin
+            .filter(|_| renamed)
+            .map(|twin| self.refunds.remove(twin).1);
+        let told = twin
+            .as_ref()
+            .is_some_and(|twin| twin.state == RefundState::Succeeded);
+        if let Some(twin) = twin {
+            let explains = if told && self.sum > 0 {
+                twin.amount
+            } else {
+                twin.explains
+            };
+            order.explains = order.amount.min(order.explains + explains);
+            if order_of(twin.state) > order_of(state) {
+                state = twin.state;
+            }
         }
         if !never_was && order_of(state) <= order_of(order.state) {
             return;
@@ -349,14 +388,34 @@ impl Returns {
 
     /// What the sum holds beyond refunds and disputes that have ids is explained by orders, the oldest
     /// first, else by refunds elsewhere.
-    fn explain(&mut self, back: &mut Back) {
+    fn explain(&mut self, fresh: bool, back: &mut Back) {
         let rest = self.sum.saturating_sub(self.named() + self.lost());
         let orders: u64 = self.orders.iter().map(|order| order.explains).sum();
-        let explained = orders + self.unnamed();
+        let elsewhere = self.refunds.iter();
+        let elsewhere: u64 = elsewhere.map(|(_, refund)| refund.explains).sum();
+        let explained = orders + elsewhere + self.unnamed();
         let mut missing = rest.saturating_sub(explained);
         for order in self.orders.iter_mut().filter(|order| order.counts()) {
             let more = missing.min(order.amount - order.explains);
             order.explains += more;
+            missing -= more;
+        }
+        for (_, refund) in &mut self.refunds {
+            if refund.state == RefundState::Pending {
+                let more = missing.min(refund.amount - refund.explains);
+                refund.explains += more;
+                missing -= more;
+            }
+        }
+        // An older sum can hold what has failed since.
+        let orders = self.orders.iter_mut().filter(|order| !order.counts());
+        let orders = orders.map(|order| (order.amount, &mut order.explains));
+        let failed = |(_, refund): &&mut (String, Elsewhere)| refund.state == RefundState::Failed;
+        let elsewhere = self.refunds.iter_mut().filter(failed);
+        let elsewhere = elsewhere.map(|(_, refund)| (refund.amount, &mut refund.explains));
+        for (amount, explains) in orders.chain(elsewhere).filter(|_| !fresh) {
+            let more = missing.min(amount - *explains);
+            *explains += more;
             missing -= more;
         }
         if missing > 0 {
@@ -368,11 +427,7 @@ impl Returns {
             back.given.push(Ended::elsewhere(missing));
         }
         let mut surplus = explained.saturating_sub(rest);
-        for order in self.orders.iter_mut().filter(|order| !order.counts()) {
-            let less = surplus.min(order.explains);
-            order.explains -= less;
-            surplus -= less;
-        }
+        self.explain_less(&mut surplus, true);
         let mut told = surplus.min(self.unnamed());
         surplus -= told;
         let mut gone = told;
@@ -389,10 +444,23 @@ impl Returns {
             told -= if again { given.amount } else { 0 };
             !again
         });
-        for order in self.orders.iter_mut().rev() {
-            let less = surplus.min(order.explains);
-            order.explains -= less;
-            surplus -= less;
+        self.explain_less(&mut surplus, false);
+    }
+
+    /// The newest first, those elsewhere before orders.
+    fn explain_less(&mut self, surplus: &mut u64, failed_only: bool) {
+        let elsewhere = self.refunds.iter_mut().rev().map(|(_, refund)| {
+            let failed = refund.state == RefundState::Failed;
+            (failed, &mut refund.explains)
+        });
+        let orders = self.orders.iter_mut().rev();
+        let orders = orders.map(|order| (!order.counts(), &mut order.explains));
+        for (failed, explains) in elsewhere.chain(orders) {
+            if failed || !failed_only {
+                let less = (*surplus).min(*explains);
+                *explains -= less;
+                *surplus -= less;
+            }
         }
     }
 }

@@ -333,7 +333,10 @@ impl Books {
                 assert!(self.shop.listed(1).contains(&WorkKind::Refund));
                 continue;
             }
-            assert_eq!(refund.state, at_vendor, "{refund:?}");
+            // A vendor that never tells refunds one by one tells no failure after a success.
+            let untold = !self.ways.items
+                && (refund.state, at_vendor) == (RefundState::Succeeded, RefundState::Failed);
+            assert!(untold || refund.state == at_vendor, "{refund:?}");
             let told = self.shop.events.iter().filter_map(|told| told.refund);
             let told = told.filter(|given| given.refund == id).count();
             let known_else = !self.ways.orders;
@@ -347,10 +350,18 @@ impl Books {
             .refunds()
             .iter()
             .any(|(_, refund)| refund.is_order_pending());
-        if told && !some_given_up {
-            assert_eq!(attempt.returns.total(), Minor(succeeded));
-            assert_eq!(attempt.left(), Minor(DUE.0 - succeeded));
+        if !told || some_given_up {
+            return;
         }
+        let came_back = |entry: &Entry| entry.state == RefundState::Failed;
+        if !self.ways.items && self.entries.iter().any(came_back) {
+            // A sum does not tell which part of it came back: what was given back elsewhere may be taken
+            // for more, never for less.
+            assert!(attempt.returns.total() >= Minor(succeeded));
+            return;
+        }
+        assert_eq!(attempt.returns.total(), Minor(succeeded));
+        assert_eq!(attempt.left(), Minor(DUE.0 - succeeded));
     }
 }
 
