@@ -155,6 +155,17 @@ impl Account {
         found.filter(|session| !session.forgotten)
     }
 
+    /// The payment that was refunded under that idempotency key.
+    pub(crate) fn by_refund_key(&self, key: &str) -> Option<Session> {
+        let found = self.books.lock().by_refund_key(key).cloned();
+        found.filter(|session| !session.forgotten)
+    }
+
+    /// Every payment of which something was given back, oldest first.
+    pub(crate) fn refunded(&self) -> Vec<Session> {
+        self.books.lock().refunded()
+    }
+
     pub(crate) fn by_token(&self, token: &str) -> Option<Session> {
         let found = self.books.lock().by_token(token).cloned();
         found.filter(|session| !session.forgotten)

@@ -26,6 +26,8 @@ pub(crate) enum Later {
     Refund,
     /// Money that was given back comes back to the merchant.
     RefundFails,
+    /// The payer claims a refund that waits for it.
+    Claim,
     /// The payer disputes. Of a dispute that is open the vendor tells again.
     Dispute,
     /// The open dispute ends for the merchant.
@@ -179,6 +181,7 @@ impl Account {
                     account.refund(session, now, amount)?
                 }
                 Later::RefundFails => session.fail_refund(refund.as_deref(), now)?,
+                Later::Claim => session.claim_refund(now)?,
                 Later::Dispute => {
                     let id = account.part_id(session, Part::Dispute);
                     session.dispute(id, now)?

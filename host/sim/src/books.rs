@@ -274,6 +274,13 @@ impl Books {
         self.sessions.get(*self.by_refund_key.get(key)?)
     }
 
+    /// Every payment with a refund, oldest first.
+    pub(crate) fn refunded(&self) -> Vec<Session> {
+        let known = self.sessions.iter().filter(|session| !session.forgotten);
+        let refunded = known.filter(|session| !session.refunds.is_empty());
+        refunded.cloned().collect()
+    }
+
     /// Every payment with that merchant reference, oldest first.
     pub(crate) fn by_attempt(&self, attempt_id: &str) -> Vec<Session> {
         let found = self

@@ -27,12 +27,15 @@ pub enum RefundState {
     Cancelled,
 }
 
+/// When a refund ends that the payer has to claim: never by itself.
+pub(crate) const ON_CLAIM: u64 = u64::MAX;
+
 /// What becomes of a pending refund.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ending {
     /// Whether it fails.
     fails: bool,
-    /// When, in milliseconds of the injected clock; none: when that clock is next moved.
+    /// When, in milliseconds of the injected clock, or [`ON_CLAIM`]; none: when that clock is next moved.
     at: Option<u64>,
 }
 
@@ -112,12 +115,20 @@ impl Refund {
     /// When it ends by itself, and none where it waits for the clock to be moved; nothing where it has
     /// ended.
     pub(crate) fn ends_at(&self) -> Option<Option<u64>> {
-        self.ending.as_ref().map(|ending| ending.at)
+        let at = self.ending.as_ref().map(|ending| ending.at);
+        at.filter(|at| *at != Some(ON_CLAIM))
+    }
+
+    /// Whether the payer has to claim it.
+    pub(crate) fn waits_for_claim(&self) -> bool {
+        let ending = self.ending.as_ref();
+        ending.is_some_and(|ending| ending.at == Some(ON_CLAIM))
     }
 
     /// The same to be changed.
     pub(crate) fn ending_at(&mut self) -> Option<&mut Option<u64>> {
-        self.ending.as_mut().map(|ending| &mut ending.at)
+        let at = self.ending.as_mut().map(|ending| &mut ending.at);
+        at.filter(|at| **at != Some(ON_CLAIM))
     }
 }
 
@@ -207,6 +218,15 @@ impl Session {
         let made = |refund: &Refund| !refund.has_failed() && id.is_none_or(|id| refund.id == id);
         let at = self.refunds.iter().rposition(made).ok_or(Conflict)?;
         self.settle_refund(at, RefundState::Failed, now)
+    }
+
+    /// The payer claims the newest refund that waits for it, and the vendor pays.
+    ///
+    /// # Errors
+    /// [`Conflict`] where there is none.
+    pub(crate) fn claim_refund(&mut self, now: u64) -> Result<Happened, Conflict> {
+        let waits = self.refunds.iter().rposition(Refund::waits_for_claim);
+        self.settle_refund(waits.ok_or(Conflict)?, RefundState::Succeeded, now)
     }
 
     /// The merchant calls a pending refund off.
@@ -374,7 +394,8 @@ impl Account {
         if !fails && !late && usual == 0 {
             return None;
         }
-        let after = if usual == 0 { LATER_MS } else { usual };
+        let at_once = usual == 0 || usual == ON_CLAIM && fails;
+        let after = if at_once { LATER_MS } else { usual };
         Some(Ending {
             fails,
             at: (!late).then(|| now.saturating_add(after)),

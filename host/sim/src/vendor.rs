@@ -94,7 +94,8 @@ pub(crate) trait Vendor: Send + Sync {
     }
 
     /// How long after its answer this vendor makes a refund that the merchant asks for, in milliseconds;
-    /// 0 where the answer tells that it is made.
+    /// 0 where the answer tells that it is made, [`ON_CLAIM`](crate::refund::ON_CLAIM) where the payer has to
+    /// claim it.
     fn refunds_after_ms(&self, session: &Session) -> u64 {
         let _ = session;
         0

@@ -166,3 +166,25 @@ fn only_a_pending_refund_is_called_off() {
     assert_eq!(s.ripen_refund(10, true), None);
     assert_eq!((s.left(), s.returned), (Amount(990), Amount(4_000)));
 }
+
+#[tokio::test]
+async fn what_the_payer_has_to_claim_waits_for_that_alone() {
+    let mut desk = captured("btcpay").await;
+    give_back(&desk, "a", 1_000).await;
+    desk.account.faults.arm(Fault::RefundFails, 1);
+    give_back(&desk, "b", 990).await;
+    desk.restart();
+    desk.move_clock(400 * 86_400_000);
+    desk.account.ripen_due(true).unwrap();
+    assert_eq!(state_of(&desk, 0), RefundState::Pending);
+    assert_eq!(state_of(&desk, 1), RefundState::Failed);
+    assert_eq!(desk.account.confirms_at(), None);
+    let claim = async || {
+        desk.act(|session, _, now| Ok(Some(session.claim_refund(now)?)))
+            .await
+    };
+    claim().await.unwrap();
+    assert_eq!(state_of(&desk, 0), RefundState::Succeeded);
+    assert_eq!(desk.account.entries()[0].refunded, "10.00");
+    assert!(matches!(claim().await, Err(Unchanged::Conflict)));
+}

@@ -22,7 +22,7 @@ use crate::{
         Sandbox,
         problem::Problem,
         tokens::LIFE_SECONDS,
-        wire::{self, Create, Nothing, OfAmount},
+        wire::{self, Create, GiveBack, Nothing, OfAmount},
     },
     session::{Opening, Session},
 };
@@ -264,9 +264,9 @@ async fn refund(
     Path(id): Path<String>,
     headers: HeaderMap,
     body: Bytes,
-) -> Result<Json<Value>, Problem> {
-    let asked: OfAmount = json_body(&headers, &body)?;
-    wire::check_amount(&asked.amount)?;
+) -> Result<Response, Problem> {
+    let asked: GiveBack = json_body(&headers, &body)?;
+    wire::check_refund(&asked)?;
     let known = api
         .account
         .by_reference(&id)
@@ -281,12 +281,22 @@ async fn refund(
         amount: asked.amount.value,
         key: Some(key),
         fingerprint: http::fingerprint(&body),
-        ..Asked::default()
+        order: asked.merchant_reference,
+        note: asked.reason,
     };
     match api.account.give_back(&id, asked, u64::MAX).await? {
-        Outcome::Made(session, _) | Outcome::Replayed(session, _) => Ok(api.tell(&session)),
+        Outcome::Made(session, refund) => {
+            let told = Json(wire::refund(&session, &refund));
+            Ok((StatusCode::CREATED, told).into_response())
+        }
+        Outcome::Replayed(session, refund) => {
+            Ok(Json(wire::refund(&session, &refund)).into_response())
+        }
         Outcome::Differs => Err(Problem::key_reused()),
-        Outcome::Unpaid | Outcome::Nothing | Outcome::TooMuch(_) => Err(Problem::wrong_state()),
+        Outcome::Unpaid => Err(Problem::wrong_state()),
+        Outcome::Nothing | Outcome::TooMuch(_) => {
+            Err(Problem::refused("more than is left to give back"))
+        }
         Outcome::Refused => Err(Problem::refused("the refund was refused")),
     }
 }
