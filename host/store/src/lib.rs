@@ -1,4 +1,4 @@
-//! Storage of Kassette: traits of whole atomic operations in the domain's terms, and sled behind them.
+//! Storage of Kassette: traits of whole atomic operations in the domain's terms, and sled or PostgreSQL behind them.
 //!
 //! Each call is one atomic operation: when it answers, its whole effect (record, indexes,
 //! idempotency, outbox rows, timeline, audit) is on disk, or none of it is. A read shows only what
@@ -7,9 +7,11 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod bell;
 mod connects;
 mod deliveries;
 mod nonces;
+pub mod postgres;
 mod resellers;
 mod rows;
 pub mod sled;
@@ -23,6 +25,8 @@ pub use crate::deliveries::{
 };
 pub use crate::nonces::{Nonces, Reservation, Reserved};
 pub use crate::resellers::{Answered, InvitationStanding, Invited, Resellers};
+pub use crate::postgres::PostgresStore;
+pub use crate::rows::seal::{MasterKey, NotAMasterKey};
 pub use crate::sled::SledStore;
 pub use kassette_engine::Fault;
 

@@ -1,0 +1,162 @@
+//! The store on PostgreSQL, or an engine that speaks its protocol.
+//!
+//! Nothing here needs `LISTEN`, advisory locks or an isolation above READ COMMITTED, and all of it is right under
+//! SERIALIZABLE too. Payments are changed optimistically, each step by one statement; what changes the directory
+//! is a transaction that first takes the lock of `directory`. Locks are taken in one order everywhere: reference,
+//! payment, owner, directory, the end of the audit log.
+//!
+//! | file or folder | holds |
+//! |---|---|
+//! | `open`, `schema` | the address, TLS, the master key; the tables and their migration |
+//! | `node` | which process serves the database, and until when it may |
+//! | `database`, `parts` | statements and transactions, and what is tried again; a statement out of parts |
+//! | `lists`, `audit` | pages of lists; lines of the audit log |
+//! | `payments`, `directory`, `nonces` | the traits of these names |
+//! | `webhooks`, `resellers`, `connects`, `upkeep` | likewise |
+//! | `private`, `scratch` | a server of one's own, for tests and `dev`; databases for tests |
+
+mod audit;
+mod connects;
+pub(crate) mod database;
+mod directory;
+mod lists;
+mod node;
+mod nonces;
+mod open;
+mod parts;
+mod payments;
+pub mod private;
+mod resellers;
+mod schema;
+pub mod scratch;
+mod upkeep;
+mod webhooks;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, Weak};
+
+use arc_swap::ArcSwap;
+use kassette_domain::lifecycle::QuerySchedule;
+use kassette_domain::time::Time;
+use tokio_util::task::TaskTracker;
+use uuid::Uuid;
+
+pub use crate::postgres::open::{OpenError, OpenOptions, migrate};
+
+use crate::postgres::database::{Database, Failure, Operation};
+use crate::postgres::node::{Node, Standing};
+use crate::rows::seal::Secrets;
+use crate::{Answer, Fault, Health, Vitals};
+
+/// The store on PostgreSQL.
+pub struct PostgresStore {
+    /// Connections for what a caller waits for.
+    pub(crate) requests: Database,
+    /// Connections for workers, so that they never take a request's.
+    pub(crate) workers: Database,
+    pub(crate) secrets: Arc<Secrets>,
+    /// When providers are asked about attempts.
+    pub(crate) schedule: ArcSwap<QuerySchedule>,
+    node: Option<Node>,
+    pub(crate) standing: Arc<Standing>,
+    /// Operations under way: they go on where their callers have given up.
+    under_way: TaskTracker,
+    this: Weak<Self>,
+}
+
+impl std::fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PostgresStore").finish_non_exhaustive()
+    }
+}
+
+impl PostgresStore {
+    /// Resolves with the reason when the store has ended by itself, because another node has taken the database
+    /// over.
+    pub async fn failed(&self) -> String {
+        self.standing.failed().await
+    }
+
+    /// Does an operation to its end, even where its caller gives up: a transaction that stands still holds locks.
+    pub(crate) fn carry<T, F>(&self, operation: impl FnOnce(Arc<Self>) -> F + Send + 'static) -> Answer<'static, T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Fault>> + Send + 'static,
+    {
+        let this = self.this.upgrade();
+        Box::pin(async move {
+            let this = this.ok_or(Fault::Stopping)?;
+            this.standing.check()?;
+            let under_way = this.under_way.clone();
+            let done = under_way.spawn(operation(this)).await;
+            done.unwrap_or(Err(Fault::Stopping))
+        })
+    }
+
+    /// Does a transaction to its end.
+    pub(crate) fn operate<O: Operation>(&self, operation: O) -> Answer<'static, O::Outcome> {
+        self.carry(async move |store| store.requests.transact(&operation).await)
+    }
+}
+
+/// Milliseconds, as they are stored.
+pub(crate) fn millis(at: Time) -> i64 {
+    i64::try_from(at.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// A time as it was stored.
+pub(crate) fn time(millis: i64) -> Time {
+    Time::from_millis(u64::try_from(millis).unwrap_or_default())
+}
+
+/// A number, as it is stored.
+pub(crate) fn number(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// An id, as it is stored.
+pub(crate) const fn uuid(id: &[u8; 16]) -> Uuid {
+    Uuid::from_bytes(*id)
+}
+
+impl Health for PostgresStore {
+    fn probe(&self) -> Answer<'_, ()> {
+        Box::pin(async {
+            let sql = "INSERT INTO probe (at) VALUES (clock_timestamp())
+                ON CONFLICT (only) DO UPDATE SET at = clock_timestamp()";
+            self.requests.write(sql, &[]).await.map(drop).map_err(Failure::fault)
+        })
+    }
+
+    fn vitals(&self) -> Answer<'_, Vitals> {
+        Box::pin(async {
+            let sql = "SELECT pg_database_size(current_database()), (SELECT max(created_at) FROM payment)";
+            let row = self.workers.read_one(sql, &[]).await?;
+            let row = row.ok_or_else(|| Fault::Unavailable("the database tells nothing of itself".into()))?;
+            Ok(Vitals {
+                used: u64::try_from(row.get::<_, i64>(0)).unwrap_or_default(),
+                // The database's own disk is for those to watch who run it.
+                free: u64::MAX,
+                reserved: 0,
+                newest: row.get::<_, Option<i64>>(1).map(time),
+                backed_up: None,
+            })
+        })
+    }
+
+    fn shut_down(&self) -> Answer<'_, ()> {
+        Box::pin(async {
+            let was_open = self.standing.close();
+            self.under_way.close();
+            self.under_way.wait().await;
+            if let Some(node) = self.node.as_ref().filter(|_| was_open) {
+                node.give_up().await;
+            }
+            self.requests.pool.close();
+            self.workers.pool.close();
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,1 @@
+-- Connect codes and exchanges.
