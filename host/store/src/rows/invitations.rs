@@ -1,0 +1,119 @@
+//! Invitations as rows: address and token are sealed.
+
+use kassette_domain::delegation::Delegation;
+use kassette_domain::id::{InvitationId, ResellerId};
+use kassette_domain::invitation::{BusinessName, Invitation, Reply};
+use kassette_domain::order::{ClientRef, Email};
+use kassette_domain::secret::Secret;
+use kassette_domain::time::Time;
+use kassette_engine::IVec;
+use serde::{Deserialize, Serialize};
+
+use crate::Fault;
+use crate::rows::seal::Sealer;
+use crate::rows::source::Source;
+use crate::rows::stored::closed;
+use crate::rows::{records, schema};
+
+/// An invitation's row.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct InvitationRow {
+    pub(crate) reseller: ResellerId,
+    pub(crate) client_ref: ClientRef,
+    pub(crate) business_name: BusinessName,
+    pub(crate) created_at: Time,
+    pub(crate) expires_at: Time,
+    pub(crate) reply: Reply,
+    wrong_codes: u8,
+    burnt_at: Option<Time>,
+    /// [`InvitationSecrets`].
+    sealed: Vec<u8>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct InvitationSecrets {
+    email: Email,
+    token: Secret,
+}
+
+/// An invitation that must be there, without address and token.
+pub(crate) fn expect_plain(source: &impl Source, id: InvitationId) -> Result<InvitationRow, Fault> {
+    source.expect(&schema::resellers::invitation(id))
+}
+
+/// Reads an invitation that must be there.
+pub(crate) fn expect(
+    source: &impl Source,
+    sealer: &Sealer,
+    id: InvitationId,
+) -> Result<Invitation, Fault> {
+    open(sealer, id, expect_plain(source, id)?)
+}
+
+/// Opens an invitation's row.
+pub(crate) fn open(
+    sealer: &Sealer,
+    id: InvitationId,
+    row: InvitationRow,
+) -> Result<Invitation, Fault> {
+    let key = schema::resellers::invitation(id);
+    let secrets: InvitationSecrets = sealer
+        .open(&key, &row.sealed)
+        .map_err(|unopened| closed(&key, unopened))?;
+    Ok(Invitation {
+        id,
+        reseller: row.reseller,
+        client_ref: row.client_ref,
+        email: secrets.email,
+        business_name: row.business_name,
+        token: secrets.token,
+        created_at: row.created_at,
+        expires_at: row.expires_at,
+        reply: row.reply,
+        wrong_codes: row.wrong_codes,
+        burnt_at: row.burnt_at,
+    })
+}
+
+pub(crate) fn encode(sealer: &Sealer, invitation: &Invitation) -> Result<IVec, Fault> {
+    let key = schema::resellers::invitation(invitation.id);
+    let secrets = InvitationSecrets {
+        email: invitation.email.clone(),
+        token: invitation.token.clone(),
+    };
+    let row = InvitationRow {
+        reseller: invitation.reseller,
+        client_ref: invitation.client_ref.clone(),
+        business_name: invitation.business_name.clone(),
+        created_at: invitation.created_at,
+        expires_at: invitation.expires_at,
+        reply: invitation.reply,
+        wrong_codes: invitation.wrong_codes,
+        burnt_at: invitation.burnt_at,
+        sealed: sealer.seal(&key, &secrets)?,
+    };
+    records::encode(&key, &row)
+}
+
+/// Seals an invitation's row under another key.
+pub(crate) fn reseal(old: &Sealer, new: &Sealer, key: &[u8], row: &[u8]) -> Result<IVec, Fault> {
+    let id = schema::resellers::invitation_id(key)
+        .ok_or_else(|| records::damaged(key, "it names no invitation"))?;
+    let invitation = open(old, id, records::decode(key, row)?)?;
+    encode(new, &invitation)
+}
+
+/// What came of an accepted invitation; none for another.
+pub(crate) fn delegation_of(
+    source: &impl Source,
+    reseller: ResellerId,
+    reply: Reply,
+) -> Result<Option<Delegation>, Fault> {
+    match reply {
+        Reply::Accepted { merchant, .. } => {
+            let key = schema::resellers::delegation(reseller, merchant);
+            source.expect(&key).map(Some)
+        }
+        Reply::Open | Reply::Declined { .. } => Ok(None),
+    }
+}
