@@ -10,6 +10,7 @@
 mod bell;
 mod connects;
 mod deliveries;
+mod ledger;
 mod nonces;
 pub mod postgres;
 mod resellers;

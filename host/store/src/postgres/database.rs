@@ -49,6 +49,8 @@ pub(crate) enum Failure {
     Collided,
     /// What it asserts of the rows does not hold: nothing was changed, and they have to be read again.
     Stale,
+    /// A row that has to be the only one of its kind is there already: nothing was changed. Says which rule.
+    Duplicate(String),
     /// The connection was lost before the answer: whether it was done is not known.
     Lost,
     /// Nothing was changed.
@@ -60,6 +62,8 @@ impl Failure {
     pub(crate) fn fault(self) -> Fault {
         match self {
             Self::Collided | Self::Stale => Fault::Busy,
+            Self::Duplicate(what) => Fault::Unavailable(format!("{what} is in use")),
+            // As of a disk that hangs: it shows when it is asked again.
             Self::Lost => Fault::Stopping,
             Self::Fault(fault) => fault,
         }
@@ -86,6 +90,10 @@ impl From<tokio_postgres::Error> for Failure {
         match code {
             &SqlState::T_R_SERIALIZATION_FAILURE | &SqlState::T_R_DEADLOCK_DETECTED => Self::Collided,
             &SqlState::DIVISION_BY_ZERO => Self::Stale,
+            &SqlState::UNIQUE_VIOLATION => {
+                let rule = error.as_db_error().and_then(|error| error.constraint());
+                Self::Duplicate(rule.unwrap_or("a key").to_owned())
+            }
             // A statement that was prepared before a migration.
             &SqlState::FEATURE_NOT_SUPPORTED if error.to_string().contains("cached plan") => Self::Collided,
             &SqlState::LOCK_NOT_AVAILABLE | &SqlState::QUERY_CANCELED => Self::Fault(Fault::Busy),
@@ -223,7 +231,8 @@ impl Database {
         }
     }
 
-    async fn transact_once<O: Operation>(&self, operation: &O) -> Result<O::Outcome, Failure> {
+    /// Does a transaction once.
+    pub(crate) async fn transact_once<O: Operation>(&self, operation: &O) -> Result<O::Outcome, Failure> {
         let mut connection = self.connection().await?;
         let done = in_time(async {
             let begun = connection.build_transaction().isolation_level(IsolationLevel::ReadCommitted);

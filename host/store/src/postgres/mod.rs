@@ -10,12 +10,14 @@
 //! | `open`, `schema` | the address, TLS, the master key; the tables and their migration |
 //! | `node` | which process serves the database, and until when it may |
 //! | `database`, `parts` | statements and transactions, and what is tried again; a statement out of parts |
+//! | `batches` | what is committed together |
 //! | `lists`, `audit` | pages of lists; lines of the audit log |
 //! | `payments`, `directory`, `nonces` | the traits of these names |
 //! | `webhooks`, `resellers`, `connects`, `upkeep` | likewise |
 //! | `private`, `scratch` | a server of one's own, for tests and `dev`; databases for tests |
 
 mod audit;
+mod batches;
 mod connects;
 pub(crate) mod database;
 mod directory;
@@ -27,6 +29,7 @@ mod parts;
 mod payments;
 pub mod private;
 mod resellers;
+mod retention;
 mod schema;
 pub mod scratch;
 mod upkeep;
@@ -38,15 +41,21 @@ mod tests;
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
+use kassette_domain::id::EndpointId;
 use kassette_domain::lifecycle::QuerySchedule;
 use kassette_domain::time::Time;
+use tokio_postgres::Row;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 pub use crate::postgres::open::{OpenError, OpenOptions, migrate};
 
+use crate::postgres::batches::Batches;
 use crate::postgres::database::{Database, Failure, Operation};
 use crate::postgres::node::{Node, Standing};
+use crate::postgres::nonces::{Counts, Taking};
+use crate::postgres::payments::create::Creating;
+use crate::postgres::webhooks::claims::Claims;
 use crate::rows::seal::Secrets;
 use crate::{Answer, Fault, Health, Vitals};
 
@@ -59,6 +68,12 @@ pub struct PostgresStore {
     pub(crate) secrets: Arc<Secrets>,
     /// When providers are asked about attempts.
     pub(crate) schedule: ArcSwap<QuerySchedule>,
+    pub(crate) claims: Claims,
+    /// Creations that wait to be committed together.
+    creating: Batches<Creating>,
+    /// Nonces likewise.
+    taking: Batches<Taking>,
+    nonces: Counts,
     node: Option<Node>,
     pub(crate) standing: Arc<Standing>,
     /// Operations under way: they go on where their callers have given up.
@@ -95,6 +110,15 @@ impl PostgresStore {
         })
     }
 
+    /// Tells who delivers of the endpoints that a step's statement has queued something for.
+    pub(crate) fn ring(&self, written: Option<&Row>, now: Time) {
+        if let Some(row) = written.filter(|row| row.len() > 1) {
+            let endpoints: Vec<_> = row.get::<_, Vec<Uuid>>(1);
+            let endpoints: Vec<_> = endpoints.into_iter().map(|id| EndpointId::from_bytes(id.into_bytes())).collect();
+            self.claims.ring(&endpoints, now);
+        }
+    }
+
     /// Does a transaction to its end.
     pub(crate) fn operate<O: Operation>(&self, operation: O) -> Answer<'static, O::Outcome> {
         self.carry(async move |store| store.requests.transact(&operation).await)
@@ -125,7 +149,7 @@ impl Health for PostgresStore {
     fn probe(&self) -> Answer<'_, ()> {
         Box::pin(async {
             let sql = "INSERT INTO probe (at) VALUES (clock_timestamp())
-                ON CONFLICT (only) DO UPDATE SET at = clock_timestamp()";
+                ON CONFLICT (single) DO UPDATE SET at = clock_timestamp()";
             self.requests.write(sql, &[]).await.map(drop).map_err(Failure::fault)
         })
     }
@@ -151,6 +175,7 @@ impl Health for PostgresStore {
             let was_open = self.standing.close();
             self.under_way.close();
             self.under_way.wait().await;
+            self.hand_back().await;
             if let Some(node) = self.node.as_ref().filter(|_| was_open) {
                 node.give_up().await;
             }

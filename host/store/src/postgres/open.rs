@@ -8,7 +8,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
-use tokio_postgres::{Client, Config};
+use tokio_postgres::{Client, Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::CertificateDer;
@@ -19,14 +19,20 @@ use url::Url;
 use zeroize::Zeroizing;
 
 use crate::postgres::PostgresStore;
+use crate::postgres::batches::Batches;
 use crate::postgres::database::{Database, said};
 use crate::postgres::node::{Node, Standing};
+use crate::postgres::nonces::{self, Counts, Taking};
+use crate::postgres::payments::create::{self, Creating};
 use crate::postgres::schema;
+use crate::postgres::webhooks::claims::Claims;
 use crate::rows::schema::{CANARY, MARK};
 use crate::rows::seal::{CANARY_TEXT, Marker, MasterKey, Sealer, Secrets, Unopened, fill};
 
 /// Connections for requests.
 const REQUESTS: usize = 12;
+/// Connections over which creations are committed, and committers; the same for nonces.
+const COMMITTERS: usize = 2;
 /// Connections for what no request waits for.
 const WORKERS: usize = 4;
 /// How long a request waits for a connection.
@@ -99,7 +105,8 @@ pub enum OpenError {
 #[derive(Clone)]
 pub(crate) struct Target {
     config: Config,
-    tls: MakeRustlsConnect,
+    /// None where the connection is not encrypted.
+    tls: Option<MakeRustlsConnect>,
 }
 
 impl fmt::Debug for Target {
@@ -141,24 +148,35 @@ impl Target {
         if config.get_application_name().is_none() {
             config.application_name("kassette");
         }
-        Ok(Self { config, tls: MakeRustlsConnect::new(client_tls(authorities)?) })
+        let tls = match ssl {
+            SslMode::Disable => None,
+            _ => Some(MakeRustlsConnect::new(client_tls(authorities)?)),
+        };
+        Ok(Self { config, tls })
     }
 
     /// A connection of its own, outside of the pools.
     pub(crate) async fn connect(&self) -> Result<Client, OpenError> {
-        let connected = self.config.connect(self.tls.clone()).await;
-        let (client, connection) = connected.map_err(|error| OpenError::Database(said(&error)))?;
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection to the database ended");
-            }
-        });
-        Ok(client)
+        let connected = match &self.tls {
+            Some(tls) => self.config.connect(tls.clone()).await.map(|(client, connection)| {
+                tokio::spawn(connection);
+                client
+            }),
+            None => self.config.connect(NoTls).await.map(|(client, connection)| {
+                tokio::spawn(connection);
+                client
+            }),
+        };
+        connected.map_err(|error| OpenError::Database(said(&error)))
     }
 
     fn pool(&self, connections: usize) -> Result<Pool, OpenError> {
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let manager = Manager::from_config(self.config.clone(), self.tls.clone(), recycling);
+        let config = self.config.clone();
+        let manager = match &self.tls {
+            Some(tls) => Manager::from_config(config, tls.clone(), recycling),
+            None => Manager::from_config(config, NoTls, recycling),
+        };
         let pool = Pool::builder(manager)
             .max_size(connections)
             .runtime(Runtime::Tokio1)
@@ -207,7 +225,7 @@ pub async fn migrate(options: &OpenOptions) -> Result<(), OpenError> {
     let mark = sealer.seal(MARK, &*mark).map_err(drawn)?;
     let (sql, reader) = (
         "INSERT INTO meta AS m (schema_version, oldest_reader, canary, mark) VALUES ($1, $2, $3, $4)
-            ON CONFLICT (only) DO UPDATE SET schema_version = greatest(m.schema_version, $1),
+            ON CONFLICT (single) DO UPDATE SET schema_version = greatest(m.schema_version, $1),
             oldest_reader = greatest(m.oldest_reader, $2)",
         schema::OLDEST_READER,
     );
@@ -297,11 +315,18 @@ impl PostgresStore {
             Ok(Database { pool: target.pool(connections)?, standing: Arc::clone(&standing) })
         };
         let (requests, workers) = (database(REQUESTS)?, database(WORKERS)?);
+        let secrets = Arc::new(secrets);
+        let taking = Taking { database: database(COMMITTERS)? };
+        let creating = Creating { database: database(COMMITTERS)?, secrets: Arc::clone(&secrets) };
         Ok(Arc::new_cyclic(|this| Self {
             requests,
             workers,
-            secrets: Arc::new(secrets),
+            secrets,
+            creating: Batches::start(creating, COMMITTERS, create::AT_ONCE),
+            taking: Batches::start(taking, COMMITTERS, nonces::AT_ONCE),
+            nonces: Counts::default(),
             schedule: ArcSwap::default(),
+            claims: Claims::default(),
             node,
             standing,
             under_way: TaskTracker::new(),

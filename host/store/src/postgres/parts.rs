@@ -5,7 +5,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use crate::Fault;
-use crate::postgres::database::{Database, Failure};
+use crate::postgres::database::{Database, Failure, Tx, row};
 
 /// An argument of a part.
 pub(crate) type Argument = Box<dyn ToSql + Sync + Send>;
@@ -45,16 +45,34 @@ impl Parts {
         self.answers += expression;
     }
 
-    /// Does all of it, and returns the answers.
-    pub(crate) async fn write(self, database: &Database) -> Result<Row, Failure> {
-        if self.assertion.is_empty() {
-            return Err(Fault::Unavailable("a statement asserts nothing".into()).into());
-        }
-        let sql = format!("{} SELECT 1 / ({})::int{}", self.text, self.assertion, self.answers);
-        let arguments: Vec<_> = self.arguments.iter().map(|each| &**each as &(dyn ToSql + Sync)).collect();
-        let row = database.write(&sql, &arguments).await?.pop();
-        row.ok_or_else(|| Fault::Unavailable("a statement answered nothing".into()).into())
+    /// Whether there is nothing to do.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.text.is_empty()
     }
+
+    fn statement(&self) -> String {
+        let assertion = if self.assertion.is_empty() { "true" } else { &self.assertion };
+        format!("{} SELECT 1 / ({assertion})::int{}", self.text, self.answers)
+    }
+
+    fn arguments(&self) -> Vec<&(dyn ToSql + Sync)> {
+        self.arguments.iter().map(|each| &**each as &(dyn ToSql + Sync)).collect()
+    }
+
+    /// Does all of it in a transaction of its own, and returns the answers.
+    pub(crate) async fn write(&self, database: &Database) -> Result<Row, Failure> {
+        let rows = database.write(&self.statement(), &self.arguments()).await?;
+        rows.into_iter().next().ok_or_else(nothing)
+    }
+
+    /// Does all of it in a transaction.
+    pub(crate) async fn write_in(&self, tx: &Tx<'_>) -> Result<Row, Failure> {
+        row(tx, &self.statement(), &self.arguments()).await?.ok_or_else(nothing)
+    }
+}
+
+fn nothing() -> Failure {
+    Fault::Unavailable("a statement answered nothing".into()).into()
 }
 
 /// A part's text with its arguments counted on from others.

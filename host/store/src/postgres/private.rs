@@ -26,10 +26,11 @@ const MAX_SOCKET_PATH: usize = 90;
 /// `$3` where its log goes, `$4` what is removed at last.
 const KEEPER: &str = r#"
     program="$1" data="$2" log="$3" remove="$4"; shift 4
-    "$program" -D "$data" "$@" >>"$log" 2>&1 </dev/null &
+    exec 3<&0 </dev/null
+    "$program" -D "$data" "$@" >>"$log" 2>&1 3<&- &
     server=$!
     trap '' INT HUP TERM
-    (cat >/dev/null; kill -INT $server 2>/dev/null) &
+    (cat <&3 >/dev/null; kill -INT $server 2>/dev/null) &
     wait $server
     [ -z "$remove" ] || rm -rf "$remove"
     kill $! 2>/dev/null

@@ -6,6 +6,7 @@
 //! | `records` | a row's version, check sum and payload |
 //! | `seal` | the master key, and what is sealed and marked under it |
 //! | `stored` | payments and attempts as rows, and as the layout before wrote them |
+//! | `nonces` | what is kept of a nonce |
 //! | `merchants`, `endpoints`, `invitations` | those records as rows |
 //! | `wants` | which events an endpoint wants |
 //! | `source` | where rows are read and written |
@@ -14,6 +15,7 @@ pub(crate) mod endpoints;
 pub(crate) mod invitations;
 pub(crate) mod audit;
 pub(crate) mod merchants;
+pub(crate) mod nonces;
 pub(crate) mod records;
 pub(crate) mod schema;
 pub(crate) mod seal;

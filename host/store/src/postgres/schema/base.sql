@@ -1,7 +1,7 @@
 -- Single statements that can be repeated, each ended by an empty line.
 
 CREATE TABLE IF NOT EXISTS meta (
-    only boolean PRIMARY KEY DEFAULT true CHECK (only),
+    single boolean PRIMARY KEY DEFAULT true CHECK (single),
     schema_version integer NOT NULL,
     oldest_reader integer NOT NULL,
     canary bytea NOT NULL,
@@ -9,7 +9,7 @@ CREATE TABLE IF NOT EXISTS meta (
 )
 
 CREATE TABLE IF NOT EXISTS directory (
-    only boolean PRIMARY KEY DEFAULT true CHECK (only),
+    single boolean PRIMARY KEY DEFAULT true CHECK (single),
     epoch bigint NOT NULL,
     version bigint NOT NULL
 )
@@ -20,7 +20,7 @@ CREATE TABLE IF NOT EXISTS counter (
 )
 
 CREATE TABLE IF NOT EXISTS probe (
-    only boolean PRIMARY KEY DEFAULT true CHECK (only),
+    single boolean PRIMARY KEY DEFAULT true CHECK (single),
     at timestamptz NOT NULL
 )
 
@@ -31,7 +31,7 @@ CREATE TABLE IF NOT EXISTS node (
 )
 
 CREATE TABLE IF NOT EXISTS audit_end (
-    only boolean PRIMARY KEY DEFAULT true CHECK (only),
+    single boolean PRIMARY KEY DEFAULT true CHECK (single),
     number bigint NOT NULL,
     hash bytea NOT NULL
 )
@@ -82,11 +82,21 @@ CREATE TABLE IF NOT EXISTS nonce (
     reseller bigint NOT NULL,
     mark bytea NOT NULL,
     until bigint NOT NULL,
+    asked bigint NOT NULL,
     holder bigint NOT NULL,
     PRIMARY KEY (reseller, mark)
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0)
 
 CREATE INDEX IF NOT EXISTS nonce_until ON nonce (until)
+
+-- Until when nonces were taken that are forgotten.
+
+CREATE TABLE IF NOT EXISTS nonce_end (
+    single boolean PRIMARY KEY DEFAULT true CHECK (single),
+    freed bigint NOT NULL
+)
+
+INSERT INTO nonce_end (freed) VALUES (0) ON CONFLICT DO NOTHING
 
 INSERT INTO directory (epoch, version) VALUES (1, 0) ON CONFLICT DO NOTHING
 

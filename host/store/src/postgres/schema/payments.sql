@@ -1,7 +1,12 @@
 -- No foreign keys lead to payments or attempts: each insert would make a multixact.
 
+-- Tells payments of the same moment apart in lists.
+
+CREATE SEQUENCE IF NOT EXISTS payment_number
+
 CREATE TABLE IF NOT EXISTS payment (
     id uuid PRIMARY KEY,
+    number bigint NOT NULL DEFAULT nextval('payment_number'),
     owner_kind smallint NOT NULL,
     owner bigint NOT NULL,
     reference bytea NOT NULL,
@@ -10,6 +15,7 @@ CREATE TABLE IF NOT EXISTS payment (
     created_at bigint NOT NULL,
     order_id bytea NOT NULL,
     token_hash bytea NOT NULL,
+    status smallint NOT NULL,
     revision bigint NOT NULL DEFAULT 0,
     ops bytea NOT NULL DEFAULT '',
     body bytea NOT NULL,
@@ -18,13 +24,13 @@ CREATE TABLE IF NOT EXISTS payment (
 
 CREATE UNIQUE INDEX IF NOT EXISTS payment_token ON payment (token_hash)
 
-CREATE INDEX IF NOT EXISTS payment_created ON payment (created_at, id)
+CREATE INDEX IF NOT EXISTS payment_created ON payment (created_at, number)
 
-CREATE INDEX IF NOT EXISTS payment_merchant ON payment (merchant, created_at, id)
+CREATE INDEX IF NOT EXISTS payment_merchant ON payment (merchant, created_at, number)
 
-CREATE INDEX IF NOT EXISTS payment_order ON payment (order_id, created_at, id)
+CREATE INDEX IF NOT EXISTS payment_order ON payment (order_id, created_at, number)
 
-CREATE INDEX IF NOT EXISTS payment_reseller ON payment (owner, merchant, environment, created_at, id)
+CREATE INDEX IF NOT EXISTS payment_reseller ON payment (owner, merchant, environment, created_at, number)
     WHERE owner_kind = 1
 
 CREATE TABLE IF NOT EXISTS due (
@@ -59,10 +65,13 @@ CREATE TABLE IF NOT EXISTS reference (
     payment uuid,
     ordinal smallint,
     parked integer NOT NULL DEFAULT 0,
+    until bigint,
     PRIMARY KEY (account, reference)
 )
 
-CREATE INDEX IF NOT EXISTS reference_text ON reference (reference)
+CREATE INDEX IF NOT EXISTS reference_text ON reference (reference) WHERE payment IS NOT NULL
+
+CREATE INDEX IF NOT EXISTS reference_until ON reference (until) WHERE payment IS NULL
 
 CREATE TABLE IF NOT EXISTS parked (
     account text NOT NULL,
@@ -77,9 +86,11 @@ CREATE INDEX IF NOT EXISTS parked_until ON parked (until)
 
 CREATE TABLE IF NOT EXISTS search_reference (
     reference bytea NOT NULL,
+    created_at bigint NOT NULL,
+    number bigint NOT NULL,
     payment uuid NOT NULL,
     ordinal smallint NOT NULL,
-    PRIMARY KEY (reference, payment, ordinal)
+    PRIMARY KEY (reference, created_at, number, ordinal)
 )
 
 CREATE TABLE IF NOT EXISTS timeline (
