@@ -411,6 +411,9 @@ pub trait Health: Send + Sync {
     fn vitals(&self) -> Answer<'_, Vitals>;
     /// Takes no more operations, waits for those under way, closes the files.
     fn shut_down(&self) -> Answer<'_, ()>;
+    /// Resolves with the reason when the store has ended by itself: because it cannot say what is on disk, or
+    /// because another node has taken its database over. Never where it is shut down.
+    fn failed(&self) -> Pin<Box<dyn Future<Output = String> + Send + '_>>;
 }
 
 /// A backup, piece by piece in order; dropping it gives the backup up.

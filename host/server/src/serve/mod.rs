@@ -35,7 +35,7 @@ use kassette_gateway::clock::{Clock, SystemClock};
 
 use crate::config::{Config, Profile, start_problems};
 use crate::listen::HandedOver;
-use crate::ready::Ready;
+use crate::ready::{Ready, ReadyNode, ReadyStore};
 use crate::signals::Signals;
 use crate::simulators::{PlannedAccount, SANDBOX, SharedSecrets, SimulatorSettings, Simulators};
 
@@ -71,7 +71,9 @@ pub(crate) async fn run(
         .as_deref()
         .map(|path| config.path(path));
     let master = crate::master_key::read(key_file.as_deref())?;
-    let store = OpenStore::open(&data_dir, &master, &config.main)?;
+    let database = config.main.store.url();
+    let kind = ReadyStore::of(database.as_ref());
+    let store = OpenStore::open(&data_dir, database, &master, &config.main).await?;
     if plugin_dir.starts_with(&data_dir) {
         crate::files::make_private_folder(&plugin_dir)
             .map_err(|error| ServeError::folder(&plugin_dir, error))?;
@@ -108,6 +110,8 @@ pub(crate) async fn run(
             plugin_dir: plugin_dir.display().to_string(),
             merchants: Vec::new(),
             resellers: Vec::new(),
+            nodes: vec![ReadyNode::only(&running)],
+            store: kind,
         };
         ready
             .write(&path)

@@ -38,6 +38,7 @@ mod webhooks;
 #[cfg(test)]
 mod tests;
 
+use std::pin::Pin;
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
@@ -88,12 +89,6 @@ impl std::fmt::Debug for PostgresStore {
 }
 
 impl PostgresStore {
-    /// Resolves with the reason when the store has ended by itself, because another node has taken the database
-    /// over.
-    pub async fn failed(&self) -> String {
-        self.standing.failed().await
-    }
-
     /// Does an operation to its end, even where its caller gives up: a transaction that stands still holds locks.
     pub(crate) fn carry<T, F>(&self, operation: impl FnOnce(Arc<Self>) -> F + Send + 'static) -> Answer<'static, T>
     where
@@ -168,6 +163,10 @@ impl Health for PostgresStore {
                 backed_up: None,
             })
         })
+    }
+
+    fn failed(&self) -> Pin<Box<dyn Future<Output = String> + Send + '_>> {
+        Box::pin(self.standing.failed())
     }
 
     fn shut_down(&self) -> Answer<'_, ()> {

@@ -163,6 +163,15 @@ impl PrivateServer {
         !matches!(self.keeper.try_wait(), Ok(None))
     }
 
+    /// Makes a database where it does not exist.
+    ///
+    /// # Errors
+    /// What the server said.
+    pub async fn make_database(&self, name: &str) -> Result<(), String> {
+        let made = self.administrate(&format!("CREATE DATABASE {name}")).await;
+        made.or_else(|said| if said.contains("(42P04)") { Ok(()) } else { Err(said) })
+    }
+
     /// Does a statement in the maintenance database.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! The store itself: its engine, and what it keeps in memory of what was read.
 
 use std::ops::ControlFlow;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -105,12 +106,6 @@ impl SledStore {
             schedule: ArcSwap::default(),
             backed_up: Arc::default(),
         }))
-    }
-
-    /// Resolves with the reason when the store has ended because it cannot say what is on disk, see
-    /// [`Engine::failed`].
-    pub async fn failed(&self) -> String {
-        self.engine.failed().await
     }
 
     /// What the store has done since it was opened.
@@ -226,5 +221,12 @@ impl Health for SledStore {
 
     fn shut_down(&self) -> Answer<'_, ()> {
         Box::pin(self.engine.shut_down())
+    }
+
+    fn failed(&self) -> Pin<Box<dyn Future<Output = String> + Send + '_>> {
+        Box::pin(async {
+            let why = self.engine.failed().await;
+            format!("its disk did not give back what it had taken: {why}; repair the disk and start again")
+        })
     }
 }

@@ -9,7 +9,7 @@ use kassette_domain::time::Time;
 
 use crate::postgres::database::{Database, Failure, Tries};
 use crate::postgres::parts::Parts;
-use crate::postgres::{PostgresStore, millis, time};
+use crate::postgres::{PostgresStore, millis};
 use crate::rows::stored::PendingCallback;
 use crate::rows::{records, schema};
 use crate::{Fault, KeptCallback};
@@ -153,10 +153,4 @@ impl PostgresStore {
         parts.write(&self.requests).await?;
         Ok(KeptCallback::Kept)
     }
-}
-
-/// When the first notice is over, so that it is cleaned away then.
-pub(crate) async fn next_end(database: &Database) -> Result<Option<Time>, Fault> {
-    let row = database.read_one("SELECT min(until) FROM parked", &[]).await?;
-    Ok(row.and_then(|row| row.get::<_, Option<i64>>(0)).map(time))
 }

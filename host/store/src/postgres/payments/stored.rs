@@ -189,9 +189,6 @@ impl Saved<'_> {
         work::write(&mut parts, self.works)?;
         let events: Vec<Event> = events.into_iter().map(|(_, event)| event).collect();
         webhooks::outbox::add(&mut parts, payment, &events);
-        if !events.is_empty() {
-            parts.answer("ARRAY(SELECT DISTINCT endpoint FROM queued)");
-        }
         Ok(parts)
     }
 
