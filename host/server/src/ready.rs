@@ -66,7 +66,11 @@ impl ReadyStore {
     /// That of a database, or of the data directory where there is none.
     pub(crate) fn of(database: Option<&Secret>) -> Self {
         Self {
-            kind: if database.is_some() { "postgres" } else { "sled" },
+            kind: if database.is_some() {
+                "postgres"
+            } else {
+                "sled"
+            },
             url: database.and_then(|url| without_password(url.expose())),
             pid: None,
         }

@@ -25,8 +25,8 @@ pub use crate::deliveries::{
     SwitchOff, TRIED_MOST, TriedOutcome,
 };
 pub use crate::nonces::{Nonces, Reservation, Reserved};
-pub use crate::resellers::{Answered, InvitationStanding, Invited, Resellers};
 pub use crate::postgres::PostgresStore;
+pub use crate::resellers::{Answered, InvitationStanding, Invited, Resellers};
 pub use crate::rows::seal::{MasterKey, NotAMasterKey};
 pub use crate::sled::SledStore;
 pub use kassette_engine::Fault;
@@ -391,8 +391,8 @@ pub trait Directory: Send + Sync {
 pub struct Vitals {
     /// Bytes that it takes on its disk.
     pub used: u64,
-    /// Bytes that it may still write there.
-    pub free: u64,
+    /// Bytes that it may still write there; none where the disk is a database's.
+    pub free: Option<u64>,
     /// Bytes that have to stay free: with less it takes nothing new.
     pub reserved: u64,
     /// When the newest payment was made, where the store can be read: a clock that shows an earlier time is

@@ -297,7 +297,10 @@ impl Default for Payments {
 
 impl Default for Store {
     fn default() -> Self {
-        Self { url: None, cache_mib: 8 }
+        Self {
+            url: None,
+            cache_mib: 8,
+        }
     }
 }
 

@@ -49,14 +49,29 @@ impl Database {
         };
         let server = start(options.clone()).await?;
         let made = server.make_database(NAME).await;
-        made.map_err(|why| DevError::Database(PrivateError::Failed { program: "postgres", said: why }))?;
+        made.map_err(|why| {
+            DevError::Database(PrivateError::Failed {
+                program: "postgres",
+                said: why,
+            })
+        })?;
         let url = server.url(NAME);
         let master = MasterKey::parse(master.expose());
         let master = master.map_err(|error| ServeError::BadMasterKey(error.to_string()))?;
-        let of_store = OpenOptions { url: url.clone(), master, volatile: false };
-        postgres::migrate(&of_store).await.map_err(ServeError::from)?;
+        let of_store = OpenOptions {
+            url: url.clone(),
+            master,
+            volatile: false,
+        };
+        postgres::migrate(&of_store)
+            .await
+            .map_err(ServeError::from)?;
         let server = Arc::new(Mutex::new(server));
-        Ok(Self { options, server, url })
+        Ok(Self {
+            options,
+            server,
+            url,
+        })
     }
 
     /// Its address.
@@ -66,12 +81,24 @@ impl Database {
 
     /// What the ready file says of it.
     pub(super) fn ready(&self) -> ReadyStore {
-        ReadyStore { pid: Some(self.server.lock().pid()), ..ReadyStore::of(Some(&self.url())) }
+        ReadyStore {
+            pid: Some(self.server.lock().pid()),
+            ..ReadyStore::of(Some(&self.url()))
+        }
     }
 
     /// Starts the server again whenever it ends, and says so in the ready file.
-    pub(super) async fn keep(self, mut ready: Ready, ready_file: Option<PathBuf>, stop: CancellationToken) {
-        while stop.run_until_cancelled(tokio::time::sleep(LOOK)).await.is_some() {
+    pub(super) async fn keep(
+        self,
+        mut ready: Ready,
+        ready_file: Option<PathBuf>,
+        stop: CancellationToken,
+    ) {
+        while stop
+            .run_until_cancelled(tokio::time::sleep(LOOK))
+            .await
+            .is_some()
+        {
             if !self.server.lock().has_ended() {
                 continue;
             }

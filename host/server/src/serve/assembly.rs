@@ -137,12 +137,7 @@ pub(crate) async fn start(mut options: ServerOptions) -> Result<Running, ServeEr
         options.profile,
         simulated.as_ref(),
     );
-    let gateway = Gateway::new(
-        Arc::clone(&store),
-        runtime,
-        clock,
-        settings.clone(),
-    );
+    let gateway = Gateway::new(Arc::clone(&store), runtime, clock, settings.clone());
     let configured = gateway.configure(settings).await;
     configured.map_err(|refused| {
         ServeError::Settings(config::refusal(&options.config.folder, &refused))
@@ -275,7 +270,11 @@ impl OpenStore {
             Some(url) => {
                 let url = url.expose().to_owned();
                 let volatile = false;
-                let options = postgres::OpenOptions { url, master, volatile };
+                let options = postgres::OpenOptions {
+                    url,
+                    master,
+                    volatile,
+                };
                 PostgresStore::open(&options).await?
             }
             None => SledStore::open(&sled::OpenOptions {

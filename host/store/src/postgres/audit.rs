@@ -24,7 +24,11 @@ pub(crate) fn end(row: &tokio_postgres::Row) -> Result<Option<(u64, [u8; 32])>, 
 
 /// Writes the next line, as the last act of the transaction of the change that it tells: others wait for its end
 /// from here on.
-pub(crate) async fn append(tx: &Tx<'_>, audited: Audited, now: Time) -> Result<AuditEntry, Failure> {
+pub(crate) async fn append(
+    tx: &Tx<'_>,
+    audited: Audited,
+    now: Time,
+) -> Result<AuditEntry, Failure> {
     let found = row(tx, "SELECT number, hash FROM audit_end FOR UPDATE", &[]).await?;
     let found = found.ok_or_else(|| Fault::Corrupt("the end of the audit log".into()))?;
     let (entry, [(_, line), _]) = rows::audit::next(end(&found)?, audited, now)?;

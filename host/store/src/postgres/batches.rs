@@ -18,10 +18,16 @@ pub(crate) trait Commit: Send + Sync + 'static {
     type Answer: Send + 'static;
 
     /// Does requests; the answers in the same order.
-    fn commit(&self, batch: Vec<Self::Request>) -> impl Future<Output = Vec<Result<Self::Answer, Fault>>> + Send;
+    fn commit(
+        &self,
+        batch: Vec<Self::Request>,
+    ) -> impl Future<Output = Vec<Result<Self::Answer, Fault>>> + Send;
 }
 
-type Waiting<C> = (<C as Commit>::Request, oneshot::Sender<Result<<C as Commit>::Answer, Fault>>);
+type Waiting<C> = (
+    <C as Commit>::Request,
+    oneshot::Sender<Result<<C as Commit>::Answer, Fault>>,
+);
 
 /// Committers with what waits for them. They end with it.
 pub(crate) struct Batches<C: Commit> {
@@ -42,15 +48,21 @@ impl<C: Commit> Batches<C> {
     /// Has a request done. It is done even where its caller gives up.
     pub(crate) async fn commit(&self, request: C::Request) -> Result<C::Answer, Fault> {
         let (answer, answered) = oneshot::channel();
-        self.waiting.try_send((request, answer)).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => Fault::Busy,
-            mpsc::error::TrySendError::Closed(_) => Fault::Stopping,
-        })?;
+        self.waiting
+            .try_send((request, answer))
+            .map_err(|error| match error {
+                mpsc::error::TrySendError::Full(_) => Fault::Busy,
+                mpsc::error::TrySendError::Closed(_) => Fault::Stopping,
+            })?;
         answered.await.unwrap_or(Err(Fault::Stopping))
     }
 }
 
-async fn run<C: Commit>(commit: Arc<C>, requests: Arc<Mutex<mpsc::Receiver<Waiting<C>>>>, at_once: usize) {
+async fn run<C: Commit>(
+    commit: Arc<C>,
+    requests: Arc<Mutex<mpsc::Receiver<Waiting<C>>>>,
+    at_once: usize,
+) {
     loop {
         let mut batch = Vec::with_capacity(at_once);
         if requests.lock().await.recv_many(&mut batch, at_once).await == 0 {

@@ -34,9 +34,8 @@ const SWEEP: &str = "/* connect codes: sweep */ DELETE FROM connect_code WHERE h
 /// Cleans away codes that ended long ago, some of them; says whether there may be more.
 pub(crate) async fn sweep(database: &Database, now: Time) -> Result<bool, Fault> {
     let swept = database
-        .write(SWEEP, &[&millis(now.before(LISTED_FOR)), &SWEPT])
-        .await;
-    let swept = swept.map_err(Failure::fault)?;
+        .repeat(SWEEP, &[&millis(now.before(LISTED_FOR)), &SWEPT])
+        .await?;
     Ok(i64::try_from(swept.len()).is_ok_and(|swept| swept >= SWEPT))
 }
 

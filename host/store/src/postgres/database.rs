@@ -2,12 +2,13 @@
 //! lost connection means.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use deadpool_postgres::{GenericClient, Object, Pool, PoolError, Transaction};
+use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{IsolationLevel, Row};
 
 use crate::Fault;
 use crate::postgres::node::Standing;
@@ -80,7 +81,9 @@ impl From<tokio_postgres::Error> for Failure {
     fn from(error: tokio_postgres::Error) -> Self {
         let Some(code) = error.code() else {
             // An argument or a column that does not have its type is an error of this program.
-            if error.is_closed() || std::error::Error::source(&error).is_some_and(|of| of.is::<std::io::Error>()) {
+            if error.is_closed()
+                || std::error::Error::source(&error).is_some_and(|of| of.is::<std::io::Error>())
+            {
                 return Self::Lost;
             }
             tracing::error!(%error, "a statement is wrong");
@@ -88,24 +91,32 @@ impl From<tokio_postgres::Error> for Failure {
         };
         let class = code.code().get(..2).unwrap_or_default();
         match code {
-            &SqlState::T_R_SERIALIZATION_FAILURE | &SqlState::T_R_DEADLOCK_DETECTED => Self::Collided,
+            &SqlState::T_R_SERIALIZATION_FAILURE | &SqlState::T_R_DEADLOCK_DETECTED => {
+                Self::Collided
+            }
             &SqlState::DIVISION_BY_ZERO => Self::Stale,
             &SqlState::UNIQUE_VIOLATION => {
                 let rule = error.as_db_error().and_then(|error| error.constraint());
                 Self::Duplicate(rule.unwrap_or("a key").to_owned())
             }
             // A statement that was prepared before a migration.
-            &SqlState::FEATURE_NOT_SUPPORTED if error.to_string().contains("cached plan") => Self::Collided,
+            &SqlState::FEATURE_NOT_SUPPORTED if error.to_string().contains("cached plan") => {
+                Self::Collided
+            }
             &SqlState::LOCK_NOT_AVAILABLE | &SqlState::QUERY_CANCELED => Self::Fault(Fault::Busy),
             // The server refused before it did anything.
-            &SqlState::READ_ONLY_SQL_TRANSACTION => {
-                Self::Fault(Fault::Unavailable("the database is read-only: it is a standby, or in recovery".into()))
-            }
+            &SqlState::READ_ONLY_SQL_TRANSACTION => Self::Fault(Fault::Unavailable(
+                "the database is read-only: it is a standby, or in recovery".into(),
+            )),
             // The server ended the session: it answers nothing that was done.
             _ if class == "08" || code.code().starts_with("57P") || class == "25" => Self::Lost,
             _ => {
                 let said = said(&error);
-                tracing::error!(error = said, sqlstate = code.code(), "the database refused a statement");
+                tracing::error!(
+                    error = said,
+                    sqlstate = code.code(),
+                    "the database refused a statement"
+                );
                 Self::Fault(match class {
                     "XX" => Fault::Corrupt(said),
                     _ => Fault::Unavailable(said),
@@ -129,10 +140,16 @@ impl From<PoolError> for Failure {
 /// What the database said, in one line. Its details can hold values, and are left out.
 pub(crate) fn said(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
-        Some(error) => format!("the database said: {} ({})", error.message(), error.code().code()),
+        Some(error) => format!(
+            "the database said: {} ({})",
+            error.message(),
+            error.code().code()
+        ),
         None => {
             let source = std::error::Error::source(error);
-            let source = source.map(|source| format!(": {source}")).unwrap_or_default();
+            let source = source
+                .map(|source| format!(": {source}"))
+                .unwrap_or_default();
             format!("the database cannot be reached: {error}{source}")
         }
     }
@@ -146,7 +163,10 @@ pub(crate) struct Tries {
 
 impl Tries {
     pub(crate) fn new() -> Self {
-        Self { began: Instant::now(), made: 0 }
+        Self {
+            began: Instant::now(),
+            made: 0,
+        }
     }
 
     /// Waits before another try, with full jitter; says that the store is busy where there were enough.
@@ -158,13 +178,51 @@ impl Tries {
         let most = MAX_PAUSE.min(Duration::from_millis(5 << self.made));
         let mut random = [0; 2];
         fill(&mut random)?;
-        tokio::time::sleep(most * u32::from(u16::from_be_bytes(random)) / u32::from(u16::MAX)).await;
+        tokio::time::sleep(most * u32::from(u16::from_be_bytes(random)) / u32::from(u16::MAX))
+            .await;
         Ok(())
+    }
+}
+
+/// Turns of transactions that have collided.
+#[derive(Default)]
+pub(crate) struct Turns {
+    one: tokio::sync::Mutex<()>,
+    taken: AtomicUsize,
+}
+
+impl Turns {
+    fn is_waited_for(&self) -> bool {
+        self.taken.load(Ordering::Relaxed) > 0
+    }
+
+    async fn take(&self) -> Turn<'_> {
+        self.taken.fetch_add(1, Ordering::Relaxed);
+        let taken = Taken(&self.taken);
+        Turn {
+            _one: self.one.lock().await,
+            _taken: taken,
+        }
+    }
+}
+
+/// A turn, until it is dropped.
+struct Turn<'a> {
+    _one: tokio::sync::MutexGuard<'a, ()>,
+    _taken: Taken<'a>,
+}
+
+struct Taken<'a>(&'a AtomicUsize);
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// A pool of connections for one kind of work.
 pub(crate) struct Database {
+    pub(crate) turns: Turns,
     pub(crate) pool: Pool,
     pub(crate) standing: Arc<Standing>,
 }
@@ -179,13 +237,19 @@ impl Database {
     }
 
     /// Rows of one statement that changes nothing.
-    pub(crate) async fn read(&self, sql: &str, arguments: Arguments<'_>) -> Result<Vec<Row>, Fault> {
+    pub(crate) async fn read(
+        &self,
+        sql: &str,
+        arguments: Arguments<'_>,
+    ) -> Result<Vec<Row>, Fault> {
         let (began, mut tries) = (Instant::now(), Tries::new());
         loop {
             match self.once(sql, arguments).await {
                 Ok(rows) => return Ok(rows),
                 Err(Failure::Lost) if began.elapsed() >= READ_AGAIN_FOR => {
-                    return Err(Fault::Unavailable("the connection to the database was lost".into()));
+                    return Err(Fault::Unavailable(
+                        "the connection to the database was lost".into(),
+                    ));
                 }
                 Err(Failure::Lost | Failure::Collided) => tries.again().await?,
                 Err(failure) => return Err(failure.fault()),
@@ -194,12 +258,20 @@ impl Database {
     }
 
     /// At most one row of one statement that changes nothing.
-    pub(crate) async fn read_one(&self, sql: &str, arguments: Arguments<'_>) -> Result<Option<Row>, Fault> {
+    pub(crate) async fn read_one(
+        &self,
+        sql: &str,
+        arguments: Arguments<'_>,
+    ) -> Result<Option<Row>, Fault> {
         Ok(self.read(sql, arguments).await?.into_iter().next())
     }
 
     /// Does one statement, a transaction of its own; again where it collided.
-    pub(crate) async fn write(&self, sql: &str, arguments: Arguments<'_>) -> Result<Vec<Row>, Failure> {
+    pub(crate) async fn write(
+        &self,
+        sql: &str,
+        arguments: Arguments<'_>,
+    ) -> Result<Vec<Row>, Failure> {
         let mut tries = Tries::new();
         loop {
             match self.once(sql, arguments).await {
@@ -219,10 +291,26 @@ impl Database {
         done
     }
 
-    /// Does a transaction; again, from its beginning, where it collided.
+    /// Does one statement that can be done again where its answer was lost: a second time it changes nothing that
+    /// the first has not, or nothing that matters.
+    pub(crate) async fn repeat(
+        &self,
+        sql: &str,
+        arguments: Arguments<'_>,
+    ) -> Result<Vec<Row>, Fault> {
+        self.read(sql, arguments).await
+    }
+
+    /// Does a transaction; again, from its beginning, where it collided. Those of this process that have collided go
+    /// one after the other, and others behind them: under SERIALIZABLE all that end in the same row would go on
+    /// spoiling each other's tries.
     pub(crate) async fn transact<O: Operation>(&self, operation: &O) -> Result<O::Outcome, Fault> {
-        let mut tries = Tries::new();
+        let (mut tries, mut turn) = (Tries::new(), None);
         loop {
+            if turn.is_none() && (tries.made > 0 || self.turns.is_waited_for()) {
+                turn = Some(self.turns.take().await);
+                tries.began = Instant::now();
+            }
             match self.transact_once(operation).await {
                 Ok(done) => return Ok(done),
                 Err(Failure::Collided | Failure::Stale) => tries.again().await?,
@@ -232,19 +320,27 @@ impl Database {
     }
 
     /// Does a transaction once.
-    pub(crate) async fn transact_once<O: Operation>(&self, operation: &O) -> Result<O::Outcome, Failure> {
+    pub(crate) async fn transact_once<O: Operation>(
+        &self,
+        operation: &O,
+    ) -> Result<O::Outcome, Failure> {
         let mut connection = self.connection().await?;
-        let done = in_time(async {
-            let begun = connection.build_transaction().isolation_level(IsolationLevel::ReadCommitted);
-            let tx = begun.start().await?;
+        let applied = in_time(async {
+            let tx = connection.transaction().await?;
             if O::CHANGES_DIRECTORY {
                 execute(&tx, "UPDATE directory SET version = version + 1", &[]).await?;
             }
             let done = operation.apply(&tx).await?;
-            tx.commit().await?;
-            Ok(done)
-        })
-        .await;
+            Ok((tx, done))
+        });
+        let done = match applied.await {
+            Ok((tx, done)) => in_time(async { Ok(tx.commit().await?) })
+                .await
+                .map(|()| done),
+            // What was not told to commit is taken back.
+            Err(Failure::Lost) => Err(Failure::Collided),
+            Err(failure) => Err(failure),
+        };
         if O::CHANGES_DIRECTORY {
             // Where the answer was lost it may have been done.
             self.standing.directory_changed();
@@ -259,7 +355,9 @@ impl Database {
 /// Waits for an answer for as long as one can come. What is given up is never cancelled at the server: it would
 /// not tell what became of a commit.
 async fn in_time<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    tokio::time::timeout(DEADLINE, work).await.unwrap_or(Err(Failure::Lost))
+    tokio::time::timeout(DEADLINE, work)
+        .await
+        .unwrap_or(Err(Failure::Lost))
 }
 
 /// Rows of a statement that is prepared once for each connection.

@@ -34,12 +34,18 @@ impl<'t> Asked<'t> {
             None => Place(i64::MAX, Uuid::max()),
             Some(cursor) => read_cursor(tag, cursor)?,
         };
-        Some(Self { tag, before, limit: paging.limit.clamp(1, MAX_ITEMS) })
+        Some(Self {
+            tag,
+            before,
+            limit: paging.limit.clamp(1, MAX_ITEMS),
+        })
     }
 
     /// How many rows are to be read: one more than the page holds, to know whether another one follows.
     pub(crate) fn rows(&self) -> i64 {
-        i64::try_from(self.limit).unwrap_or(i64::MAX).saturating_add(1)
+        i64::try_from(self.limit)
+            .unwrap_or(i64::MAX)
+            .saturating_add(1)
     }
 
     /// The page of rows with their places, of which [`Asked::rows`] were asked for.
@@ -66,5 +72,8 @@ fn read_cursor(tag: &[u8], cursor: &str) -> Option<Place> {
     let cursor = URL_SAFE_NO_PAD.decode(cursor).ok()?;
     let place: [u8; PLACE] = cursor.strip_prefix(tag)?.try_into().ok()?;
     let (number, id) = place.split_first_chunk()?;
-    Some(Place(i64::from_be_bytes(*number), Uuid::from_slice(id).ok()?))
+    Some(Place(
+        i64::from_be_bytes(*number),
+        Uuid::from_slice(id).ok()?,
+    ))
 }

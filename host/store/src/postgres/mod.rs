@@ -90,7 +90,10 @@ impl std::fmt::Debug for PostgresStore {
 
 impl PostgresStore {
     /// Does an operation to its end, even where its caller gives up: a transaction that stands still holds locks.
-    pub(crate) fn carry<T, F>(&self, operation: impl FnOnce(Arc<Self>) -> F + Send + 'static) -> Answer<'static, T>
+    pub(crate) fn carry<T, F>(
+        &self,
+        operation: impl FnOnce(Arc<Self>) -> F + Send + 'static,
+    ) -> Answer<'static, T>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, Fault>> + Send + 'static,
@@ -109,7 +112,10 @@ impl PostgresStore {
     pub(crate) fn ring(&self, written: Option<&Row>, now: Time) {
         if let Some(row) = written.filter(|row| row.len() > 1) {
             let endpoints: Vec<_> = row.get::<_, Vec<Uuid>>(1);
-            let endpoints: Vec<_> = endpoints.into_iter().map(|id| EndpointId::from_bytes(id.into_bytes())).collect();
+            let endpoints: Vec<_> = endpoints
+                .into_iter()
+                .map(|id| EndpointId::from_bytes(id.into_bytes()))
+                .collect();
             self.claims.ring(&endpoints, now);
         }
     }
@@ -145,7 +151,11 @@ impl Health for PostgresStore {
         Box::pin(async {
             let sql = "INSERT INTO probe (at) VALUES (clock_timestamp())
                 ON CONFLICT (single) DO UPDATE SET at = clock_timestamp()";
-            self.requests.write(sql, &[]).await.map(drop).map_err(Failure::fault)
+            self.requests
+                .write(sql, &[])
+                .await
+                .map(drop)
+                .map_err(Failure::fault)
         })
     }
 
@@ -153,11 +163,11 @@ impl Health for PostgresStore {
         Box::pin(async {
             let sql = "SELECT pg_database_size(current_database()), (SELECT max(created_at) FROM payment)";
             let row = self.workers.read_one(sql, &[]).await?;
-            let row = row.ok_or_else(|| Fault::Unavailable("the database tells nothing of itself".into()))?;
+            let row = row
+                .ok_or_else(|| Fault::Unavailable("the database tells nothing of itself".into()))?;
             Ok(Vitals {
                 used: u64::try_from(row.get::<_, i64>(0)).unwrap_or_default(),
-                // The database's own disk is for those to watch who run it.
-                free: u64::MAX,
+                free: None,
                 reserved: 0,
                 newest: row.get::<_, Option<i64>>(1).map(time),
                 backed_up: None,

@@ -30,7 +30,8 @@ const ANSWER: Duration = Duration::from_secs(1);
 /// The only node there is.
 const NAME: &str = "only";
 
-const TAKE: &str = "INSERT INTO node AS n (name, incarnation, beat) VALUES ($1, $2, clock_timestamp())
+const TAKE: &str =
+    "INSERT INTO node AS n (name, incarnation, beat) VALUES ($1, $2, clock_timestamp())
     ON CONFLICT (name) DO UPDATE SET incarnation = $2, beat = clock_timestamp()
     WHERE n.beat < clock_timestamp() - make_interval(secs => $3)
     RETURNING (SELECT version FROM directory)";
@@ -67,9 +68,9 @@ impl Standing {
             return Err(Fault::Stopping);
         }
         match *self.until.lock() {
-            Some(until) if until < Instant::now() => {
-                Err(Fault::Unavailable("the database has not confirmed this node for a while".into()))
-            }
+            Some(until) if until < Instant::now() => Err(Fault::Unavailable(
+                "the database has not confirmed this node for a while".into(),
+            )),
             _ => Ok(()),
         }
     }
@@ -92,7 +93,10 @@ impl Standing {
     /// Resolves with the reason when the store has ended by itself.
     pub(crate) async fn failed(&self) -> String {
         let mut failed = self.failed.subscribe();
-        let reason = failed.wait_for(Option::is_some).await.map(|reason| reason.clone());
+        let reason = failed
+            .wait_for(Option::is_some)
+            .await
+            .map(|reason| reason.clone());
         match reason {
             Ok(Some(reason)) => reason,
             _ => std::future::pending().await,
@@ -126,12 +130,15 @@ impl Node {
     /// Takes the row, and begins to renew it.
     pub(crate) async fn take(target: Target) -> Result<Self, OpenError> {
         let mut random = [0; 8];
-        crate::rows::seal::fill(&mut random).map_err(|fault| OpenError::Database(fault.to_string()))?;
+        crate::rows::seal::fill(&mut random)
+            .map_err(|fault| OpenError::Database(fault.to_string()))?;
         let incarnation = i64::from_be_bytes(random);
         let (began, client) = (Instant::now(), target.connect().await?);
         let (sent, version) = loop {
             let sent = Instant::now();
-            let taken = client.query_opt(TAKE, &[&NAME, &incarnation, &TAKEOVER]).await;
+            let taken = client
+                .query_opt(TAKE, &[&NAME, &incarnation, &TAKEOVER])
+                .await;
             match taken.map_err(|error| OpenError::Database(said(&error)))? {
                 Some(row) => break (sent, row.get::<_, i64>(0)),
                 None if began.elapsed() > WAIT => return Err(OpenError::InUse),
@@ -140,9 +147,19 @@ impl Node {
         };
         let standing = Standing::of_a_guest();
         *standing.until.lock() = Some(sent + LAPSE);
-        let beats = Beats { standing: Arc::clone(&standing), incarnation, target: target.clone(), version };
+        let beats = Beats {
+            standing: Arc::clone(&standing),
+            incarnation,
+            target: target.clone(),
+            version,
+        };
         let beats = tokio::spawn(beats.run(client));
-        Ok(Self { standing, incarnation, target, beats })
+        Ok(Self {
+            standing,
+            incarnation,
+            target,
+            beats,
+        })
     }
 
     /// Gives the row up, so that another node need not wait.
@@ -150,10 +167,15 @@ impl Node {
         self.beats.abort();
         let gone = async {
             let client = self.target.connect().await.ok()?;
-            client.execute(GIVE_UP, &[&NAME, &self.incarnation]).await.ok()
+            client
+                .execute(GIVE_UP, &[&NAME, &self.incarnation])
+                .await
+                .ok()
         };
         if !matches!(tokio::time::timeout(ANSWER, gone).await, Ok(Some(_))) {
-            tracing::warn!("the database did not take this node's word that it ends: the next one waits for its lapse");
+            tracing::warn!(
+                "the database did not take this node's word that it ends: the next one waits for its lapse"
+            );
         }
     }
 }

@@ -53,7 +53,10 @@ impl Commit for Taking {
     async fn commit(&self, batch: Vec<Wanted>) -> Vec<Result<bool, Fault>> {
         // Of those who want the same at this moment, the first one.
         let mut seen = BTreeSet::new();
-        let firsts: Vec<&Wanted> = batch.iter().filter(|each| seen.insert((each.reseller, each.mark))).collect();
+        let firsts: Vec<&Wanted> = batch
+            .iter()
+            .filter(|each| seen.insert((each.reseller, each.mark)))
+            .collect();
         let mut taken = match self.take(&firsts).await {
             Ok(taken) => taken,
             Err(failure) => {
@@ -61,7 +64,10 @@ impl Commit for Taking {
                 return batch.iter().map(|_| Err(fault.clone())).collect();
             }
         };
-        batch.iter().map(|each| Ok(taken.remove(&(each.reseller, each.mark.to_vec())))).collect()
+        batch
+            .iter()
+            .map(|each| Ok(taken.remove(&(each.reseller, each.mark.to_vec()))))
+            .collect()
     }
 }
 
@@ -76,7 +82,10 @@ impl Taking {
         let asked: Vec<_> = wanted.iter().map(|each| each.now).collect();
         let mut tried = false;
         loop {
-            let taken = self.database.write(TAKE, &[&resellers, &marks, &ends, &asked, &holder]).await;
+            let taken = self
+                .database
+                .write(TAKE, &[&resellers, &marks, &ends, &asked, &holder])
+                .await;
             match taken {
                 // What was taken by the statement whose answer was lost is this holder's.
                 Err(Failure::Lost) if !tried => tried = true,
@@ -112,13 +121,20 @@ const SECOND: i64 = 1000;
 
 impl Count {
     fn note(&mut self, until: i64, taken: usize) {
-        *self.ends.entry(until.saturating_add(SECOND - 1) / SECOND).or_default() += taken;
+        *self
+            .ends
+            .entry(until.saturating_add(SECOND - 1) / SECOND)
+            .or_default() += taken;
         self.taken += taken;
     }
 
     /// Leaves out what is over.
     fn taken(&mut self, now: i64) -> usize {
-        while let Some(first) = self.ends.first_entry().filter(|first| first.key().saturating_mul(SECOND) <= now) {
+        while let Some(first) = self
+            .ends
+            .first_entry()
+            .filter(|first| first.key().saturating_mul(SECOND) <= now)
+        {
             self.taken -= first.remove();
         }
         self.taken
@@ -140,10 +156,20 @@ impl Nonces for PostgresStore {
                 let why = "the clock went back to a time whose nonces are forgotten";
                 return Err(Fault::Unavailable(why.into()));
             }
-            if let Some(next) = self.is_full(reservation.reseller, reservation.at_most, now).await? {
+            if let Some(next) = self
+                .is_full(reservation.reseller, reservation.at_most, now)
+                .await?
+            {
                 let sql = "SELECT FROM nonce WHERE reseller = $1 AND mark = $2 AND until > $3";
-                let used = self.requests.read_one(sql, &[&wanted.reseller, &&wanted.mark[..], &wanted.now]).await?;
-                return Ok(if used.is_some() { Reserved::Used } else { Reserved::Full { next } });
+                let used = self
+                    .requests
+                    .read_one(sql, &[&wanted.reseller, &&wanted.mark[..], &wanted.now])
+                    .await?;
+                return Ok(if used.is_some() {
+                    Reserved::Used
+                } else {
+                    Reserved::Full { next }
+                });
             }
             let (reseller, until) = (wanted.reseller, wanted.until);
             if !self.taking.commit(wanted).await? {
@@ -161,9 +187,19 @@ impl Nonces for PostgresStore {
 
 impl PostgresStore {
     /// When the next nonce of any reseller becomes free, where a reseller has as many taken as it may.
-    async fn is_full(&self, reseller: ResellerId, at_most: usize, now: Time) -> Result<Option<Time>, Fault> {
+    async fn is_full(
+        &self,
+        reseller: ResellerId,
+        at_most: usize,
+        now: Time,
+    ) -> Result<Option<Time>, Fault> {
         let (reseller, now) = (number(reseller.0), millis(now));
-        let known = self.nonces.of.lock().get_mut(&reseller).map(|count| (count.taken(now), count.counted));
+        let known = self
+            .nonces
+            .of
+            .lock()
+            .get_mut(&reseller)
+            .map(|count| (count.taken(now), count.counted));
         let taken = match known {
             Some((taken, _)) if taken < at_most => return Ok(None),
             Some((taken, counted)) if counted == now / SECOND => taken,
@@ -175,16 +211,25 @@ impl PostgresStore {
         }
         let sql = "SELECT min(until) FROM nonce WHERE until > $1";
         let next = self.requests.read_one(sql, &[&now]).await?;
-        let next = next.and_then(|row| row.get::<_, Option<i64>>(0)).unwrap_or(now);
+        let next = next
+            .and_then(|row| row.get::<_, Option<i64>>(0))
+            .unwrap_or(now);
         Ok(Some(time(next)))
     }
 
     async fn count_nonces(&self, reseller: i64, now: i64) -> Result<usize, Fault> {
-        let sql = "SELECT until, count(*) FROM nonce WHERE reseller = $1 AND until > $2 GROUP BY until";
+        let sql =
+            "SELECT until, count(*) FROM nonce WHERE reseller = $1 AND until > $2 GROUP BY until";
         let rows = self.requests.read(sql, &[&reseller, &now]).await?;
-        let mut count = Count { counted: now / SECOND, ..Count::default() };
+        let mut count = Count {
+            counted: now / SECOND,
+            ..Count::default()
+        };
         for row in rows {
-            count.note(row.get(0), usize::try_from(row.get::<_, i64>(1)).unwrap_or_default());
+            count.note(
+                row.get(0),
+                usize::try_from(row.get::<_, i64>(1)).unwrap_or_default(),
+            );
         }
         let taken = count.taken;
         self.nonces.of.lock().insert(reseller, count);
@@ -196,14 +241,21 @@ impl PostgresStore {
         if let Some(freed) = *self.nonces.freed.lock() {
             return Ok(freed);
         }
-        let row = self.requests.read_one("SELECT freed FROM nonce_end", &[]).await?;
+        let row = self
+            .requests
+            .read_one("SELECT freed FROM nonce_end", &[])
+            .await?;
         let freed = row.map_or(0, |row| row.get(0));
         Ok(*self.nonces.freed.lock().get_or_insert(time(freed)))
     }
 
     /// Forgets nonces whose time has passed, some of them, once one has passed for so long; says when there is more to
     /// forget.
-    pub(crate) async fn sweep_nonces(&self, now: Time, grace: Duration) -> Result<Option<Time>, Fault> {
+    pub(crate) async fn sweep_nonces(
+        &self,
+        now: Time,
+        grace: Duration,
+    ) -> Result<Option<Time>, Fault> {
         let known = *self.nonces.next_end.lock();
         if known.is_some_and(|next| now < next.after(grace)) {
             return Ok(known);
@@ -215,11 +267,18 @@ impl PostgresStore {
                 (SELECT reseller, mark FROM nonce WHERE until <= $1 ORDER BY until LIMIT $2 FOR UPDATE SKIP LOCKED)
                 RETURNING until)
             UPDATE nonce_end SET freed = greatest(freed, (SELECT max(until) FROM gone)) RETURNING freed";
-        let rows = self.workers.write(sql, &[&millis(now), &SWEPT]).await.map_err(Failure::fault)?;
+        let rows = self
+            .workers
+            .write(sql, &[&millis(now), &SWEPT])
+            .await
+            .map_err(Failure::fault)?;
         if let Some(row) = rows.first() {
             *self.nonces.freed.lock() = Some(time(row.get(0)));
         }
-        let row = self.workers.read_one("SELECT min(until) FROM nonce", &[]).await?;
+        let row = self
+            .workers
+            .read_one("SELECT min(until) FROM nonce", &[])
+            .await?;
         let next = row.and_then(|row| row.get::<_, Option<i64>>(0)).map(time);
         *self.nonces.next_end.lock() = next;
         Ok(next)

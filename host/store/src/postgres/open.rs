@@ -20,7 +20,7 @@ use zeroize::Zeroizing;
 
 use crate::postgres::PostgresStore;
 use crate::postgres::batches::Batches;
-use crate::postgres::database::{Database, said};
+use crate::postgres::database::{Database, Turns, said};
 use crate::postgres::node::{Node, Standing};
 use crate::postgres::nonces::{self, Counts, Taking};
 use crate::postgres::payments::create::{self, Creating};
@@ -49,6 +49,7 @@ pub struct OpenOptions {
     /// The database: `postgres://user:password@host:port/name`. The connection is encrypted and the server's name
     /// and certificate are verified, unless the host is a folder of Unix sockets, or the address says
     /// `sslmode=disable`. `sslrootcert=FILE` names the authorities to trust instead of the public ones.
+    /// `isolation=serializable` is for engines whose READ COMMITTED is another; it is right everywhere, and slower.
     pub url: String,
     /// The key that secrets are sealed under.
     pub master: MasterKey,
@@ -59,7 +60,9 @@ pub struct OpenOptions {
 impl fmt::Debug for OpenOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The address can hold a password.
-        f.debug_struct("OpenOptions").field("master", &self.master).finish_non_exhaustive()
+        f.debug_struct("OpenOptions")
+            .field("master", &self.master)
+            .finish_non_exhaustive()
     }
 }
 
@@ -76,13 +79,19 @@ pub enum OpenError {
     #[error("the database has no tables of Kassette: run `kassette migrate`")]
     Empty,
     /// Its tables are those of an earlier release.
-    #[error("the database has schema {found}, this program needs {}: run `kassette migrate`", schema::VERSION)]
+    #[error(
+        "the database has schema {found}, this program needs {}: run `kassette migrate`",
+        schema::VERSION
+    )]
     Older {
         /// Its version.
         found: i32,
     },
     /// Its tables are those of a later release.
-    #[error("the database has schema {found}, this program knows up to {}: run a later release", schema::VERSION)]
+    #[error(
+        "the database has schema {found}, this program knows up to {}: run a later release",
+        schema::VERSION
+    )]
     Newer {
         /// Its version.
         found: i32,
@@ -94,10 +103,14 @@ pub enum OpenError {
     #[error("the database is damaged ({0}): bring its latest backup back")]
     Damaged(String),
     /// Another node serves it.
-    #[error("another node serves the database: stop that one first. One that was killed is given up after 3 s")]
+    #[error(
+        "another node serves the database: stop that one first. One that was killed is given up after 3 s"
+    )]
     InUse,
     /// It would lose what it acknowledged.
-    #[error("the database runs with `{0} = off`, and would lose payments that it acknowledged: switch it on")]
+    #[error(
+        "the database runs with `{0} = off`, and would lose payments that it acknowledged: switch it on"
+    )]
     NotDurable(&'static str),
 }
 
@@ -119,11 +132,14 @@ impl Target {
     /// Reads an address.
     pub(crate) fn parse(text: &str) -> Result<Self, OpenError> {
         let wrong = |why: String| OpenError::Address(why);
-        let mut url = Url::parse(text).map_err(|_| wrong("it has to be postgres://user@host/name".into()))?;
-        let (mut mode, mut authorities) = (None, None);
+        let mut url =
+            Url::parse(text).map_err(|_| wrong("it has to be postgres://user@host/name".into()))?;
+        let (mut mode, mut authorities, mut isolation) = (None, None, "read\\ committed");
         let mut others = Vec::new();
         for (name, value) in url.query_pairs() {
             match &*name {
+                "isolation" if value == "serializable" => isolation = "serializable",
+                "isolation" => return Err(wrong("isolation can be serializable alone".into())),
                 "sslmode" => mode = Some(value.into_owned()),
                 "sslrootcert" => authorities = Some(PathBuf::from(value.into_owned())),
                 _ => others.push((name.into_owned(), value.into_owned())),
@@ -131,17 +147,26 @@ impl Target {
         }
         url.query_pairs_mut().clear().extend_pairs(&others);
         // The parser's errors name the option, never its value.
-        let mut config: Config = url.as_str().parse().map_err(|error: tokio_postgres::Error| wrong(said(&error)))?;
-        let local = config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_)));
+        let mut config: Config = url
+            .as_str()
+            .parse()
+            .map_err(|error: tokio_postgres::Error| wrong(said(&error)))?;
+        let local = is_local(&config);
         let ssl = match mode.as_deref() {
             Some("disable") => SslMode::Disable,
             None if local => SslMode::Disable,
             None | Some("require" | "verify-ca" | "verify-full") => SslMode::Require,
-            Some(other) => return Err(wrong(format!("sslmode={other} is not known: verify-full or disable"))),
+            Some(other) => {
+                return Err(wrong(format!(
+                    "sslmode={other} is not known: verify-full or disable"
+                )));
+            }
         };
         config
             .ssl_mode(ssl)
-            .options(SESSION)
+            .options(format!(
+                "{SESSION} -c default_transaction_isolation={isolation}"
+            ))
             .target_session_attrs(TargetSessionAttrs::ReadWrite)
             .connect_timeout(CONNECT)
             .keepalives_idle(Duration::from_secs(10));
@@ -155,23 +180,43 @@ impl Target {
         Ok(Self { config, tls })
     }
 
+    #[cfg(test)]
+    pub(crate) fn ssl_mode(&self) -> SslMode {
+        self.config.get_ssl_mode()
+    }
+
+    /// Whether the database is on this machine, behind a Unix socket.
+    fn is_local(&self) -> bool {
+        is_local(&self.config)
+    }
+
     /// A connection of its own, outside of the pools.
     pub(crate) async fn connect(&self) -> Result<Client, OpenError> {
         let connected = match &self.tls {
-            Some(tls) => self.config.connect(tls.clone()).await.map(|(client, connection)| {
-                tokio::spawn(connection);
-                client
-            }),
-            None => self.config.connect(NoTls).await.map(|(client, connection)| {
-                tokio::spawn(connection);
-                client
-            }),
+            Some(tls) => self
+                .config
+                .connect(tls.clone())
+                .await
+                .map(|(client, connection)| {
+                    tokio::spawn(connection);
+                    client
+                }),
+            None => self
+                .config
+                .connect(NoTls)
+                .await
+                .map(|(client, connection)| {
+                    tokio::spawn(connection);
+                    client
+                }),
         };
         connected.map_err(|error| OpenError::Database(said(&error)))
     }
 
     fn pool(&self, connections: usize) -> Result<Pool, OpenError> {
-        let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let recycling = ManagerConfig {
+            recycling_method: RecyclingMethod::Fast,
+        };
         let config = self.config.clone();
         let manager = match &self.tls {
             Some(tls) => Manager::from_config(config, tls.clone(), recycling),
@@ -187,12 +232,21 @@ impl Target {
     }
 }
 
+fn is_local(config: &Config) -> bool {
+    config
+        .get_hosts()
+        .iter()
+        .all(|host| matches!(host, Host::Unix(_)))
+}
+
 fn client_tls(authorities: Option<PathBuf>) -> Result<ClientConfig, OpenError> {
     let mut roots = RootCertStore::empty();
     match authorities {
         None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
         Some(file) => {
-            let wrong = |error: &dyn fmt::Display| OpenError::Address(format!("sslrootcert {}: {error}", file.display()));
+            let wrong = |error: &dyn fmt::Display| {
+                OpenError::Address(format!("sslrootcert {}: {error}", file.display()))
+            };
             for each in CertificateDer::pem_file_iter(&file).map_err(|error| wrong(&error))? {
                 let each = each.map_err(|error| wrong(&error))?;
                 roots.add(each).map_err(|error| wrong(&error))?;
@@ -211,10 +265,10 @@ fn client_tls(authorities: Option<PathBuf>) -> Result<ClientConfig, OpenError> {
 /// [`OpenError`]; what was done until then stays, and another call goes on.
 pub async fn migrate(options: &OpenOptions) -> Result<(), OpenError> {
     let client = Target::parse(&options.url)?.connect().await?;
-    if let Some(found) = version(&client).await?
-        && found > schema::VERSION
-    {
-        return Err(OpenError::Newer { found });
+    match version(&client).await? {
+        Some(found) if found > schema::VERSION => return Err(OpenError::Newer { found }),
+        Some(_) => drop(secrets(&client, &options.master).await?),
+        None => {}
     }
     schema::migrate(&client).await?;
     let sealer = Sealer::new(&options.master);
@@ -229,7 +283,9 @@ pub async fn migrate(options: &OpenOptions) -> Result<(), OpenError> {
             oldest_reader = greatest(m.oldest_reader, $2)",
         schema::OLDEST_READER,
     );
-    let written = client.execute(sql, &[&schema::VERSION, &reader, &canary, &mark]).await;
+    let written = client
+        .execute(sql, &[&schema::VERSION, &reader, &canary, &mark])
+        .await;
     written.map_err(|error| OpenError::Database(said(&error)))?;
     secrets(&client, &options.master).await.map(drop)
 }
@@ -237,11 +293,16 @@ pub async fn migrate(options: &OpenOptions) -> Result<(), OpenError> {
 /// The schema's version; none where there are no tables.
 async fn version(client: &Client) -> Result<Option<i32>, OpenError> {
     let failed = |error: tokio_postgres::Error| OpenError::Database(said(&error));
-    let there = client.query_one("SELECT to_regclass('kassette.meta') IS NOT NULL", &[]).await;
+    let there = client
+        .query_one("SELECT to_regclass('kassette.meta') IS NOT NULL", &[])
+        .await;
     if !there.map_err(failed)?.get::<_, bool>(0) {
         return Ok(None);
     }
-    let row = client.query_opt("SELECT schema_version FROM meta", &[]).await.map_err(failed)?;
+    let row = client
+        .query_opt("SELECT schema_version FROM meta", &[])
+        .await
+        .map_err(failed)?;
     Ok(row.map(|row| row.get(0)))
 }
 
@@ -252,13 +313,19 @@ async fn check(client: &Client, volatile: bool) -> Result<(), OpenError> {
     if found < schema::VERSION {
         return Err(OpenError::Older { found });
     }
-    let row = client.query_one("SELECT oldest_reader FROM meta", &[]).await.map_err(failed)?;
+    let row = client
+        .query_one("SELECT oldest_reader FROM meta", &[])
+        .await
+        .map_err(failed)?;
     if row.get::<_, i32>(0) > schema::VERSION {
         return Err(OpenError::Newer { found });
     }
     // An engine that speaks the protocol alone may not know the settings.
     for setting in ["fsync", "full_page_writes", "synchronous_commit"] {
-        let row = client.query_one("SELECT current_setting($1, true)", &[&setting]).await.map_err(failed)?;
+        let row = client
+            .query_one("SELECT current_setting($1, true)", &[&setting])
+            .await
+            .map_err(failed)?;
         if row.get::<_, Option<&str>>(0) == Some("off") && !volatile {
             return Err(OpenError::NotDurable(setting));
         }
@@ -266,10 +333,27 @@ async fn check(client: &Client, volatile: bool) -> Result<(), OpenError> {
     Ok(())
 }
 
+/// Tells where a failover would lose what was acknowledged.
+async fn warn_of_failovers(client: &Client) -> Result<(), OpenError> {
+    let sql = "SELECT current_setting('synchronous_standby_names', true)";
+    let row = client
+        .query_one(sql, &[])
+        .await
+        .map_err(|error| OpenError::Database(said(&error)))?;
+    if row.get::<_, Option<&str>>(0) == Some("") {
+        tracing::warn!(
+            "the database names no synchronous standby: a failover can lose payments that were acknowledged"
+        );
+    }
+    Ok(())
+}
+
 /// Proves the master key, and reads the key of marks.
 async fn secrets(client: &Client, master: &MasterKey) -> Result<Secrets, OpenError> {
     let row = client.query_opt("SELECT canary, mark FROM meta", &[]).await;
-    let row = row.map_err(|error| OpenError::Database(said(&error)))?.ok_or(OpenError::Empty)?;
+    let row = row
+        .map_err(|error| OpenError::Database(said(&error)))?
+        .ok_or(OpenError::Empty)?;
     let sealer = Sealer::new(master);
     let closed = |unopened| match unopened {
         Unopened::OtherKey => OpenError::WrongMasterKey,
@@ -277,9 +361,14 @@ async fn secrets(client: &Client, master: &MasterKey) -> Result<Secrets, OpenErr
     };
     let canary: String = sealer.open(CANARY, row.get(0)).map_err(closed)?;
     if canary != CANARY_TEXT {
-        return Err(OpenError::Damaged("the proof of the master key is another".into()));
+        return Err(OpenError::Damaged(
+            "the proof of the master key is another".into(),
+        ));
     }
-    let mark: Zeroizing<[u8; 32]> = sealer.open(MARK, row.get(1)).map(Zeroizing::new).map_err(closed)?;
+    let mark: Zeroizing<[u8; 32]> = sealer
+        .open(MARK, row.get(1))
+        .map(Zeroizing::new)
+        .map_err(closed)?;
     let marker = Marker::new(&mark).map_err(|fault| OpenError::Damaged(fault.to_string()))?;
     Ok(Secrets { sealer, marker })
 }
@@ -305,19 +394,35 @@ impl PostgresStore {
         let target = Target::parse(&options.url)?;
         let client = target.connect().await?;
         check(&client, options.volatile).await?;
+        if serves && !target.is_local() {
+            warn_of_failovers(&client).await?;
+        }
         let secrets = secrets(&client, &options.master).await?;
-        let node = if serves { Some(Node::take(target.clone()).await?) } else { None };
+        let node = if serves {
+            Some(Node::take(target.clone()).await?)
+        } else {
+            None
+        };
         let standing = match &node {
             Some(node) => Arc::clone(&node.standing),
             None => Standing::of_a_guest(),
         };
         let database = |connections| -> Result<_, OpenError> {
-            Ok(Database { pool: target.pool(connections)?, standing: Arc::clone(&standing) })
+            Ok(Database {
+                turns: Turns::default(),
+                pool: target.pool(connections)?,
+                standing: Arc::clone(&standing),
+            })
         };
         let (requests, workers) = (database(REQUESTS)?, database(WORKERS)?);
         let secrets = Arc::new(secrets);
-        let taking = Taking { database: database(COMMITTERS)? };
-        let creating = Creating { database: database(COMMITTERS)?, secrets: Arc::clone(&secrets) };
+        let taking = Taking {
+            database: database(COMMITTERS)?,
+        };
+        let creating = Creating {
+            database: database(COMMITTERS)?,
+            secrets: Arc::clone(&secrets),
+        };
         Ok(Arc::new_cyclic(|this| Self {
             requests,
             workers,

@@ -51,12 +51,22 @@ impl Parts {
     }
 
     fn statement(&self) -> String {
-        let assertion = if self.assertion.is_empty() { "true" } else { &self.assertion };
-        format!("{} SELECT 1 / ({assertion})::int{}", self.text, self.answers)
+        let assertion = if self.assertion.is_empty() {
+            "true"
+        } else {
+            &self.assertion
+        };
+        format!(
+            "{} SELECT 1 / ({assertion})::int{}",
+            self.text, self.answers
+        )
     }
 
     fn arguments(&self) -> Vec<&(dyn ToSql + Sync)> {
-        self.arguments.iter().map(|each| &**each as &(dyn ToSql + Sync)).collect()
+        self.arguments
+            .iter()
+            .map(|each| &**each as &(dyn ToSql + Sync))
+            .collect()
     }
 
     /// Does all of it in a transaction of its own, and returns the answers.
@@ -67,7 +77,9 @@ impl Parts {
 
     /// Does all of it in a transaction.
     pub(crate) async fn write_in(&self, tx: &Tx<'_>) -> Result<Row, Failure> {
-        row(tx, &self.statement(), &self.arguments()).await?.ok_or_else(nothing)
+        row(tx, &self.statement(), &self.arguments())
+            .await?
+            .ok_or_else(nothing)
     }
 }
 
@@ -94,7 +106,10 @@ mod tests {
 
     #[test]
     fn arguments_of_parts_are_counted_on() {
-        assert_eq!(renumbered("a = $1 AND b = $12::int", 3), "a = $4 AND b = $15::int");
+        assert_eq!(
+            renumbered("a = $1 AND b = $12::int", 3),
+            "a = $4 AND b = $15::int"
+        );
         assert_eq!(renumbered("true", 3), "true");
     }
 }

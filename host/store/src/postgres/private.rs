@@ -40,7 +40,9 @@ const KEEPER: &str = r#"
 #[derive(Debug, thiserror::Error)]
 pub enum PrivateError {
     /// No PostgreSQL is installed.
-    #[error("no PostgreSQL is installed here: `apt-get install postgresql`, or put the folder of `initdb` into PATH")]
+    #[error(
+        "no PostgreSQL is installed here: `apt-get install postgresql`, or put the folder of `initdb` into PATH"
+    )]
     NotInstalled,
     /// The user that it has to run as does not exist.
     #[error("PostgreSQL does not run as root, and there is no user `{USER}` for it")]
@@ -107,7 +109,10 @@ impl PrivateServer {
     pub fn start(options: &PrivateOptions) -> Result<Self, PrivateError> {
         let programs = programs().ok_or(PrivateError::NotInstalled)?;
         let folder = &options.folder;
-        let failed = |source| PrivateError::Folder { path: folder.clone(), source };
+        let failed = |source| PrivateError::Folder {
+            path: folder.clone(),
+            source,
+        };
         std::fs::create_dir_all(folder).map_err(failed)?;
         let folder = folder.canonicalize().map_err(failed)?;
         if folder.as_os_str().len() > MAX_SOCKET_PATH {
@@ -124,14 +129,24 @@ impl PrivateServer {
             }
             let mut initdb = runs_as.command(programs.join("initdb"), &folder);
             initdb.arg("--pgdata").arg(&data);
-            initdb.args(["--username=kassette", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]);
+            initdb.args([
+                "--username=kassette",
+                "--auth=trust",
+                "--encoding=UTF8",
+                "--locale=C",
+                "--no-sync",
+            ]);
             run(initdb, "initdb")?;
         }
         let log = folder.join("log");
         let mut keeper = runs_as.command("/bin/sh".into(), &folder);
         keeper.args(["-c", KEEPER, "kassette-postgres"]);
         keeper.arg(programs.join("postgres")).arg(&data).arg(&log);
-        keeper.arg(if options.disposable { folder.as_os_str() } else { "".as_ref() });
+        keeper.arg(if options.disposable {
+            folder.as_os_str()
+        } else {
+            "".as_ref()
+        });
         keeper.arg("-k").arg(&folder).args(["-h", ""]);
         if options.disposable {
             keeper.args(["-F", "-c", "full_page_writes=off"]);
@@ -140,16 +155,30 @@ impl PrivateServer {
             keeper.args(["-c", setting]);
         }
         // A group of its own: an interrupt of the terminal ends this process first, which ends the server.
-        let keeper = keeper.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let keeper = keeper.map_err(|error| PrivateError::Failed { program: "sh", said: error.to_string() })?;
-        let mut server = Self { keeper, pid: 0, folder };
+        let keeper = keeper
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        let keeper = keeper.map_err(|error| PrivateError::Failed {
+            program: "sh",
+            said: error.to_string(),
+        })?;
+        let mut server = Self {
+            keeper,
+            pid: 0,
+            folder,
+        };
         server.wait_until_up(&data, &log)?;
         Ok(server)
     }
 
     /// The address of a database of the server.
     pub fn url(&self, database: &str) -> String {
-        let folder: String = url::form_urlencoded::byte_serialize(self.folder.as_os_str().as_encoded_bytes()).collect();
+        let folder: String =
+            url::form_urlencoded::byte_serialize(self.folder.as_os_str().as_encoded_bytes())
+                .collect();
         format!("postgres://kassette@{folder}/{database}")
     }
 
@@ -169,7 +198,13 @@ impl PrivateServer {
     /// What the server said.
     pub async fn make_database(&self, name: &str) -> Result<(), String> {
         let made = self.administrate(&format!("CREATE DATABASE {name}")).await;
-        made.or_else(|said| if said.contains("(42P04)") { Ok(()) } else { Err(said) })
+        made.or_else(|said| {
+            if said.contains("(42P04)") {
+                Ok(())
+            } else {
+                Err(said)
+            }
+        })
     }
 
     /// Does a statement in the maintenance database.
@@ -178,10 +213,14 @@ impl PrivateServer {
     /// What the server said.
     pub async fn administrate(&self, statement: &str) -> Result<(), String> {
         let url = self.url("postgres");
-        let (client, connection) =
-            tokio_postgres::connect(&url, tokio_postgres::NoTls).await.map_err(|error| said(&error))?;
+        let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls)
+            .await
+            .map_err(|error| said(&error))?;
         let connection = tokio::spawn(connection);
-        let done = client.batch_execute(statement).await.map_err(|error| said(&error));
+        let done = client
+            .batch_execute(statement)
+            .await
+            .map_err(|error| said(&error));
         drop(client);
         // Until then the session counts as one of the database.
         let _ = connection.await;
@@ -193,7 +232,10 @@ impl PrivateServer {
         while began.elapsed() < PATIENCE && !self.has_ended() {
             // The server writes its process, and as the last line whether it is ready.
             if let Ok(text) = std::fs::read_to_string(data.join("postmaster.pid"))
-                && text.lines().nth(7).is_some_and(|line| line.trim() == "ready")
+                && text
+                    .lines()
+                    .nth(7)
+                    .is_some_and(|line| line.trim() == "ready")
                 && let Some(Ok(pid)) = text.lines().next().map(str::parse)
             {
                 self.pid = pid;
@@ -201,7 +243,10 @@ impl PrivateServer {
             }
             std::thread::sleep(LOOK);
         }
-        Err(PrivateError::NotUp { folder: self.folder.clone(), log: log.to_owned() })
+        Err(PrivateError::NotUp {
+            folder: self.folder.clone(),
+            log: log.to_owned(),
+        })
     }
 }
 
@@ -225,7 +270,10 @@ fn wait_for_the_one_before(data: &Path) -> Result<(), PrivateError> {
         }
         if began.elapsed() > PATIENCE {
             let said = format!("{} names a server that still runs", lock.display());
-            return Err(PrivateError::Failed { program: "postgres", said });
+            return Err(PrivateError::Failed {
+                program: "postgres",
+                said,
+            });
         }
         std::thread::sleep(LOOK);
     }
@@ -236,7 +284,10 @@ impl RunsAs {
     /// This process's user; [`USER`] where that is root, who owns what it made.
     fn find(folder: &Path) -> Result<Self, PrivateError> {
         let own = std::fs::metadata("/proc/self");
-        let own = own.map_err(|source| PrivateError::Folder { path: folder.to_owned(), source })?;
+        let own = own.map_err(|source| PrivateError::Folder {
+            path: folder.to_owned(),
+            source,
+        })?;
         if own.uid() != 0 {
             return Ok(Self { ids: None });
         }
@@ -246,7 +297,8 @@ impl RunsAs {
             (fields.next() == Some(USER)).then_some(())?;
             Some((fields.nth(1)?.parse().ok()?, fields.next()?.parse().ok()?))
         });
-        ids.map(|ids| Self { ids: Some(ids) }).ok_or(PrivateError::NoUser)
+        ids.map(|ids| Self { ids: Some(ids) })
+            .ok_or(PrivateError::NoUser)
     }
 
     /// Gives a folder to the user, and lets it pass the folder above.
@@ -267,7 +319,10 @@ impl RunsAs {
 
     fn command(self, program: PathBuf, folder: &Path) -> Command {
         let mut command = Command::new(program);
-        command.current_dir("/").env("HOME", folder).env("LC_ALL", "C");
+        command
+            .current_dir("/")
+            .env("HOME", folder)
+            .env("LC_ALL", "C");
         if let Some((uid, gid)) = self.ids {
             command.uid(uid).gid(gid);
         }
@@ -277,9 +332,14 @@ impl RunsAs {
 
 fn run(mut command: Command, program: &'static str) -> Result<(), PrivateError> {
     let failed = |said: String| PrivateError::Failed { program, said };
-    let output = command.stdin(Stdio::null()).output().map_err(|error| failed(error.to_string()))?;
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| failed(error.to_string()))?;
     if !output.status.success() {
-        return Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
+        return Err(failed(
+            String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+        ));
     }
     Ok(())
 }
@@ -287,12 +347,15 @@ fn run(mut command: Command, program: &'static str) -> Result<(), PrivateError> 
 /// The folder of the newest server's programs: that of PATH, else Debian's.
 fn programs() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_else(OsString::new);
-    let has = |folder: &PathBuf| folder.join("initdb").is_file() && folder.join("postgres").is_file();
+    let has =
+        |folder: &PathBuf| folder.join("initdb").is_file() && folder.join("postgres").is_file();
     if let Some(folder) = std::env::split_paths(&path).find(has) {
         return Some(folder);
     }
     let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
     let version = |folder: &PathBuf| folder.file_name()?.to_str()?.parse::<u32>().ok();
-    let newest = versions.filter_map(|each| Some(each.ok()?.path())).max_by_key(version)?;
+    let newest = versions
+        .filter_map(|each| Some(each.ok()?.path()))
+        .max_by_key(version)?;
     Some(newest.join("bin")).filter(has)
 }

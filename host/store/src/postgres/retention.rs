@@ -11,9 +11,8 @@ use kassette_domain::lifecycle::Step;
 use kassette_domain::time::Time;
 use uuid::Uuid;
 
-use crate::postgres::database::Failure;
 use crate::postgres::payments::{callbacks, stored};
-use crate::postgres::{PostgresStore, connects, millis, nonces, time, uuid};
+use crate::postgres::{PostgresStore, connects, millis, nonces, time};
 use crate::rows::records;
 use crate::{About, Fault, Forgotten, Payments as _, Retention, Stepped};
 
@@ -98,9 +97,9 @@ impl PostgresStore {
             let sql = "/* laggard: over */ DELETE FROM laggard WHERE rule = $1 AND payment = $2 AND at = $3";
             let gone = self
                 .workers
-                .write(sql, &[&rule.number(), &payment, &at])
+                .repeat(sql, &[&rule.number(), &payment, &at])
                 .await;
-            gone.map_err(Failure::fault)?;
+            gone?;
         }
         Ok(())
     }
@@ -142,9 +141,9 @@ impl PostgresStore {
             WHERE (f.created_at, f.number) < ($2, $3)";
         let noted = self
             .workers
-            .write(sql, &[&rule.number(), &made, &number])
+            .repeat(sql, &[&rule.number(), &made, &number])
             .await;
-        noted.map(drop).map_err(Failure::fault)
+        noted.map(drop)
     }
 
     /// Forgets what is to be forgotten of a payment, or has it looked at again.
@@ -167,9 +166,9 @@ impl PostgresStore {
                 ON CONFLICT (rule, payment) DO UPDATE SET at = $3";
             let noted = self
                 .workers
-                .write(sql, &[&rule.number(), &payment, &millis(again)])
+                .repeat(sql, &[&rule.number(), &payment, &millis(again)])
                 .await;
-            noted.map_err(Failure::fault)?;
+            noted?;
             forgotten.next_at(again);
             return Ok(());
         }
@@ -180,9 +179,9 @@ impl PostgresStore {
                     RETURNING 1";
                 let gone = self
                     .workers
-                    .write(sql, &[&payment, &stored::DECISION])
+                    .repeat(sql, &[&payment, &stored::DECISION])
                     .await;
-                forgotten.decisions += u64::from(!gone.map_err(Failure::fault)?.is_empty());
+                forgotten.decisions += u64::from(!gone?.is_empty());
             }
             Rule::PersonalData => {
                 // Erasing is always allowed.

@@ -44,7 +44,10 @@ pub(crate) async fn migrate(client: &Client) -> Result<(), OpenError> {
     run(client, "SET lock_timeout = '100ms'").await?;
     run(client, "CREATE SCHEMA IF NOT EXISTS kassette").await?;
     for file in MIGRATIONS {
-        for statement in file.split("\n\n").filter(|statement| !is_comment(statement)) {
+        for statement in file
+            .split("\n\n")
+            .filter(|statement| !is_comment(statement))
+        {
             run(client, statement).await?;
         }
     }
@@ -52,7 +55,9 @@ pub(crate) async fn migrate(client: &Client) -> Result<(), OpenError> {
 }
 
 fn is_comment(statement: &str) -> bool {
-    statement.lines().all(|line| line.is_empty() || line.starts_with("--"))
+    statement
+        .lines()
+        .all(|line| line.is_empty() || line.starts_with("--"))
 }
 
 async fn run(client: &Client, statement: &str) -> Result<(), OpenError> {
@@ -77,5 +82,8 @@ async fn run(client: &Client, statement: &str) -> Result<(), OpenError> {
         }
         tokio::time::sleep(PAUSE).await;
     }
-    client.batch_execute(statement).await.map_err(|error| OpenError::Database(said(&error)))
+    client
+        .batch_execute(statement)
+        .await
+        .map_err(|error| OpenError::Database(said(&error)))
 }

@@ -32,7 +32,9 @@ impl Scratch {
     pub fn available() -> Result<bool, String> {
         match server() {
             Ok(_) => Ok(true),
-            Err(PrivateError::NotInstalled | PrivateError::NoUser) if std::env::var_os(REQUIRE).is_none() => {
+            Err(PrivateError::NotInstalled | PrivateError::NoUser)
+                if std::env::var_os(REQUIRE).is_none() =>
+            {
                 tracing::warn!("NOT RUN: no PostgreSQL is installed");
                 Ok(false)
             }
@@ -46,9 +48,14 @@ impl Scratch {
     /// What the server said.
     pub async fn new() -> Result<Self, String> {
         let server = server().map_err(ToString::to_string)?;
-        TEMPLATE_MADE.get_or_init(|| make_template(server)).await.clone()?;
+        TEMPLATE_MADE
+            .get_or_init(|| make_template(server))
+            .await
+            .clone()?;
         let name = format!("test_{}", COUNT.fetch_add(1, Ordering::Relaxed));
-        server.administrate(&format!("CREATE DATABASE {name} TEMPLATE {TEMPLATE}")).await?;
+        server
+            .administrate(&format!("CREATE DATABASE {name} TEMPLATE {TEMPLATE}"))
+            .await?;
         Ok(Self { name })
     }
 
@@ -63,7 +70,9 @@ impl Drop for Scratch {
         let drop = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
         // A runtime of its own: this may be the end of the test's.
         let dropped = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build();
             if let (Ok(runtime), Ok(server)) = (runtime, server()) {
                 let _ = runtime.block_on(server.administrate(&drop));
             }
@@ -76,17 +85,31 @@ fn server() -> Result<&'static PrivateServer, &'static PrivateError> {
     let server = SERVER.get_or_init(|| {
         let folder = std::env::temp_dir().join(format!("kassette-postgres-{}", std::process::id()));
         let settings = vec!["max_connections=200".into(), "shared_buffers=64MB".into()];
-        PrivateServer::start(&PrivateOptions { folder, disposable: true, settings })
+        PrivateServer::start(&PrivateOptions {
+            folder,
+            disposable: true,
+            settings,
+        })
     });
     server.as_ref()
 }
 
 fn options(database: &str) -> OpenOptions {
-    let url = server().map(|server| server.url(database)).unwrap_or_default();
-    OpenOptions { url, master: MasterKey::from_bytes([7; 32]), volatile: true }
+    let url = server()
+        .map(|server| server.url(database))
+        .unwrap_or_default();
+    OpenOptions {
+        url,
+        master: MasterKey::from_bytes([7; 32]),
+        volatile: true,
+    }
 }
 
 async fn make_template(server: &PrivateServer) -> Result<(), String> {
-    server.administrate(&format!("CREATE DATABASE {TEMPLATE}")).await?;
-    migrate(&options(TEMPLATE)).await.map_err(|error| error.to_string())
+    server
+        .administrate(&format!("CREATE DATABASE {TEMPLATE}"))
+        .await?;
+    migrate(&options(TEMPLATE))
+        .await
+        .map_err(|error| error.to_string())
 }

@@ -1,17 +1,18 @@
 //! `Upkeep` on PostgreSQL.
 
-use kassette_domain::audit::Chain;
-use kassette_domain::time::Time;
-use crate::*;
 use crate::postgres::{PostgresStore, audit, number};
 use crate::rows;
+use crate::*;
+use kassette_domain::audit::Chain;
+use kassette_domain::time::Time;
 
 /// Lines of the audit log that are read at once.
 const LINES: i64 = 500;
 
 impl Upkeep for PostgresStore {
     fn backup(&self, _now: Time) -> Answer<'_, Option<Pieces>> {
-        let why = "a database is backed up by its own means: a base backup, and the log that it archives";
+        let why =
+            "a database is backed up by its own means: a base backup, and the log that it archives";
         Box::pin(async { Err(Fault::Unavailable(why.into())) })
     }
 

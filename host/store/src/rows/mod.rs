@@ -11,9 +11,9 @@
 //! | `wants` | which events an endpoint wants |
 //! | `source` | where rows are read and written |
 
+pub(crate) mod audit;
 pub(crate) mod endpoints;
 pub(crate) mod invitations;
-pub(crate) mod audit;
 pub(crate) mod merchants;
 pub(crate) mod nonces;
 pub(crate) mod records;

@@ -211,7 +211,7 @@ impl Health for SledStore {
             let backed_up = self.backed_up.load(Ordering::Relaxed);
             Ok(Vitals {
                 used: disk.used,
-                free: disk.free,
+                free: Some(disk.free),
                 reserved: disk.reserved,
                 newest: newest.unwrap_or_default(),
                 backed_up: (backed_up > 0).then(|| Time::from_millis(backed_up)),
@@ -226,7 +226,9 @@ impl Health for SledStore {
     fn failed(&self) -> Pin<Box<dyn Future<Output = String> + Send + '_>> {
         Box::pin(async {
             let why = self.engine.failed().await;
-            format!("its disk did not give back what it had taken: {why}; repair the disk and start again")
+            format!(
+                "its disk did not give back what it had taken: {why}; repair the disk and start again"
+            )
         })
     }
 }

@@ -37,7 +37,9 @@ pub(crate) const fn environment(environment: Environment) -> i16 {
 
 /// Reads a key from its hash and body.
 pub(crate) fn decode(hash: &[u8], body: &[u8]) -> Result<ApiKey, Fault> {
-    let hash = hash.try_into().map_err(|_| Fault::Corrupt("the hash of a key".into()))?;
+    let hash = hash
+        .try_into()
+        .map_err(|_| Fault::Corrupt("the hash of a key".into()))?;
     records::decode(&schema::api_key(TokenHash(hash)), body)
 }
 
@@ -48,8 +50,15 @@ fn with_last_use(row: &Row) -> Result<ApiKey, Fault> {
 }
 
 async fn by_id(tx: &Tx<'_>, id: KeyId) -> Result<Option<ApiKey>, Failure> {
-    let found = row(tx, "SELECT hash, body FROM api_key WHERE id = $1", &[&uuid(id.as_bytes())]).await?;
-    Ok(found.map(|row| decode(row.get(0), row.get(1))).transpose()?)
+    let found = row(
+        tx,
+        "SELECT hash, body FROM api_key WHERE id = $1",
+        &[&uuid(id.as_bytes())],
+    )
+    .await?;
+    Ok(found
+        .map(|row| decode(row.get(0), row.get(1)))
+        .transpose()?)
 }
 
 /// Why a key may not be issued, read in the same transaction that would write it.
@@ -73,8 +82,15 @@ async fn refused(tx: &Tx<'_>, key: &ApiKey) -> Result<Option<KeyIssued>, Failure
 
 /// Loads a key. When it was last used is left out.
 pub(crate) async fn load(tx: &Tx<'_>, hash: TokenHash) -> Result<Option<ApiKey>, Failure> {
-    let found = row(tx, "SELECT hash, body FROM api_key WHERE hash = $1", &[&&hash.0[..]]).await?;
-    Ok(found.map(|row| decode(row.get(0), row.get(1))).transpose()?)
+    let found = row(
+        tx,
+        "SELECT hash, body FROM api_key WHERE hash = $1",
+        &[&&hash.0[..]],
+    )
+    .await?;
+    Ok(found
+        .map(|row| decode(row.get(0), row.get(1)))
+        .transpose()?)
 }
 
 /// Writes a key whose owner exists. Within a change of the directory.
@@ -99,14 +115,37 @@ async fn save(tx: &Tx<'_>, sql: &str, key: &ApiKey) -> Result<u64, Failure> {
     let (kind, owner) = owner(key.owner);
     let ends = key.expires_at.map(millis);
     let revoked = key.revoked_at.is_some();
-    let (hash, id, made) = (&key.hash.0[..], uuid(key.id.as_bytes()), millis(key.created_at));
+    let (hash, id, made) = (
+        &key.hash.0[..],
+        uuid(key.id.as_bytes()),
+        millis(key.created_at),
+    );
     let environment = environment(key.environment);
-    execute(tx, sql, &[&hash, &id, &kind, &owner, &environment, &made, &ends, &revoked, &&body[..]]).await
+    execute(
+        tx,
+        sql,
+        &[
+            &hash,
+            &id,
+            &kind,
+            &owner,
+            &environment,
+            &made,
+            &ends,
+            &revoked,
+            &&body[..],
+        ],
+    )
+    .await
 }
 
 /// Ends a key, and says whether it had not ended before; none where there is no such key. Within a change of
 /// the directory.
-pub(crate) async fn revoke(tx: &Tx<'_>, id: KeyId, now: Time) -> Result<Option<(ApiKey, bool)>, Failure> {
+pub(crate) async fn revoke(
+    tx: &Tx<'_>,
+    id: KeyId,
+    now: Time,
+) -> Result<Option<(ApiKey, bool)>, Failure> {
     let Some(mut key) = by_id(tx, id).await? else {
         return Ok(None);
     };
@@ -161,7 +200,10 @@ impl Operation for Rotate {
             return Ok(refused);
         }
         // A rotation never makes a key live longer.
-        old.expires_at = Some(old.expires_at.map_or(self.old_ends, |end| end.min(self.old_ends)));
+        old.expires_at = Some(
+            old.expires_at
+                .map_or(self.old_ends, |end| end.min(self.old_ends)),
+        );
         replace(tx, &old).await?;
         write_new(tx, &self.new).await?;
         audit::append(tx, self.audited.clone(), self.now).await?;
@@ -192,16 +234,26 @@ impl Operation for Revoke {
 
 impl PostgresStore {
     pub(super) async fn key_read(&self, hash: TokenHash) -> Result<Option<ApiKey>, Fault> {
-        let found = self.requests.read_one(&format!("{SEEN} WHERE k.hash = $1"), &[&&hash.0[..]]).await?;
+        let found = self
+            .requests
+            .read_one(&format!("{SEEN} WHERE k.hash = $1"), &[&&hash.0[..]])
+            .await?;
         found.as_ref().map(with_last_use).transpose()
     }
 
     pub(super) async fn key_read_by_id(&self, id: KeyId) -> Result<Option<ApiKey>, Fault> {
-        let found = self.requests.read_one(&format!("{SEEN} WHERE k.id = $1"), &[&uuid(id.as_bytes())]).await?;
+        let found = self
+            .requests
+            .read_one(&format!("{SEEN} WHERE k.id = $1"), &[&uuid(id.as_bytes())])
+            .await?;
         found.as_ref().map(with_last_use).transpose()
     }
 
-    pub(super) async fn keys_listed(&self, of: KeyOwner, paging: Paging) -> Result<Listed<ApiKey>, Fault> {
+    pub(super) async fn keys_listed(
+        &self,
+        of: KeyOwner,
+        paging: Paging,
+    ) -> Result<Listed<ApiKey>, Fault> {
         let (kind, owner) = owner(of);
         let tag = [&b"kow/"[..], &kind.to_be_bytes(), &owner.to_be_bytes()].concat();
         let Some(asked) = Asked::read(&tag, &paging) else {
@@ -212,15 +264,24 @@ impl PostgresStore {
                 ORDER BY k.created_at DESC, k.id DESC LIMIT $5"
         );
         let Place(at, id) = asked.before;
-        let found = self.requests.read(&sql, &[&kind, &owner, &at, &id, &asked.rows()]).await?;
-        let each = found.iter().map(|row| Ok((Place(row.get(3), row.get(4)), with_last_use(row)?)));
+        let found = self
+            .requests
+            .read(&sql, &[&kind, &owner, &at, &id, &asked.rows()])
+            .await?;
+        let each = found
+            .iter()
+            .map(|row| Ok((Place(row.get(3), row.get(4)), with_last_use(row)?)));
         Ok(asked.page(each.collect::<Result<_, Fault>>()?))
     }
 
     pub(super) async fn keys_noted(&self, seen: Vec<(TokenHash, Time)>) -> Result<(), Fault> {
         // Sorted and each once: two nodes never wait for each other, and a row is written once.
         let latest: std::collections::BTreeMap<_, _> = {
-            let mut seen: Vec<_> = seen.into_iter().take(MAX_SEEN).map(|(hash, at)| (hash.0, millis(at))).collect();
+            let mut seen: Vec<_> = seen
+                .into_iter()
+                .take(MAX_SEEN)
+                .map(|(hash, at)| (hash.0, millis(at)))
+                .collect();
             seen.sort_unstable();
             seen.into_iter().collect()
         };
@@ -230,6 +291,10 @@ impl PostgresStore {
             INSERT INTO api_key_seen AS known (hash, seen)
             SELECT v.hash, v.seen FROM s, unnest($1::bytea[], $2::bigint[]) AS v (hash, seen) JOIN api_key USING (hash)
             ORDER BY v.hash ON CONFLICT (hash) DO UPDATE SET seen = excluded.seen WHERE known.seen < excluded.seen";
-        self.workers.write(sql, &[&hashes, &times]).await.map(drop).map_err(Failure::fault)
+        self.workers
+            .write(sql, &[&hashes, &times])
+            .await
+            .map(drop)
+            .map_err(Failure::fault)
     }
 }

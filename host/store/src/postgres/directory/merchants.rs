@@ -28,7 +28,12 @@ pub(crate) async fn save(tx: &Tx<'_>, merchant: &Merchant) -> Result<(), Failure
     let (_, body) = merchants::encode(merchant)?;
     let sql = "INSERT INTO merchant (id, live_approved, body) VALUES ($1, $2, $3)
         ON CONFLICT (id) DO UPDATE SET live_approved = $2, body = $3";
-    execute(tx, sql, &[&number(merchant.id.0), &merchant.live_approved, &&body[..]]).await?;
+    execute(
+        tx,
+        sql,
+        &[&number(merchant.id.0), &merchant.live_approved, &&body[..]],
+    )
+    .await?;
     Ok(())
 }
 
@@ -52,9 +57,15 @@ impl Operation for CreateMerchant {
 
     async fn apply(&self, tx: &Tx<'_>) -> Result<Merchant, Failure> {
         let id = MerchantId(next_number(tx, "merchant").await?);
-        let merchant = Merchant { id, ..self.merchant.clone() };
+        let merchant = Merchant {
+            id,
+            ..self.merchant.clone()
+        };
         save(tx, &merchant).await?;
-        let audited = Audited { object: format!("merchant/{id}"), ..self.audited.clone() };
+        let audited = Audited {
+            object: format!("merchant/{id}"),
+            ..self.audited.clone()
+        };
         audit::append(tx, audited, self.now).await?;
         Ok(merchant)
     }
@@ -78,7 +89,10 @@ impl Operation for ReplaceMerchant {
         if stored != self.before {
             return Ok(Replaced::Stale);
         }
-        let after = Merchant { id: stored.id, ..self.after.clone() };
+        let after = Merchant {
+            id: stored.id,
+            ..self.after.clone()
+        };
         save(tx, &after).await?;
         audit::append(tx, self.audited.clone(), self.now).await?;
         Ok(Replaced::Done(after))
@@ -96,7 +110,10 @@ impl PostgresStore {
             return Ok(Listed::BadCursor);
         };
         let sql = "SELECT id, body FROM merchant WHERE id < $1 ORDER BY id DESC LIMIT $2";
-        let found = self.requests.read(sql, &[&asked.before.0, &asked.rows()]).await?;
+        let found = self
+            .requests
+            .read(sql, &[&asked.before.0, &asked.rows()])
+            .await?;
         let each = found.iter().map(|row| {
             let id: i64 = row.get(0);
             let merchant = decode(MerchantId(id.unsigned_abs()), row.get(1))?;

@@ -35,7 +35,9 @@ impl Operation for SwitchAccount {
         let sql = "INSERT INTO account_switch (account, enabled) VALUES ($1, $2)
             ON CONFLICT (account) DO UPDATE SET enabled = $2";
         execute(tx, sql, &[&self.account.as_str(), &self.enabled]).await?;
-        audit::append(tx, self.audited.clone(), self.now).await.map(drop)
+        audit::append(tx, self.audited.clone(), self.now)
+            .await
+            .map(drop)
     }
 }
 
@@ -59,8 +61,17 @@ impl Directory for PostgresStore {
         Some(self.standing.directory())
     }
 
-    fn create_merchant(&self, new: NewMerchant, audited: Audited, now: Time) -> Answer<'_, Merchant> {
-        self.operate(CreateMerchant { merchant: new.merchant, audited, now })
+    fn create_merchant(
+        &self,
+        new: NewMerchant,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, Merchant> {
+        self.operate(CreateMerchant {
+            merchant: new.merchant,
+            audited,
+            now,
+        })
     }
 
     fn merchant(&self, id: MerchantId) -> Answer<'_, Option<Merchant>> {
@@ -78,7 +89,12 @@ impl Directory for PostgresStore {
         audited: Audited,
         now: Time,
     ) -> Answer<'_, Replaced<Merchant>> {
-        self.operate(ReplaceMerchant { before, after, audited, now })
+        self.operate(ReplaceMerchant {
+            before,
+            after,
+            audited,
+            now,
+        })
     }
 
     fn issue_key(&self, key: ApiKey, audited: Audited, now: Time) -> Answer<'_, KeyIssued> {
@@ -93,7 +109,13 @@ impl Directory for PostgresStore {
         audited: Audited,
         now: Time,
     ) -> Answer<'_, KeyIssued> {
-        self.operate(Rotate { old, new, old_ends, audited, now })
+        self.operate(Rotate {
+            old,
+            new,
+            old_ends,
+            audited,
+            now,
+        })
     }
 
     fn revoke_key(&self, id: KeyId, audited: Audited, now: Time) -> Answer<'_, Option<ApiKey>> {
@@ -116,8 +138,17 @@ impl Directory for PostgresStore {
         self.carry(async move |store| store.keys_noted(seen).await)
     }
 
-    fn create_operator(&self, operator: Operator, audited: Audited, now: Time) -> Answer<'_, Option<Operator>> {
-        self.operate(CreateOperator { operator, audited, now })
+    fn create_operator(
+        &self,
+        operator: Operator,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, Option<Operator>> {
+        self.operate(CreateOperator {
+            operator,
+            audited,
+            now,
+        })
     }
 
     fn operator(&self, hash: TokenHash) -> Answer<'_, Option<Operator>> {
@@ -128,18 +159,39 @@ impl Directory for PostgresStore {
         Box::pin(self.operators_listed(paging))
     }
 
-    fn remove_operator(&self, id: OperatorId, audited: Audited, now: Time) -> Answer<'_, Option<Operator>> {
+    fn remove_operator(
+        &self,
+        id: OperatorId,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, Option<Operator>> {
         self.operate(RemoveOperator { id, audited, now })
     }
 
-    fn switch_account(&self, account: AccountId, enabled: bool, audited: Audited, now: Time) -> Answer<'_, ()> {
-        self.operate(SwitchAccount { account, enabled, audited, now })
+    fn switch_account(
+        &self,
+        account: AccountId,
+        enabled: bool,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, ()> {
+        self.operate(SwitchAccount {
+            account,
+            enabled,
+            audited,
+            now,
+        })
     }
 
     fn account_switches(&self) -> Answer<'_, Vec<(AccountId, bool)>> {
         Box::pin(async {
-            let found = self.requests.read("SELECT account, enabled FROM account_switch", &[]).await?;
-            let each = found.iter().map(|row| Ok((account(row.get(0))?, row.get(1))));
+            let found = self
+                .requests
+                .read("SELECT account, enabled FROM account_switch", &[])
+                .await?;
+            let each = found
+                .iter()
+                .map(|row| Ok((account(row.get(0))?, row.get(1))));
             each.collect()
         })
     }
@@ -153,12 +205,19 @@ impl Directory for PostgresStore {
             let Some(asked) = Asked::read(b"aud/", &paging) else {
                 return Ok(Listed::BadCursor);
             };
-            let sql = "SELECT number, body FROM audit WHERE number < $1 ORDER BY number DESC LIMIT $2";
-            let found = self.requests.read(sql, &[&asked.before.0, &asked.rows()]).await?;
+            let sql =
+                "SELECT number, body FROM audit WHERE number < $1 ORDER BY number DESC LIMIT $2";
+            let found = self
+                .requests
+                .read(sql, &[&asked.before.0, &asked.rows()])
+                .await?;
             let each = found.iter().map(|row| {
                 let number: i64 = row.get(0);
                 let key = rows::schema::audit(number.unsigned_abs());
-                Ok((Place(number, Uuid::nil()), rows::audit::decode(&key, row.get(1))?))
+                Ok((
+                    Place(number, Uuid::nil()),
+                    rows::audit::decode(&key, row.get(1))?,
+                ))
             });
             Ok(asked.page(each.collect::<Result<_, Fault>>()?))
         })

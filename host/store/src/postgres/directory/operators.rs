@@ -16,7 +16,9 @@ use crate::{Fault, Listed, Paging};
 const MAX_OPERATORS: usize = 200;
 
 fn decode(hash: &[u8], body: &[u8]) -> Result<Operator, Fault> {
-    let hash = hash.try_into().map_err(|_| Fault::Corrupt("the hash of an operator's token".into()))?;
+    let hash = hash
+        .try_into()
+        .map_err(|_| Fault::Corrupt("the hash of an operator's token".into()))?;
     records::decode(&schema::operator(TokenHash(hash)), body)
 }
 
@@ -47,7 +49,14 @@ impl Operation for CreateOperator {
         let body = records::encode(&schema::operator(operator.hash), operator)?;
         let sql = "INSERT INTO operator (hash, id, created_at, body) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
         let (hash, id) = (&operator.hash.0[..], uuid(operator.id.as_bytes()));
-        if execute(tx, sql, &[&hash, &id, &millis(operator.created_at), &&body[..]]).await? == 0 {
+        if execute(
+            tx,
+            sql,
+            &[&hash, &id, &millis(operator.created_at), &&body[..]],
+        )
+        .await?
+            == 0
+        {
             return Err(Fault::Unavailable("the token or its id is in use".into()).into());
         }
         audit::append(tx, self.audited.clone(), self.now).await?;
@@ -87,11 +96,17 @@ impl PostgresStore {
         let Some(asked) = Asked::read(b"otm/", &paging) else {
             return Ok(Listed::BadCursor);
         };
-        let sql = "SELECT hash, body, created_at, id FROM operator WHERE (created_at, id) < ($1, $2)
+        let sql =
+            "SELECT hash, body, created_at, id FROM operator WHERE (created_at, id) < ($1, $2)
             ORDER BY created_at DESC, id DESC LIMIT $3";
         let Place(at, id) = asked.before;
         let found = self.requests.read(sql, &[&at, &id, &asked.rows()]).await?;
-        let each = found.iter().map(|row| Ok((Place(row.get(2), row.get(3)), decode(row.get(0), row.get(1))?)));
+        let each = found.iter().map(|row| {
+            Ok((
+                Place(row.get(2), row.get(3)),
+                decode(row.get(0), row.get(1))?,
+            ))
+        });
         Ok(asked.page(each.collect::<Result<_, Fault>>()?))
     }
 }

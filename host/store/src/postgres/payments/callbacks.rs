@@ -32,7 +32,9 @@ pub(super) async fn kept(
 ) -> Result<(i32, Vec<Option<Report>>), Fault> {
     let sql = "SELECT r.parked, k.ordinal, k.body FROM reference r LEFT JOIN parked k USING (account, reference)
         WHERE r.account = $1 AND r.reference = $2 ORDER BY k.ordinal";
-    let rows = database.read(sql, &[&account.as_str(), &reference.as_bytes()]).await?;
+    let rows = database
+        .read(sql, &[&account.as_str(), &reference.as_bytes()])
+        .await?;
     let parked = rows.first().map_or(0, |row| row.get(0));
     let mut reports = Vec::new();
     for row in rows {
@@ -47,7 +49,12 @@ pub(super) async fn kept(
     Ok((parked, reports))
 }
 
-fn read(account: &AccountId, reference: &str, ordinal: i32, body: &[u8]) -> Result<PendingCallback, Fault> {
+fn read(
+    account: &AccountId,
+    reference: &str,
+    ordinal: i32,
+    body: &[u8],
+) -> Result<PendingCallback, Fault> {
     let key = schema::pending_callback(account, reference, ordinal.unsigned_abs());
     records::decode(&key, body)
 }
@@ -62,8 +69,13 @@ pub(crate) async fn sweep(database: &Database, now: Time) -> Result<bool, Fault>
             (SELECT account, reference FROM reference WHERE payment IS NULL AND until <= $1 ORDER BY until LIMIT $2
                 FOR UPDATE SKIP LOCKED) RETURNING 1)
         SELECT greatest((SELECT count(*) FROM gone), (SELECT count(*) FROM free))";
-    let rows = database.write(sql, &[&millis(now), &SWEPT]).await.map_err(Failure::fault)?;
-    Ok(rows.first().is_some_and(|row| row.get::<_, i64>(0) >= SWEPT))
+    let rows = database
+        .write(sql, &[&millis(now), &SWEPT])
+        .await
+        .map_err(Failure::fault)?;
+    Ok(rows
+        .first()
+        .is_some_and(|row| row.get::<_, i64>(0) >= SWEPT))
 }
 
 impl PostgresStore {
@@ -96,10 +108,15 @@ impl PostgresStore {
             LEFT JOIN attempt a ON a.payment = r.payment AND a.ordinal = r.ordinal
             LEFT JOIN parked k ON k.account = $1 AND k.reference = $2 ORDER BY k.ordinal";
         let about = &account.as_str();
-        let rows = self.requests.read(sql, &[about, &reference.as_bytes(), &MAX_PER_ACCOUNT]).await?;
+        let rows = self
+            .requests
+            .read(sql, &[about, &reference.as_bytes(), &MAX_PER_ACCOUNT])
+            .await?;
         let first = rows.first().ok_or(Failure::Stale)?;
         if let Some(known) = first.get::<_, Option<uuid::Uuid>>(0) {
-            return Ok(KeptCallback::Known(AttemptId::from_bytes(known.into_bytes())));
+            return Ok(KeptCallback::Known(AttemptId::from_bytes(
+                known.into_bytes(),
+            )));
         }
         let (parked, of_account): (Option<i32>, i64) = (first.get(1), first.get(4));
         let mut alive = 0;
@@ -122,7 +139,10 @@ impl PostgresStore {
         }
         let (parked, until) = (parked.unwrap_or(0), now.after(KEPT_FOR));
         let key = schema::pending_callback(account, reference, parked.unsigned_abs());
-        let notice = PendingCallback { report: report.clone(), until };
+        let notice = PendingCallback {
+            report: report.clone(),
+            until,
+        };
         let body = records::encode(&key, &notice)?.to_vec();
         let mut parts = Parts::default();
         parts.add(

@@ -76,13 +76,20 @@ impl Create {
         let aggregate = PaymentAggregate::new(Payment::new(new, email_mark, now));
         let due = aggregate.due_at().map(millis);
         let payment = aggregate.payment;
-        let books = Books { decisions: u16::from(decision.is_some()), ..Books::default() };
+        let books = Books {
+            decisions: u16::from(decision.is_some()),
+            ..Books::default()
+        };
         let line = schema::line(payment.id, Line::Decision, 0);
-        let decision = decision.map(|decision| records::encode(&line, &decision)).transpose()?;
+        let decision = decision
+            .map(|decision| records::encode(&line, &decision))
+            .transpose()?;
         Ok(Self {
             reference: stored::origin(&request),
             due,
-            body: PaymentRow::encode(&secrets.sealer, &payment, books)?.1.to_vec(),
+            body: PaymentRow::encode(&secrets.sealer, &payment, books)?
+                .1
+                .to_vec(),
             decision: decision.map(|decision| decision.to_vec()),
             token: TokenHash::of(payment.token.expose()).0,
             request,
@@ -113,7 +120,8 @@ impl Create {
         let Origin::Reseller { reseller, .. } = request.origin else {
             return Ok(None);
         };
-        let bars = resellers::bars_creation(database, reseller, request.merchant, request.environment);
+        let bars =
+            resellers::bars_creation(database, reseller, request.merchant, request.environment);
         Ok(bars.await?.map(Created::Barred))
     }
 }
@@ -125,16 +133,23 @@ pub(crate) async fn replay(
     request: &Request,
 ) -> Result<Option<(PaymentId, Created)>, Fault> {
     let (kind, owner, reference) = stored::origin(request);
-    let sql = format!("SELECT {COLUMNS} FROM {FROM} WHERE p.owner_kind = $1 AND p.owner = $2 AND p.reference = $3");
-    let Some(row) = database.read_one(&sql, &[&kind, &owner, &reference]).await? else {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM {FROM} WHERE p.owner_kind = $1 AND p.owner = $2 AND p.reference = $3"
+    );
+    let Some(row) = database
+        .read_one(&sql, &[&kind, &owner, &reference])
+        .await?
+    else {
         return Ok(None);
     };
     let payment = stored::payment(&secrets.sealer, &row)?;
     let id = payment.id;
-    Ok(Some(match payment.differs(request, secrets.email_mark(request)) {
-        Some(field) => (id, Created::Differs { field }),
-        None => (id, Created::Replay(payment)),
-    }))
+    Ok(Some(
+        match payment.differs(request, secrets.email_mark(request)) {
+            Some(field) => (id, Created::Differs { field }),
+            None => (id, Created::Replay(payment)),
+        },
+    ))
 }
 
 /// Makes payments.
@@ -168,31 +183,61 @@ impl Creating {
     /// Inserts what may be and is new.
     async fn insert(&self, batch: &[Create]) -> Result<HashSet<PaymentId>, Failure> {
         let each = || batch.iter();
-        let ids: Vec<_> = each().map(|create| uuid(create.payment.id.as_bytes())).collect();
+        let ids: Vec<_> = each()
+            .map(|create| uuid(create.payment.id.as_bytes()))
+            .collect();
         let kinds: Vec<_> = each().map(|create| create.reference.0).collect();
         let owners: Vec<_> = each().map(|create| create.reference.1).collect();
         let references: Vec<_> = each().map(|create| &create.reference.2[..]).collect();
-        let merchants: Vec<_> = each().map(|create| number(create.payment.merchant.0)).collect();
-        let environments: Vec<_> = each().map(|create| keys::environment(create.payment.environment)).collect();
-        let times: Vec<_> = each().map(|create| millis(create.payment.created_at)).collect();
-        let orders: Vec<_> = each().map(|create| create.payment.order_id.as_str().as_bytes()).collect();
+        let merchants: Vec<_> = each()
+            .map(|create| number(create.payment.merchant.0))
+            .collect();
+        let environments: Vec<_> = each()
+            .map(|create| keys::environment(create.payment.environment))
+            .collect();
+        let times: Vec<_> = each()
+            .map(|create| millis(create.payment.created_at))
+            .collect();
+        let orders: Vec<_> = each()
+            .map(|create| create.payment.order_id.as_str().as_bytes())
+            .collect();
         let tokens: Vec<_> = each().map(|create| &create.token[..]).collect();
-        let statuses: Vec<_> = each().map(|create| stored::status(create.payment.status)).collect();
+        let statuses: Vec<_> = each()
+            .map(|create| stored::status(create.payment.status))
+            .collect();
         let bodies: Vec<_> = each().map(|create| &create.body[..]).collect();
         let due: Vec<_> = each().map(|create| create.due).collect();
         let decisions: Vec<_> = each().map(|create| create.decision.as_deref()).collect();
-        let authorities: Vec<_> = each().map(|create| create.authority.as_ref().map(|hash| &hash.0[..])).collect();
+        let authorities: Vec<_> = each()
+            .map(|create| create.authority.as_ref().map(|hash| &hash.0[..]))
+            .collect();
         let rows = self
             .database
             .write(
                 INSERT,
                 &[
-                    &ids, &kinds, &owners, &references, &merchants, &environments, &times, &orders, &tokens, &statuses,
-                    &bodies, &due, &decisions, &authorities, &DECISION,
+                    &ids,
+                    &kinds,
+                    &owners,
+                    &references,
+                    &merchants,
+                    &environments,
+                    &times,
+                    &orders,
+                    &tokens,
+                    &statuses,
+                    &bodies,
+                    &due,
+                    &decisions,
+                    &authorities,
+                    &DECISION,
                 ],
             )
             .await?;
-        Ok(rows.iter().map(|row| PaymentId::from_bytes(row.get::<_, Uuid>(0).into_bytes())).collect())
+        Ok(rows
+            .iter()
+            .map(|row| PaymentId::from_bytes(row.get::<_, Uuid>(0).into_bytes()))
+            .collect())
     }
 
     /// Makes one payment, or says why not. `tried`: it was not inserted just now.
@@ -210,7 +255,10 @@ impl Creating {
                     }
                     // A payment of the same reference and token was made at the same moment.
                     Err(Failure::Duplicate(rule)) => {
-                        if replay(&self.database, &self.secrets, &create.request).await?.is_none() {
+                        if replay(&self.database, &self.secrets, &create.request)
+                            .await?
+                            .is_none()
+                        {
                             return Err(Failure::Duplicate(rule).fault());
                         }
                     }

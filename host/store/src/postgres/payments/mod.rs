@@ -32,7 +32,8 @@ use crate::rows::records;
 use crate::rows::schema::{self, Key, Line};
 use crate::rows::stored::EventRow;
 use crate::{
-    About, Answer, Created, Fault, History, KeptCallback, Listed, Paging, PaymentFilter, Payments, Stepped,
+    About, Answer, Created, Fault, History, KeptCallback, Listed, Paging, PaymentFilter, Payments,
+    Stepped,
 };
 
 impl Payments for PostgresStore {
@@ -43,7 +44,12 @@ impl Payments for PostgresStore {
         })
     }
 
-    fn create(&self, new: NewPayment, authority: Option<TokenHash>, now: Time) -> Answer<'_, Created> {
+    fn create(
+        &self,
+        new: NewPayment,
+        authority: Option<TokenHash>,
+        now: Time,
+    ) -> Answer<'_, Created> {
         Box::pin(async move {
             self.standing.check()?;
             let create = Create::prepare(&self.secrets, new, authority, now)?;
@@ -51,8 +57,19 @@ impl Payments for PostgresStore {
         })
     }
 
-    fn step(&self, about: About, step: Step, audited: Option<Audited>, now: Time) -> Answer<'_, Stepped> {
-        let asked = DoStep { about, step, audited, now };
+    fn step(
+        &self,
+        about: About,
+        step: Step,
+        audited: Option<Audited>,
+        now: Time,
+    ) -> Answer<'_, Stepped> {
+        let asked = DoStep {
+            about,
+            step,
+            audited,
+            now,
+        };
         self.carry(async move |store| store.do_step(asked).await)
     }
 
@@ -85,7 +102,10 @@ impl Payments for PostgresStore {
     fn payment(&self, id: PaymentId) -> Answer<'_, Option<Arc<Payment>>> {
         Box::pin(async move {
             let sql = format!("SELECT {COLUMNS} FROM {FROM} WHERE p.id = $1");
-            let found = self.requests.read_one(&sql, &[&uuid(id.as_bytes())]).await?;
+            let found = self
+                .requests
+                .read_one(&sql, &[&uuid(id.as_bytes())])
+                .await?;
             let payment = found.map(|row| stored::payment(&self.secrets.sealer, &row));
             Ok(payment.transpose()?.map(Arc::new))
         })
@@ -101,7 +121,9 @@ impl Payments for PostgresStore {
     fn by_checkout(&self, token: TokenHash) -> Answer<'_, Option<PaymentAggregate>> {
         Box::pin(async move {
             let of = "p.token_hash = $1";
-            let loaded = stored::load_where(&self.requests, &self.secrets.sealer, of, &[&&token.0[..]]).await?;
+            let loaded =
+                stored::load_where(&self.requests, &self.secrets.sealer, of, &[&&token.0[..]])
+                    .await?;
             Ok(loaded.map(|loaded| loaded.aggregate))
         })
     }
@@ -109,11 +131,16 @@ impl Payments for PostgresStore {
     fn by_return(&self, token: TokenHash) -> Answer<'_, Option<(AttemptId, PaymentAggregate)>> {
         Box::pin(async move {
             let of = "p.id = (SELECT payment FROM attempt WHERE return_hash = $1)";
-            let loaded = stored::load_where(&self.requests, &self.secrets.sealer, of, &[&&token.0[..]]).await?;
+            let loaded =
+                stored::load_where(&self.requests, &self.secrets.sealer, of, &[&&token.0[..]])
+                    .await?;
             Ok(loaded.and_then(|loaded| {
                 let aggregate = loaded.aggregate;
                 let is_its = |token_of: &str| TokenHash::of(token_of) == token;
-                let attempt = aggregate.attempts.iter().find(|each| is_its(each.return_token.expose()))?;
+                let attempt = aggregate
+                    .attempts
+                    .iter()
+                    .find(|each| is_its(each.return_token.expose()))?;
                 Some((attempt.id, aggregate))
             }))
         })
@@ -121,7 +148,9 @@ impl Payments for PostgresStore {
 
     fn history(&self, id: PaymentId) -> Answer<'_, Option<History>> {
         Box::pin(async move {
-            let Some(loaded) = stored::load(&self.requests, &self.secrets.sealer, &About::Payment(id)).await? else {
+            let Some(loaded) =
+                stored::load(&self.requests, &self.secrets.sealer, &About::Payment(id)).await?
+            else {
                 return Ok(None);
             };
             // A step that is written meanwhile adds lines behind those that the payment's row counts.
@@ -160,9 +189,16 @@ impl Payments for PostgresStore {
 }
 
 /// Lines of a kind with numbers below an end; rows of `kind, ordinal, body`.
-fn lines<T: DeserializeOwned>(rows: &[Row], kind: i16, end: u16, key: impl Fn(u16) -> Key) -> Result<Vec<T>, Fault> {
+fn lines<T: DeserializeOwned>(
+    rows: &[Row],
+    kind: i16,
+    end: u16,
+    key: impl Fn(u16) -> Key,
+) -> Result<Vec<T>, Fault> {
     let of_kind = rows.iter().filter(|row| row.get::<_, i16>(0) == kind);
     let numbered = of_kind.filter_map(|row| Some((u16::try_from(row.get::<_, i32>(1)).ok()?, row)));
     let before = numbered.filter(|(ordinal, _)| *ordinal < end);
-    before.map(|(ordinal, row)| records::decode(&key(ordinal), row.get(2))).collect()
+    before
+        .map(|(ordinal, row)| records::decode(&key(ordinal), row.get(2)))
+        .collect()
 }

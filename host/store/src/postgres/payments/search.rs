@@ -20,7 +20,10 @@ const MAX_SCAN: i64 = 2000;
 
 /// The place of a payment in lists.
 pub(crate) fn place(created_at: i64, number: i64) -> Place {
-    Place(created_at, Uuid::from_u128(u128::from(number.unsigned_abs())))
+    Place(
+        created_at,
+        Uuid::from_u128(u128::from(number.unsigned_abs())),
+    )
 }
 
 /// The number in a place.
@@ -30,7 +33,8 @@ pub(crate) fn number_of(place: Place) -> i64 {
 
 /// Which list a filter goes along: its tag for cursors, and where its payments come from.
 fn list(filter: &PaymentFilter) -> (Vec<u8>, &'static str) {
-    let along = |condition| match condition {
+    let along = |condition| {
+        match condition {
         'r' => {
             "(SELECT f.created_at, f.number, f.id FROM reference r JOIN payment f ON f.id = r.payment
                 WHERE r.reference = $9
@@ -42,28 +46,49 @@ fn list(filter: &PaymentFilter) -> (Vec<u8>, &'static str) {
         'o' => "(SELECT created_at, number, id FROM payment WHERE order_id = $5) f",
         'm' => "(SELECT created_at, number, id FROM payment WHERE merchant = $4) f",
         _ => "(SELECT created_at, number, id FROM payment) f",
+    }
     };
     let tagged = |kind: char, of: &[u8]| {
         let hash = Digest::of(of).0;
-        ([&b"pay/"[..], &[kind as u8], &hash[..8]].concat(), along(kind))
+        (
+            [&b"pay/"[..], &[kind as u8], &hash[..8]].concat(),
+            along(kind),
+        )
     };
     match filter {
-        PaymentFilter { attempt: Some(attempt), .. } => tagged('t', attempt.as_bytes()),
-        PaymentFilter { reference: Some(reference), .. } => tagged('r', reference.as_bytes()),
-        PaymentFilter { order_id: Some(order), .. } => tagged('o', order.as_bytes()),
-        PaymentFilter { merchant: Some(merchant), .. } => tagged('m', &merchant.0.to_be_bytes()),
+        PaymentFilter {
+            attempt: Some(attempt),
+            ..
+        } => tagged('t', attempt.as_bytes()),
+        PaymentFilter {
+            reference: Some(reference),
+            ..
+        } => tagged('r', reference.as_bytes()),
+        PaymentFilter {
+            order_id: Some(order),
+            ..
+        } => tagged('o', order.as_bytes()),
+        PaymentFilter {
+            merchant: Some(merchant),
+            ..
+        } => tagged('m', &merchant.0.to_be_bytes()),
         _ => tagged('a', b""),
     }
 }
 
 impl PostgresStore {
     /// One page of the payments that a filter finds.
-    pub(super) async fn search(&self, filter: PaymentFilter, paging: Paging) -> Result<Listed<Payment>, Fault> {
+    pub(super) async fn search(
+        &self,
+        filter: PaymentFilter,
+        paging: Paging,
+    ) -> Result<Listed<Payment>, Fault> {
         let (tag, from) = list(&filter);
         let Some(asked) = Asked::read(&tag, &paging) else {
             return Ok(Listed::BadCursor);
         };
-        let of_attempt = filter.account.is_some() || filter.attempt.is_some() || filter.reference.is_some();
+        let of_attempt =
+            filter.account.is_some() || filter.attempt.is_some() || filter.reference.is_some();
         // What the index does not hold; where there is nothing of the kind no payment is passed over.
         let passes = of_attempt
             || filter.status.is_some()
@@ -95,7 +120,10 @@ impl PostgresStore {
             &filter.status.map(stored::status),
             &filter.environment.map(keys::environment),
             &filter.attempt.map(|attempt| uuid(attempt.as_bytes())),
-            &filter.reference.as_ref().map(|reference| reference.as_bytes()),
+            &filter
+                .reference
+                .as_ref()
+                .map(|reference| reference.as_bytes()),
             &filter.account.as_ref().map(AccountId::as_str),
             &filter.since.map_or(i64::MIN, millis),
             &filter.until.map_or(i64::MAX, millis),
@@ -107,7 +135,10 @@ impl PostgresStore {
         let mut found = Vec::new();
         for row in &rows {
             if row.get::<_, Option<Uuid>>(0).is_some() {
-                found.push((place(row.get(3), row.get(4)), stored::payment(&self.secrets.sealer, row)?));
+                found.push((
+                    place(row.get(3), row.get(4)),
+                    stored::payment(&self.secrets.sealer, row)?,
+                ));
             }
             if found.len() > asked.limit {
                 break;
@@ -116,7 +147,10 @@ impl PostgresStore {
         if found.len() > asked.limit || looked_at_all {
             return Ok(asked.page(found));
         }
-        Ok(asked.page_up_to(found.into_iter().map(|(_, payment)| payment).collect(), last))
+        Ok(asked.page_up_to(
+            found.into_iter().map(|(_, payment)| payment).collect(),
+            last,
+        ))
     }
 
     pub(super) async fn accounts(&self) -> Result<Vec<AccountId>, Fault> {

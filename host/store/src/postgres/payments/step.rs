@@ -30,7 +30,11 @@ pub(super) struct DoStep {
 enum Tried {
     Ended(Stepped),
     /// The step's outcome, and what has to be written for it.
-    Write { done: Stepped, parts: Parts, audited: Option<Audited> },
+    Write {
+        done: Stepped,
+        parts: Parts,
+        audited: Option<Audited>,
+    },
 }
 
 impl PostgresStore {
@@ -39,7 +43,9 @@ impl PostgresStore {
         fill(&mut op)?;
         let (mut tries, mut lost) = (Tries::new(), None);
         loop {
-            let Some(loaded) = stored::load(&self.requests, &self.secrets.sealer, &asked.about).await? else {
+            let Some(loaded) =
+                stored::load(&self.requests, &self.secrets.sealer, &asked.about).await?
+            else {
                 return Ok(Stepped::Unknown);
             };
             // Of the next try it is no longer asked which payment is meant.
@@ -49,13 +55,21 @@ impl PostgresStore {
             }
             let (done, parts, audited) = match self.try_step(&asked, &loaded, op).await? {
                 Tried::Ended(stepped) => return Ok(stepped),
-                Tried::Write { done, parts, audited } => (done, parts, audited),
+                Tried::Write {
+                    done,
+                    parts,
+                    audited,
+                } => (done, parts, audited),
             };
             let written = match audited {
                 None if parts.is_empty() => return Ok(done),
                 None => parts.write(&self.requests).await.map(Some),
                 Some(audited) => {
-                    let operation = Audit { parts, audited, now: asked.now };
+                    let operation = Audit {
+                        parts,
+                        audited,
+                        now: asked.now,
+                    };
                     self.requests.transact_once(&operation).await
                 }
             };
@@ -65,7 +79,9 @@ impl PostgresStore {
                     return Ok(done);
                 }
                 // An id that is drawn anew, or a line of the work list that was opened meanwhile.
-                Err(Failure::Stale | Failure::Collided | Failure::Duplicate(_)) => tries.again().await?,
+                Err(Failure::Stale | Failure::Collided | Failure::Duplicate(_)) => {
+                    tries.again().await?
+                }
                 Err(Failure::Lost) => {
                     lost = Some(done);
                     tries.again().await.map_err(|_| Fault::Stopping)?;
@@ -75,7 +91,12 @@ impl PostgresStore {
         }
     }
 
-    async fn try_step(&self, asked: &DoStep, loaded: &stored::Loaded, op: [u8; OP]) -> Result<Tried, Fault> {
+    async fn try_step(
+        &self,
+        asked: &DoStep,
+        loaded: &stored::Loaded,
+        op: [u8; OP],
+    ) -> Result<Tried, Fault> {
         let mut aggregate = loaded.aggregate.clone();
         let (mut step, now, schedule) = (asked.step.clone(), asked.now, self.schedule.load_full());
         if let Some(barred) = self.bars_opening(&aggregate.payment, &step).await? {
@@ -91,8 +112,13 @@ impl PostgresStore {
             Ok(done) => done,
             Err(refusal) => return Ok(Tried::Ended(Stepped::Refused { aggregate, refusal })),
         };
-        let Some(named) = self.name(&mut aggregate, &mut change, (now, &schedule)).await? else {
-            return Ok(Tried::Ended(Stepped::ReferenceTaken(loaded.aggregate.clone())));
+        let Some(named) = self
+            .name(&mut aggregate, &mut change, (now, &schedule))
+            .await?
+        else {
+            return Ok(Tried::Ended(Stepped::ReferenceTaken(
+                loaded.aggregate.clone(),
+            )));
         };
         let parts = if change == Change::default() {
             Parts::default()
@@ -100,10 +126,30 @@ impl PostgresStore {
             let of = (&change.work_done[..], &change.work[..]);
             let works = work::lines(&self.requests, Some(aggregate.payment.id), of, now).await?;
             let (after, change, named) = (&aggregate, &change, &named[..]);
-            Saved { before: loaded, after, change, named, works, op, now }.parts(&self.secrets)?
+            Saved {
+                before: loaded,
+                after,
+                change,
+                named,
+                works,
+                op,
+                now,
+            }
+            .parts(&self.secrets)?
         };
-        let audited = asked.audited.clone().filter(|_| outcome != Outcome::Nothing);
-        Ok(Tried::Write { done: Stepped::Done { aggregate, outcome, change }, parts, audited })
+        let audited = asked
+            .audited
+            .clone()
+            .filter(|_| outcome != Outcome::Nothing);
+        Ok(Tried::Write {
+            done: Stepped::Done {
+                aggregate,
+                outcome,
+                change,
+            },
+            parts,
+            audited,
+        })
     }
 
     /// Why a step may not open an attempt of a reseller's payment; none for steps that open none.
@@ -111,7 +157,13 @@ impl PostgresStore {
         let opens = matches!(step, Step::Open(_) | Step::Started { next: Some(_), .. });
         match &payment.origin {
             Origin::Reseller { reseller, .. } if opens => {
-                resellers::bars(&self.requests, *reseller, payment.merchant, payment.environment).await
+                resellers::bars(
+                    &self.requests,
+                    *reseller,
+                    payment.merchant,
+                    payment.environment,
+                )
+                .await
             }
             _ => Ok(None),
         }
@@ -132,15 +184,27 @@ impl PostgresStore {
         let (mut named, mut seen) = (Vec::<Named>::new(), 0);
         while let Some((attempt, reference)) = change.references.get(seen).cloned() {
             seen += 1;
-            let at = aggregate.attempts.iter().position(|each| each.id == attempt);
+            let at = aggregate
+                .attempts
+                .iter()
+                .position(|each| each.id == attempt);
             let (Some(account), Some(at)) = (account_of(aggregate, attempt), at) else {
                 continue;
             };
-            if named.iter().any(|each| each.account == account && each.reference == reference) {
+            if named
+                .iter()
+                .any(|each| each.account == account && each.reference == reference)
+            {
                 continue;
             }
-            let (parked, reports) = callbacks::kept(&self.requests, &account, &reference, now).await?;
-            named.push(Named { account, reference, ordinal: count(at)?, parked });
+            let (parked, reports) =
+                callbacks::kept(&self.requests, &account, &reference, now).await?;
+            named.push(Named {
+                account,
+                reference,
+                ordinal: count(at)?,
+                parked,
+            });
             for report in reports {
                 let mut next = aggregate.clone();
                 match next.step(step_of_callback(attempt, report, now), now, schedule) {
@@ -169,7 +233,10 @@ impl PostgresStore {
             };
             let sql = "SELECT payment, ordinal FROM reference
                 WHERE account = $1 AND reference = $2 AND payment IS NOT NULL";
-            let known = self.requests.read_one(sql, &[&attempt.account.as_str(), &reference.as_bytes()]).await?;
+            let known = self
+                .requests
+                .read_one(sql, &[&attempt.account.as_str(), &reference.as_bytes()])
+                .await?;
             if known.is_some_and(|row| !is_attempt(aggregate, row.get(0), row.get(1), attempt)) {
                 return Ok(false);
             }
@@ -190,7 +257,11 @@ impl Operation for Audit {
     const CHANGES_DIRECTORY: bool = false;
 
     async fn apply(&self, tx: &Tx<'_>) -> Result<Self::Outcome, Failure> {
-        let row = if self.parts.is_empty() { None } else { Some(self.parts.write_in(tx).await?) };
+        let row = if self.parts.is_empty() {
+            None
+        } else {
+            Some(self.parts.write_in(tx).await?)
+        };
         audit::append(tx, self.audited.clone(), self.now).await?;
         Ok(row)
     }

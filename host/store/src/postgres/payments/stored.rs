@@ -69,14 +69,24 @@ pub(crate) fn status(status: Status) -> i16 {
 /// The space of a reference and the reference, as they are stored.
 pub(crate) fn origin(request: &Request) -> (i16, i64, Vec<u8>) {
     match &request.origin {
-        Origin::Merchant { idempotency_key } => {
-            (0, number(request.merchant.0), idempotency_key.as_str().into())
-        }
-        Origin::Reseller { reseller, client_ref } => (1, number(reseller.0), client_ref.as_str().into()),
+        Origin::Merchant { idempotency_key } => (
+            0,
+            number(request.merchant.0),
+            idempotency_key.as_str().into(),
+        ),
+        Origin::Reseller {
+            reseller,
+            client_ref,
+        } => (1, number(reseller.0), client_ref.as_str().into()),
     }
 }
 
-fn open(sealer: &Sealer, id: Uuid, body: &[u8], claimed: Option<i64>) -> Result<(Payment, Books), Fault> {
+fn open(
+    sealer: &Sealer,
+    id: Uuid,
+    body: &[u8],
+    claimed: Option<i64>,
+) -> Result<(Payment, Books), Fault> {
     let id = PaymentId::from_bytes(id.into_bytes());
     let (mut payment, books) = PaymentRow::decode(id, &schema::payment(id), body)?.open(sealer)?;
     if let Some(claimed) = claimed {
@@ -91,16 +101,28 @@ pub(crate) fn payment(sealer: &Sealer, row: &Row) -> Result<Payment, Fault> {
 }
 
 /// Loads the payment that is meant, with its attempts, all of it as of one moment.
-pub(crate) async fn load(database: &Database, sealer: &Sealer, about: &About) -> Result<Option<Loaded>, Fault> {
+pub(crate) async fn load(
+    database: &Database,
+    sealer: &Sealer,
+    about: &About,
+) -> Result<Option<Loaded>, Fault> {
     match about {
-        About::Payment(id) => load_where(database, sealer, "p.id = $1", &[&uuid(id.as_bytes())]).await,
+        About::Payment(id) => {
+            load_where(database, sealer, "p.id = $1", &[&uuid(id.as_bytes())]).await
+        }
         About::Attempt(id) => {
             let of = "p.id = (SELECT payment FROM attempt WHERE id = $1)";
             load_where(database, sealer, of, &[&uuid(id.as_bytes())]).await
         }
         About::Reference { account, reference } => {
             let of = "p.id = (SELECT payment FROM reference WHERE account = $1 AND reference = $2)";
-            load_where(database, sealer, of, &[&account.as_str(), &reference.as_bytes()]).await
+            load_where(
+                database,
+                sealer,
+                of,
+                &[&account.as_str(), &reference.as_bytes()],
+            )
+            .await
         }
     }
 }
@@ -122,14 +144,23 @@ pub(crate) async fn load_where(
     };
     let (payment, books) = open(sealer, first.get(0), first.get(1), first.get(2))?;
     let mut attempts = Vec::with_capacity(books.attempts.into());
-    for (at, row) in rows.iter().filter(|row| row.get::<_, Option<i16>>(8).is_some()).enumerate() {
+    for (at, row) in rows
+        .iter()
+        .filter(|row| row.get::<_, Option<i16>>(8).is_some())
+        .enumerate()
+    {
         let key = schema::attempt(payment.id, count(at)?);
         attempts.push(open_attempt(sealer, &key, row.get(9))?);
     }
     if attempts.len() != usize::from(books.attempts) {
-        return Err(records::damaged(&schema::payment(payment.id), "it has not its number of attempts"));
+        return Err(records::damaged(
+            &schema::payment(payment.id),
+            "it has not its number of attempts",
+        ));
     }
-    let due = first.get::<_, Option<i64>>(6).zip(first.get::<_, Option<i64>>(7));
+    let due = first
+        .get::<_, Option<i64>>(6)
+        .zip(first.get::<_, Option<i64>>(7));
     Ok(Some(Loaded {
         aggregate: PaymentAggregate { payment, attempts },
         books,
@@ -168,8 +199,13 @@ impl Saved<'_> {
         let mut books = self.before.books.clone();
         books.attempts = count(self.after.attempts.len())?;
         let mut lines = Lines::default();
-        for (ordinal, decision) in ledger::decisions(payment.id, &mut books, &self.change.decisions) {
-            lines.add(DECISION, ordinal, records::encode(&schema::line(payment.id, Line::Decision, ordinal), decision)?);
+        for (ordinal, decision) in ledger::decisions(payment.id, &mut books, &self.change.decisions)
+        {
+            lines.add(
+                DECISION,
+                ordinal,
+                records::encode(&schema::line(payment.id, Line::Decision, ordinal), decision)?,
+            );
         }
         for (ordinal, transition) in ledger::transitions(payment.id, &mut books, self.change) {
             let key = schema::line(payment.id, Line::Transition, ordinal);
@@ -178,7 +214,11 @@ impl Saved<'_> {
         let events = ledger::events(payment.id, &mut books, self.change, self.now)?;
         for (ordinal, event) in &events {
             let key = schema::event(payment.id, *ordinal);
-            lines.add(EVENT, *ordinal, records::encode(&key, &EventRow::of(event))?);
+            lines.add(
+                EVENT,
+                *ordinal,
+                records::encode(&key, &EventRow::of(event))?,
+            );
         }
         self.payment(&mut parts, sealer, books)?;
         self.attempts(&mut parts, sealer)?;
@@ -256,9 +296,21 @@ impl Saved<'_> {
         if self.named.is_empty() {
             return;
         }
-        let accounts: Vec<_> = self.named.iter().map(|each| each.account.as_str().to_owned()).collect();
-        let references: Vec<_> = self.named.iter().map(|each| each.reference.clone().into_bytes()).collect();
-        let ordinals: Vec<_> = self.named.iter().map(|each| i16::from(each.ordinal)).collect();
+        let accounts: Vec<_> = self
+            .named
+            .iter()
+            .map(|each| each.account.as_str().to_owned())
+            .collect();
+        let references: Vec<_> = self
+            .named
+            .iter()
+            .map(|each| each.reference.clone().into_bytes())
+            .collect();
+        let ordinals: Vec<_> = self
+            .named
+            .iter()
+            .map(|each| i16::from(each.ordinal))
+            .collect();
         let parked: Vec<_> = self.named.iter().map(|each| each.parked).collect();
         parts.add(
             "named",
@@ -291,7 +343,12 @@ impl Saved<'_> {
     fn search_references(&self, parts: &mut Parts) -> Result<(), Fault> {
         let (mut references, mut ordinals) = (Vec::new(), Vec::new());
         for (attempt, reference) in &self.change.search_references {
-            if let Some(at) = self.after.attempts.iter().position(|each| each.id == *attempt) {
+            if let Some(at) = self
+                .after
+                .attempts
+                .iter()
+                .position(|each| each.id == *attempt)
+            {
                 references.push(reference.clone().into_bytes());
                 ordinals.push(i16::from(count(at)?));
             }
@@ -338,7 +395,10 @@ impl Saved<'_> {
                 vec![Box::new(id), Box::new(claim)],
             ),
         }
-        parts.assert("timer", usize::from(due.is_some() || self.before.due.is_some()));
+        parts.assert(
+            "timer",
+            usize::from(due.is_some() || self.before.due.is_some()),
+        );
     }
 }
 
@@ -376,7 +436,15 @@ impl Lines {
 }
 
 /// Whether two attempts are the same one of a payment.
-pub(crate) fn is_attempt(aggregate: &PaymentAggregate, payment: Uuid, ordinal: i16, attempt: &Attempt) -> bool {
-    let there = usize::try_from(ordinal).ok().and_then(|at| aggregate.attempts.get(at));
-    payment == uuid(aggregate.payment.id.as_bytes()) && there.is_some_and(|there| there.id == attempt.id)
+pub(crate) fn is_attempt(
+    aggregate: &PaymentAggregate,
+    payment: Uuid,
+    ordinal: i16,
+    attempt: &Attempt,
+) -> bool {
+    let there = usize::try_from(ordinal)
+        .ok()
+        .and_then(|at| aggregate.attempts.get(at));
+    payment == uuid(aggregate.payment.id.as_bytes())
+        && there.is_some_and(|there| there.id == attempt.id)
 }

@@ -23,7 +23,10 @@ pub(crate) struct Line {
 }
 
 fn key(opened_at: i64, id: Uuid) -> schema::Key {
-    schema::work(crate::postgres::time(opened_at), WorkId::from_bytes(id.into_bytes()))
+    schema::work(
+        crate::postgres::time(opened_at),
+        WorkId::from_bytes(id.into_bytes()),
+    )
 }
 
 /// Reads a row of `id, opened_at, body`.
@@ -46,12 +49,22 @@ pub(crate) async fn lines(
     let about: Vec<_> = about.map(|attempt| uuid(attempt.as_bytes())).collect();
     let sql = "SELECT id, opened_at, body FROM work WHERE attempt = ANY($1) AND is_open";
     let open = database.read(sql, &[&about]).await?;
-    let open = open.iter().map(|row| Ok(Line { item: read(row)?, is_new: false }));
+    let open = open.iter().map(|row| {
+        Ok(Line {
+            item: read(row)?,
+            is_new: false,
+        })
+    });
     let mut lines = open.collect::<Result<Vec<_>, Fault>>()?;
-    lines.iter_mut().filter(|line| done.contains(&line.item.attempt)).for_each(|line| line.item.done_at = Some(now));
+    lines
+        .iter_mut()
+        .filter(|line| done.contains(&line.item.attempt))
+        .for_each(|line| line.item.done_at = Some(now));
     for each in new {
         let same = |line: &&mut Line| {
-            line.item.done_at.is_none() && line.item.attempt == each.attempt && line.item.kind == each.kind
+            line.item.done_at.is_none()
+                && line.item.attempt == each.attempt
+                && line.item.kind == each.kind
         };
         let mut item = WorkItem {
             id: WorkId::from_bytes(random_id()?),
@@ -156,7 +169,11 @@ impl PostgresStore {
         }
     }
 
-    pub(super) async fn work_listed(&self, open: bool, paging: Paging) -> Result<Listed<WorkItem>, Fault> {
+    pub(super) async fn work_listed(
+        &self,
+        open: bool,
+        paging: Paging,
+    ) -> Result<Listed<WorkItem>, Fault> {
         let tag: &[u8] = if open { b"wro/" } else { b"wrk/" };
         let Some(asked) = Asked::read(tag, &paging) else {
             return Ok(Listed::BadCursor);
@@ -168,7 +185,9 @@ impl PostgresStore {
         );
         let Place(at, id) = asked.before;
         let found = self.requests.read(&sql, &[&at, &id, &asked.rows()]).await?;
-        let each = found.iter().map(|row| Ok((Place(row.get(1), row.get(0)), read(row)?)));
+        let each = found
+            .iter()
+            .map(|row| Ok((Place(row.get(1), row.get(0)), read(row)?)));
         Ok(asked.page(each.collect::<Result<_, Fault>>()?))
     }
 }

@@ -1,5 +1,10 @@
 //! The behavioural suite on PostgreSQL, and what only PostgreSQL can get wrong.
 
+mod beside;
+mod hostile;
+mod opening;
+mod proxy;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,7 +27,10 @@ impl Harness for Database {
 
     fn open(&self) -> Pin<Box<dyn Future<Output = Arc<dyn Store>> + Send + '_>> {
         Box::pin(async {
-            let scratch = self.0.get_or_init(async || Scratch::new().await.unwrap()).await;
+            let scratch = self
+                .0
+                .get_or_init(async || Scratch::new().await.unwrap())
+                .await;
             let store: Arc<dyn Store> = PostgresStore::open(&scratch.options()).await.unwrap();
             store
         })

@@ -13,7 +13,7 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use crate::bell::Bell;
-use crate::postgres::database::{Failure, execute};
+use crate::postgres::database::{Arguments, execute};
 use crate::postgres::webhooks::outbox::{self, damaged};
 use crate::postgres::{PostgresStore, millis, time, uuid};
 use crate::{ClaimedDeliveries, DueDelivery, Fault};
@@ -167,11 +167,9 @@ impl PostgresStore {
         let at_most = i64::try_from(at_most.clamp(1, MAX_CLAIM)).unwrap_or(1);
         let of = uuid(endpoint.as_bytes());
         let (since, by, end) = (millis(from), millis(now), millis(until));
-        let claimed = self
-            .workers
-            .write(CLAIM, &[&of, &since, &by, &end, &at_most])
-            .await;
-        let found = claimed.map_err(Failure::fault)?;
+        // Where the answer is lost the leases that it told of end by time.
+        let arguments: Arguments<'_> = &[&of, &since, &by, &end, &at_most];
+        let found = self.workers.repeat(CLAIM, arguments).await?;
         let Some(first) = found.first() else {
             return Err(Fault::Unavailable("a claim has answered nothing".into()));
         };
@@ -196,8 +194,8 @@ impl PostgresStore {
         if ids.is_empty() {
             return Ok(());
         }
-        let given = self.workers.write(GIVE_BACK, &[&ids, &until]).await;
-        given.map(drop).map_err(Failure::fault)
+        let given = self.workers.repeat(GIVE_BACK, &[&ids, &until]).await;
+        given.map(drop)
     }
 
     /// Gives back all that this node has claimed, at its end: nobody else has to wait for the leases.

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::postgres::PostgresStore;
 use crate::postgres::audit;
-use crate::postgres::database::{Failure, Operation, Tx, execute, row, rows};
+use crate::postgres::database::{Failure, Operation, Tries, Tx, execute, row, rows};
 use crate::postgres::webhooks::endpoints;
 use crate::postgres::webhooks::outbox::{
     self, delivery, delivery_columns, log, new_id, status_number,
@@ -249,8 +249,8 @@ impl PostgresStore {
                 return Ok(swept);
             }
         };
-        let found = self.workers.write(end, &[&of, &by, &PAGE]).await;
-        *count = self::count(&one(found.map_err(Failure::fault)?.pop())?, 0);
+        let mut found = self.workers.repeat(end, &[&of, &by, &PAGE]).await?;
+        *count = self::count(&one(found.pop())?, 0);
         let first = self.first_waiting(of).await?;
         swept.next = match enabled {
             None => first.map(|_| now),
@@ -267,13 +267,25 @@ impl PostgresStore {
         Ok(found.map(|found| time(found.get(0))))
     }
 
+    /// Whether the endpoint of a delivery is to be switched off: it is on, and still has the address that is gone.
+    pub(crate) async fn is_gone(&self, id: DeliveryId, off: &SwitchOff) -> Result<bool, Fault> {
+        let sql = "/* delivery: endpoint */ SELECT e.body, e.id FROM delivery d
+            JOIN endpoint e ON e.id = d.endpoint WHERE d.id = $1";
+        let Some(found) = self.workers.read_one(sql, &[&uuid(id.as_bytes())]).await? else {
+            return Ok(false);
+        };
+        let endpoint = EndpointId::from_bytes(found.get::<_, Uuid>(1).into_bytes());
+        let endpoint = endpoints::plain(endpoint, &found)?;
+        Ok(endpoint.enabled && endpoint.url == off.url)
+    }
+
     /// Records attempts, all or none of them.
     pub(crate) async fn record(
         &self,
         tried: &[(DeliveryId, Tried)],
     ) -> Result<Vec<TriedOutcome>, Fault> {
         let ids = ids(tried);
-        let mut was_lost = false;
+        let (mut tries, mut was_lost) = (Tries::new(), false);
         loop {
             let found = self.workers.read(SOME, &[&ids]).await?;
             let (outcomes, changed) = judge(&found, tried, was_lost)?;
@@ -283,8 +295,11 @@ impl PostgresStore {
             match self.workers.write(RECORD, &changed.arguments()).await {
                 Ok(_) => return Ok(outcomes),
                 // Another record, or the end of the endpoint, was quicker.
-                Err(Failure::Stale) => {}
-                Err(Failure::Lost) if !was_lost => was_lost = true,
+                Err(Failure::Stale) => tries.again().await?,
+                Err(Failure::Lost) => {
+                    was_lost = true;
+                    tries.again().await.map_err(|_| Failure::Lost.fault())?;
+                }
                 Err(failure) => return Err(failure.fault()),
             }
         }

@@ -249,8 +249,7 @@ impl Deliveries for PostgresStore {
         self.carry(async move |store| {
             let tried = [(id, tried)];
             let outcomes = match disable {
-                None => store.record(&tried).await?,
-                Some(disable) => {
+                Some(disable) if store.is_gone(id, &disable).await? => {
                     let tried = tried.clone();
                     let record = RecordAndDisable {
                         tried,
@@ -260,6 +259,7 @@ impl Deliveries for PostgresStore {
                     };
                     store.workers.transact(&record).await?
                 }
+                _ => store.record(&tried).await?,
             };
             store.end_leases(&tried, &outcomes).await;
             Ok(outcomes.into_iter().next().unwrap_or(TriedOutcome::Unknown))

@@ -7,8 +7,8 @@ use kassette_domain::time::Time;
 use kassette_engine::{Operation, Written};
 
 use crate::Fault;
-use crate::rows::audit::next;
 pub(crate) use crate::rows::audit::decode;
+use crate::rows::audit::next;
 use crate::rows::schema;
 use crate::rows::source::Source;
 use crate::sled::memory::{Memory, Rows};

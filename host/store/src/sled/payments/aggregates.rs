@@ -20,9 +20,9 @@ use crate::sled::payments::works;
 use crate::sled::webhooks::outbox;
 use crate::{About, Fault};
 
-pub(crate) use crate::ledger::{MAX_REPEATED_EVENTS, uses_account};
 #[cfg(test)]
 pub(crate) use crate::ledger::{MAX_DECISIONS, MAX_EVENTS};
+pub(crate) use crate::ledger::{MAX_REPEATED_EVENTS, uses_account};
 
 /// A payment as it was loaded.
 pub(crate) struct Loaded {
