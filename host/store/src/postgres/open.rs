@@ -39,6 +39,8 @@ const WORKERS: usize = 4;
 const WAIT: Duration = Duration::from_secs(2);
 /// How long a connection may take to come about.
 const CONNECT: Duration = Duration::from_secs(5);
+/// For how long a server that is not reached over the network is waited for.
+const GONE: Duration = Duration::from_secs(10);
 /// What every session begins with. A statement ends before its caller gives it up; what holds locks and says
 /// nothing holds up nobody for long.
 const SESSION: &str = "-c search_path=kassette -c statement_timeout=5s -c lock_timeout=2s \
@@ -169,7 +171,8 @@ impl Target {
             ))
             .target_session_attrs(TargetSessionAttrs::ReadWrite)
             .connect_timeout(CONNECT)
-            .keepalives_idle(Duration::from_secs(10));
+            .keepalives_idle(GONE)
+            .tcp_user_timeout(GONE);
         if config.get_application_name().is_none() {
             config.application_name("kassette");
         }
