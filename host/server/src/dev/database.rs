@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::error::DevError;
 use crate::ready::{Ready, ReadyStore};
-use crate::serve::ServeError;
+use crate::serve::{DatabasePlace, ServeError};
 
 /// The database's name.
 const NAME: &str = "kassette";
@@ -62,6 +62,7 @@ impl Database {
             url: url.clone(),
             master,
             volatile: false,
+            alone: true,
         };
         postgres::migrate(&of_store)
             .await
@@ -74,8 +75,15 @@ impl Database {
         })
     }
 
-    /// Its address.
-    pub(super) fn url(&self) -> Secret {
+    /// What it is opened with.
+    pub(super) fn place(&self) -> DatabasePlace {
+        DatabasePlace {
+            url: self.url(),
+            is_own: true,
+        }
+    }
+
+    fn url(&self) -> Secret {
         Secret::new(self.url.clone())
     }
 

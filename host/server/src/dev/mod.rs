@@ -107,8 +107,8 @@ pub(crate) async fn run(args: DevArgs, signals: Signals) -> Result<(), DevError>
         StoreKind::Sled => None,
         StoreKind::Postgres => Some(Database::start(&data_dir, &master).await?),
     };
-    let url = database.as_ref().map(Database::url);
-    let store = OpenStore::open(&data_dir, url, &master, &config.main).await?;
+    let place = database.as_ref().map(Database::place);
+    let store = OpenStore::open(&data_dir, place, &master, &config.main).await?;
     let guests = guests::Guests::new(&root, &plugin_dir, &data_dir, args.simulated());
     let only_missing = args.no_watch;
     let guests = tokio::task::spawn_blocking(move || guests.build(only_missing).map(|()| guests))

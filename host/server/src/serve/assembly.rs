@@ -248,6 +248,12 @@ async fn start_runtime(
         .map_err(|error| ServeError::Runtime { error })
 }
 
+/// A database, and whether it was started for this process alone.
+pub(crate) struct DatabasePlace {
+    pub(crate) url: Secret,
+    pub(crate) is_own: bool,
+}
+
 /// A store, and the key under which machine code is believed.
 pub(crate) struct OpenStore {
     store: Arc<dyn Store>,
@@ -259,7 +265,7 @@ impl OpenStore {
     /// bytes in base64.
     pub(crate) async fn open(
         data_dir: &Path,
-        database: Option<Secret>,
+        database: Option<DatabasePlace>,
         master: &Secret,
         main: &MainFile,
     ) -> Result<Self, ServeError> {
@@ -267,13 +273,12 @@ impl OpenStore {
             .map_err(|error| ServeError::BadMasterKey(error.to_string()))?;
         let cache_key = CacheKey::from_bytes(master.derive("compiled modules"));
         let store: Arc<dyn Store> = match database {
-            Some(url) => {
-                let url = url.expose().to_owned();
-                let volatile = false;
+            Some(database) => {
                 let options = postgres::OpenOptions {
-                    url,
+                    url: database.url.expose().to_owned(),
                     master,
-                    volatile,
+                    volatile: false,
+                    alone: database.is_own,
                 };
                 PostgresStore::open(&options).await?
             }

@@ -41,7 +41,7 @@ use crate::simulators::{PlannedAccount, SANDBOX, SharedSecrets, SimulatorSetting
 
 #[cfg(test)]
 pub(crate) use assembly::LEAST_FILES;
-pub(crate) use assembly::{OpenStore, ServerOptions, start};
+pub(crate) use assembly::{DatabasePlace, OpenStore, ServerOptions, start};
 pub(crate) use error::ServeError;
 pub(crate) use running::Running;
 #[cfg(test)]
@@ -73,6 +73,7 @@ pub(crate) async fn run(
     let master = crate::master_key::read(key_file.as_deref())?;
     let database = config.main.store.url();
     let kind = ReadyStore::of(database.as_ref());
+    let database = database.map(|url| DatabasePlace { url, is_own: false });
     let store = OpenStore::open(&data_dir, database, &master, &config.main).await?;
     if plugin_dir.starts_with(&data_dir) {
         crate::files::make_private_folder(&plugin_dir)

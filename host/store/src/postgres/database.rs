@@ -55,6 +55,8 @@ pub(crate) enum Failure {
     Duplicate(String),
     /// The connection was lost before the answer: whether it was done is not known.
     Lost,
+    /// There is no database to ask: nothing was changed, and the next statement fares no better.
+    Unreachable(Fault),
     /// Nothing was changed.
     Fault(Fault),
 }
@@ -67,7 +69,7 @@ impl Failure {
             Self::Duplicate(what) => Fault::Unavailable(format!("{what} is in use")),
             // As of a disk that hangs: it shows when it is asked again.
             Self::Lost => Fault::Stopping,
-            Self::Fault(fault) => fault,
+            Self::Unreachable(fault) | Self::Fault(fault) => fault,
         }
     }
 }
@@ -106,7 +108,7 @@ impl From<tokio_postgres::Error> for Failure {
             }
             &SqlState::LOCK_NOT_AVAILABLE | &SqlState::QUERY_CANCELED => Self::Fault(Fault::Busy),
             // The server refused before it did anything.
-            &SqlState::READ_ONLY_SQL_TRANSACTION => Self::Fault(Fault::Unavailable(
+            &SqlState::READ_ONLY_SQL_TRANSACTION => Self::Unreachable(Fault::Unavailable(
                 "the database is read-only: it is a standby, or in recovery".into(),
             )),
             // The server ended the session: it answers nothing that was done.
@@ -129,7 +131,7 @@ impl From<tokio_postgres::Error> for Failure {
 
 impl From<PoolError> for Failure {
     fn from(error: PoolError) -> Self {
-        Self::Fault(match error {
+        Self::Unreachable(match error {
             PoolError::Timeout(deadpool_postgres::TimeoutType::Wait) => Fault::Busy,
             PoolError::Closed => Fault::Stopping,
             PoolError::Backend(error) => Fault::Unavailable(said(&error)),
@@ -213,9 +215,9 @@ pub(crate) struct Database {
 impl Database {
     /// A connection, where this node may serve.
     async fn connection(&self) -> Result<Object, Failure> {
-        self.standing.check()?;
+        self.standing.check().map_err(Failure::Unreachable)?;
         let connection = self.pool.get().await?;
-        self.standing.check()?;
+        self.standing.check().map_err(Failure::Unreachable)?;
         Ok(connection)
     }
 
@@ -267,7 +269,10 @@ impl Database {
     async fn once(&self, sql: &str, arguments: Arguments<'_>) -> Result<Vec<Row>, Failure> {
         let connection = self.connection().await?;
         let done = in_time(rows(&connection, sql, arguments)).await;
-        if matches!(done, Err(Failure::Lost | Failure::Collided)) {
+        if matches!(
+            done,
+            Err(Failure::Lost | Failure::Collided | Failure::Unreachable(_))
+        ) {
             // One that hangs, or has prepared what is no longer so, serves no other.
             drop(Object::take(connection));
         }
@@ -328,7 +333,10 @@ impl Database {
             // Where the answer was lost it may have been done.
             self.standing.directory_changed();
         }
-        if matches!(done, Err(Failure::Lost | Failure::Collided)) {
+        if matches!(
+            done,
+            Err(Failure::Lost | Failure::Collided | Failure::Unreachable(_))
+        ) {
             drop(Object::take(connection));
         }
         done

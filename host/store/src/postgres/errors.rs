@@ -56,7 +56,7 @@ pub enum OpenError {
     Damaged(String),
     /// Another node serves it.
     #[error(
-        "another node serves the database: stop that one first. One that was killed is given up after 3 s"
+        "another node serves the database: stop that one first. One that was killed is given up after 5 s"
     )]
     InUse,
     /// It would lose what it acknowledged.

@@ -20,11 +20,11 @@ use crate::postgres::target::Target;
 /// Between two beats.
 const BEAT: Duration = Duration::from_millis(500);
 /// For how long a beat is good, from before it was sent.
-const LAPSE: Duration = Duration::from_millis(2500);
+const LAPSE: Duration = Duration::from_secs(4);
 /// After how much of the database's time without a beat another node takes the row, seconds.
-const TAKEOVER: f64 = 3.0;
+const TAKEOVER: f64 = 5.0;
 /// How long the row of a node that ended without a word is waited for.
-const WAIT: Duration = Duration::from_secs(4);
+const WAIT: Duration = Duration::from_secs(6);
 /// How long a beat's answer is waited for.
 const ANSWER: Duration = Duration::from_secs(1);
 /// The only node there is.
@@ -127,8 +127,9 @@ impl Drop for Node {
 }
 
 impl Node {
-    /// Takes the row, and begins to renew it.
-    pub(crate) async fn take(target: Target) -> Result<Self, OpenError> {
+    /// Takes the row, and begins to renew it. Where no other node can be there, at once.
+    pub(crate) async fn take(target: Target, is_alone: bool) -> Result<Self, OpenError> {
+        let after = if is_alone { 0.0 } else { TAKEOVER };
         let mut random = [0; 8];
         crate::rows::seal::fill(&mut random)
             .map_err(|fault| OpenError::Database(fault.to_string()))?;
@@ -136,9 +137,7 @@ impl Node {
         let (began, client) = (Instant::now(), target.connect().await?);
         let (sent, version) = loop {
             let sent = Instant::now();
-            let taken = client
-                .query_opt(TAKE, &[&NAME, &incarnation, &TAKEOVER])
-                .await;
+            let taken = client.query_opt(TAKE, &[&NAME, &incarnation, &after]).await;
             match taken.map_err(|error| OpenError::Database(said(&error)))? {
                 Some(row) => break (sent, row.get::<_, i64>(0)),
                 None if began.elapsed() > WAIT => return Err(OpenError::InUse),

@@ -39,6 +39,9 @@ pub struct OpenOptions {
     pub master: MasterKey,
     /// Serves a database that loses what it acknowledged when its machine stops (`fsync = off`): for tests alone.
     pub volatile: bool,
+    /// No other node can be there, because the server was started for this one: the row of one that was killed is
+    /// taken without waiting.
+    pub alone: bool,
 }
 
 impl fmt::Debug for OpenOptions {
@@ -200,7 +203,7 @@ impl PostgresStore {
         }
         let secrets = secrets(&client, &options.master).await?;
         let node = if serves {
-            Some(Node::take(target.clone()).await?)
+            Some(Node::take(target.clone(), options.alone).await?)
         } else {
             None
         };

@@ -95,10 +95,15 @@ pub struct PrivateServer {
     pid: u32,
 }
 
-/// Who the programs run as.
+/// Who the programs run as, which refuse to be root.
 #[derive(Clone, Copy, Debug)]
-struct RunsAs {
-    ids: Option<(u32, u32)>,
+enum RunsAs {
+    /// This process's user.
+    Itself,
+    /// Root, who is seen as a user of these numbers in a namespace: what it makes belongs to root, wherever it is.
+    Mapped(u32, u32),
+    /// [`USER`], who has to be let to its folder.
+    Other(u32, u32),
 }
 
 impl PrivateServer {
@@ -281,7 +286,6 @@ fn wait_for_the_one_before(data: &Path) -> Result<(), PrivateError> {
 }
 
 impl RunsAs {
-    /// This process's user; [`USER`] where that is root, who owns what it made.
     fn find(folder: &Path) -> Result<Self, PrivateError> {
         let own = std::fs::metadata("/proc/self");
         let own = own.map_err(|source| PrivateError::Folder {
@@ -289,7 +293,7 @@ impl RunsAs {
             source,
         })?;
         if own.uid() != 0 {
-            return Ok(Self { ids: None });
+            return Ok(Self::Itself);
         }
         let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
         let ids = users.lines().find_map(|line| {
@@ -297,14 +301,21 @@ impl RunsAs {
             (fields.next() == Some(USER)).then_some(())?;
             Some((fields.nth(1)?.parse().ok()?, fields.next()?.parse().ok()?))
         });
-        ids.map(|ids| Self { ids: Some(ids) })
-            .ok_or(PrivateError::NoUser)
+        let (uid, gid) = ids.ok_or(PrivateError::NoUser)?;
+        let mapped = Self::Mapped(uid, gid);
+        // Not every machine lets us have a namespace.
+        let mut tried = mapped.command("true".into(), folder);
+        let tried = tried.stdout(Stdio::null()).stderr(Stdio::null()).status();
+        Ok(match tried {
+            Ok(status) if status.success() => mapped,
+            _ => Self::Other(uid, gid),
+        })
     }
 
     /// Gives a folder to the user, and lets it pass the folder above.
     fn give(self, folder: &Path) -> io::Result<()> {
         std::fs::set_permissions(folder, PermissionsExt::from_mode(0o700))?;
-        let Some((uid, gid)) = self.ids else {
+        let Self::Other(uid, gid) = self else {
             return Ok(());
         };
         chown(folder, Some(uid), Some(gid))?;
@@ -318,12 +329,23 @@ impl RunsAs {
     }
 
     fn command(self, program: PathBuf, folder: &Path) -> Command {
-        let mut command = Command::new(program);
+        let mut command = match self {
+            Self::Itself | Self::Other(..) => Command::new(program),
+            Self::Mapped(uid, gid) => {
+                let mut command = Command::new("unshare");
+                command.arg("--user");
+                command
+                    .arg(format!("--map-user={uid}"))
+                    .arg(format!("--map-group={gid}"));
+                command.arg("--").arg(program);
+                command
+            }
+        };
         command
             .current_dir("/")
             .env("HOME", folder)
             .env("LC_ALL", "C");
-        if let Some((uid, gid)) = self.ids {
+        if let Self::Other(uid, gid) = self {
             command.uid(uid).gid(gid);
         }
         command

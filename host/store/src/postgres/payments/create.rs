@@ -152,6 +152,17 @@ pub(crate) async fn replay(
     ))
 }
 
+/// How a creation that is looked at alone has begun.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Began {
+    /// It was tried in a statement that did not insert it.
+    Inserted,
+    /// It was tried in a statement whose answer was lost.
+    Lost,
+    /// Not at all.
+    Anew,
+}
+
 /// Makes payments.
 pub(crate) struct Creating {
     pub(crate) database: Database,
@@ -163,17 +174,34 @@ impl Commit for Creating {
     type Answer = Created;
 
     async fn commit(&self, batch: Vec<Create>) -> Vec<Result<Created, Fault>> {
-        let inserted = self.insert(&batch).await;
-        let alone = batch.len() > 1;
+        let (made, began) = match self.insert(&batch).await {
+            Ok(made) => (made, Began::Inserted),
+            Err(Failure::Unreachable(fault)) => {
+                return batch.iter().map(|_| Err(fault.clone())).collect();
+            }
+            // One that cannot be made must not keep the others from it.
+            Err(Failure::Lost) => (HashSet::new(), Began::Lost),
+            Err(_) => (HashSet::new(), Began::Anew),
+        };
         let mut answers = Vec::with_capacity(batch.len());
+        let mut given_up = None;
         for create in batch {
-            answers.push(match &inserted {
-                Ok(made) if made.contains(&create.payment.id) => Ok(Created::New(create.payment)),
-                // One that cannot be made must not keep the others from it.
-                Err(_) if alone => self.one(create, false).await,
-                Ok(_) => self.one(create, true).await,
-                Err(_) => self.one(create, false).await,
-            });
+            if made.contains(&create.payment.id) {
+                answers.push(Ok(Created::New(create.payment)));
+                continue;
+            }
+            let answer = match &given_up {
+                None => self.one(create, began).await,
+                Some(fault) => Err(Failure::Fault(Fault::clone(fault))),
+            };
+            answers.push(answer.map_err(|failure| match failure {
+                // Where a statement before was lost, what became of this one is not known either.
+                Failure::Unreachable(_) | Failure::Lost if began == Began::Lost => {
+                    given_up.insert(Fault::Stopping).clone()
+                }
+                Failure::Unreachable(fault) => given_up.insert(fault).clone(),
+                failure => failure.fault(),
+            }));
         }
         answers
     }
@@ -240,9 +268,15 @@ impl Creating {
             .collect())
     }
 
-    /// Makes one payment, or says why not. `tried`: it was not inserted just now.
-    async fn one(&self, create: Create, mut tried: bool) -> Result<Created, Fault> {
-        let (mut tries, mut lost) = (Tries::new(), !tried);
+    async fn replay(&self, create: &Create) -> Result<Option<(PaymentId, Created)>, Failure> {
+        let found = replay(&self.database, &self.secrets, &create.request).await;
+        found.map_err(of_read)
+    }
+
+    /// Makes one payment, or says why not.
+    async fn one(&self, create: Create, began: Began) -> Result<Created, Failure> {
+        let (mut tries, mut lost) = (Tries::new(), began == Began::Lost);
+        let mut tried = began == Began::Inserted;
         loop {
             if !tried {
                 match self.insert(std::slice::from_ref(&create)).await {
@@ -250,34 +284,44 @@ impl Creating {
                     Ok(_) => return Ok(Created::New(create.payment)),
                     Err(Failure::Lost) => {
                         lost = true;
-                        tries.again().await.map_err(|_| Fault::Stopping)?;
+                        tries.again().await.map_err(|_| Failure::Lost)?;
                         continue;
                     }
                     // A payment of the same reference and token was made at the same moment.
                     Err(Failure::Duplicate(rule)) => {
-                        if replay(&self.database, &self.secrets, &create.request)
-                            .await?
-                            .is_none()
-                        {
-                            return Err(Failure::Duplicate(rule).fault());
+                        if self.replay(&create).await?.is_none() {
+                            return Err(Failure::Duplicate(rule));
                         }
                     }
-                    Err(failure) => return Err(failure.fault()),
+                    Err(failure) => return Err(failure),
                 }
             }
-            if let Some(refused) = create.refused(&self.database).await? {
+            let made_before = self.replay(&create).await?;
+            // Its own, whose answer was lost.
+            if let Some((id, Created::Replay(payment))) = &made_before
+                && lost
+                && *id == create.payment.id
+            {
+                return Ok(Created::New(payment.clone()));
+            }
+            let refused = create.refused(&self.database).await.map_err(of_read)?;
+            if let Some(refused) = refused {
                 return Ok(refused);
             }
-            match replay(&self.database, &self.secrets, &create.request).await? {
-                // Its own, whose answer was lost.
-                Some((id, Created::Replay(payment))) if lost && id == create.payment.id => {
-                    return Ok(Created::New(payment));
-                }
+            match made_before {
                 Some((_, made_before)) => return Ok(made_before),
                 // What was in the way is not any more.
                 None => tries.again().await?,
             }
             tried = false;
         }
+    }
+}
+
+/// Why something was not read: a row that is damaged, or else no database.
+fn of_read(fault: Fault) -> Failure {
+    match fault {
+        Fault::Corrupt(_) => Failure::Fault(fault),
+        fault => Failure::Unreachable(fault),
     }
 }
