@@ -5,8 +5,6 @@ use std::path::Path;
 use kassette_domain::secret::Secret;
 use serde::Serialize;
 
-use crate::serve::Running;
-
 /// What the file holds. Names and shapes are fixed: scripts rely on them.
 #[derive(Clone, Serialize)]
 pub(crate) struct Ready {
@@ -41,12 +39,12 @@ pub(crate) struct ReadyNode {
 
 impl ReadyNode {
     /// This process, the only one.
-    pub(crate) fn only(running: &Running) -> Self {
+    pub(crate) fn only(base_url: &str, admin_url: String) -> Self {
         Self {
             name: "n1".to_owned(),
             pid: std::process::id(),
-            base_url: running.base_url().to_owned(),
-            admin_url: running.admin_url(),
+            base_url: base_url.to_owned(),
+            admin_url,
         }
     }
 }

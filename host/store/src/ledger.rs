@@ -13,11 +13,11 @@ use crate::rows::seal::random_id;
 use crate::rows::stored::{Books, MAX_TRANSITIONS};
 
 /// Most routing decisions kept of one payment: one per attempt and one at creation fit five times.
-pub(crate) const MAX_DECISIONS: u16 = 100;
+const MAX_DECISIONS: u16 = 100;
 /// From here on, lines that changed nothing are left out.
 const MAX_IDLE_TRANSITIONS: u16 = MAX_TRANSITIONS / 4;
 /// Most events of one payment.
-pub(crate) const MAX_EVENTS: u16 = 1000;
+const MAX_EVENTS: u16 = 1000;
 /// From here on, events that a vendor can cause over and over are left out, so that whatever ends the
 /// payment is told all the same.
 pub(crate) const MAX_REPEATED_EVENTS: u16 = MAX_EVENTS - MAX_EVENTS / 10;

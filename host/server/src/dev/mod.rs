@@ -238,7 +238,7 @@ async fn assemble(
             webhook_secret,
         }],
         resellers,
-        nodes: vec![ReadyNode::only(&running)],
+        nodes: vec![ReadyNode::only(running.base_url(), running.admin_url())],
         store: ReadyStore::of(None),
     };
     Ok((running, ready))

@@ -110,7 +110,7 @@ pub(crate) async fn run(
             plugin_dir: plugin_dir.display().to_string(),
             merchants: Vec::new(),
             resellers: Vec::new(),
-            nodes: vec![ReadyNode::only(&running)],
+            nodes: vec![ReadyNode::only(running.base_url(), running.admin_url())],
             store: kind,
         };
         ready

@@ -11,6 +11,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 
 use crate::Fault;
+use crate::postgres::errors::said;
 use crate::postgres::node::Standing;
 use crate::rows::seal::fill;
 
@@ -134,24 +135,6 @@ impl From<PoolError> for Failure {
             PoolError::Backend(error) => Fault::Unavailable(said(&error)),
             error => Fault::Unavailable(format!("the database cannot be reached: {error}")),
         })
-    }
-}
-
-/// What the database said, in one line. Its details can hold values, and are left out.
-pub(crate) fn said(error: &tokio_postgres::Error) -> String {
-    match error.as_db_error() {
-        Some(error) => format!(
-            "the database said: {} ({})",
-            error.message(),
-            error.code().code()
-        ),
-        None => {
-            let source = std::error::Error::source(error);
-            let source = source
-                .map(|source| format!(": {source}"))
-                .unwrap_or_default();
-            format!("the database cannot be reached: {error}{source}")
-        }
     }
 }
 

@@ -7,7 +7,8 @@
 //!
 //! | file or folder | holds |
 //! |---|---|
-//! | `open`, `schema` | the address, TLS, the master key; the tables and their migration |
+//! | `open`, `target` | the master key, what a database has to be; the address and TLS |
+//! | `schema`, `errors` | the tables and their migration; why a store does not open |
 //! | `node` | which process serves the database, and until when it may |
 //! | `database`, `parts` | statements and transactions, and what is tried again; a statement out of parts |
 //! | `batches` | what is committed together |
@@ -21,6 +22,7 @@ mod batches;
 mod connects;
 pub(crate) mod database;
 mod directory;
+mod errors;
 mod lists;
 mod node;
 mod nonces;
@@ -32,6 +34,7 @@ mod resellers;
 mod retention;
 mod schema;
 pub mod scratch;
+mod target;
 mod upkeep;
 mod webhooks;
 
@@ -49,7 +52,8 @@ use tokio_postgres::Row;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-pub use crate::postgres::open::{OpenError, OpenOptions, migrate};
+pub use crate::postgres::errors::OpenError;
+pub use crate::postgres::open::{OpenOptions, migrate};
 
 use crate::postgres::batches::Batches;
 use crate::postgres::database::{Database, Failure, Operation};

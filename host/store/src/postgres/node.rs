@@ -14,8 +14,8 @@ use tokio::sync::watch;
 use tokio_postgres::Client;
 
 use crate::Fault;
-use crate::postgres::database::said;
-use crate::postgres::open::{OpenError, Target};
+use crate::postgres::errors::{OpenError, said};
+use crate::postgres::target::Target;
 
 /// Between two beats.
 const BEAT: Duration = Duration::from_millis(500);

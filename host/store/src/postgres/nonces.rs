@@ -11,7 +11,7 @@ use kassette_domain::time::Time;
 use parking_lot::Mutex;
 
 use crate::postgres::batches::Commit;
-use crate::postgres::database::{Database, Failure};
+use crate::postgres::database::{Arguments, Database, Failure};
 use crate::postgres::{PostgresStore, millis, number, time};
 use crate::rows::nonces::{Mark, OVERTAKEN, mark};
 use crate::rows::seal::fill;
@@ -143,49 +143,46 @@ impl Count {
 
 impl Nonces for PostgresStore {
     fn reserve_nonce(&self, reservation: Reservation, now: Time) -> Answer<'_, Reserved> {
-        Box::pin(async move {
-            self.standing.check()?;
-            let wanted = Wanted {
-                reseller: number(reservation.reseller.0),
-                mark: mark(reservation.reseller, &reservation.nonce),
-                until: millis(reservation.until),
-                now: millis(now),
-            };
-            self.sweep_nonces(now, GRACE).await?;
-            if self.freed().await? > now.after(OVERTAKEN) {
-                let why = "the clock went back to a time whose nonces are forgotten";
-                return Err(Fault::Unavailable(why.into()));
-            }
-            if let Some(next) = self
-                .is_full(reservation.reseller, reservation.at_most, now)
-                .await?
-            {
-                let sql = "SELECT FROM nonce WHERE reseller = $1 AND mark = $2 AND until > $3";
-                let used = self
-                    .requests
-                    .read_one(sql, &[&wanted.reseller, &&wanted.mark[..], &wanted.now])
-                    .await?;
-                return Ok(if used.is_some() {
-                    Reserved::Used
-                } else {
-                    Reserved::Full { next }
-                });
-            }
-            let (reseller, until) = (wanted.reseller, wanted.until);
-            if !self.taking.commit(wanted).await? {
-                return Ok(Reserved::Used);
-            }
-            if let Some(count) = self.nonces.of.lock().get_mut(&reseller) {
-                count.note(until, 1);
-            }
-            let mut next_end = self.nonces.next_end.lock();
-            *next_end = next_end.map(|next| next.min(time(until)));
-            Ok(Reserved::Fresh)
-        })
+        self.carry(async move |store| store.reserve(reservation, now).await)
     }
 }
 
 impl PostgresStore {
+    async fn reserve(&self, reservation: Reservation, now: Time) -> Result<Reserved, Fault> {
+        let wanted = Wanted {
+            reseller: number(reservation.reseller.0),
+            mark: mark(reservation.reseller, &reservation.nonce),
+            until: millis(reservation.until),
+            now: millis(now),
+        };
+        self.sweep_nonces(now, GRACE).await?;
+        if self.freed().await? > now.after(OVERTAKEN) {
+            let why = "the clock went back to a time whose nonces are forgotten";
+            return Err(Fault::Unavailable(why.into()));
+        }
+        let full = self.is_full(reservation.reseller, reservation.at_most, now);
+        if let Some(next) = full.await? {
+            let sql = "SELECT FROM nonce WHERE reseller = $1 AND mark = $2 AND until > $3";
+            let about: Arguments<'_> = &[&wanted.reseller, &&wanted.mark[..], &wanted.now];
+            let used = self.requests.read_one(sql, about).await?.is_some();
+            return Ok(if used {
+                Reserved::Used
+            } else {
+                Reserved::Full { next }
+            });
+        }
+        let (reseller, until) = (wanted.reseller, wanted.until);
+        if !self.taking.commit(wanted).await? {
+            return Ok(Reserved::Used);
+        }
+        if let Some(count) = self.nonces.of.lock().get_mut(&reseller) {
+            count.note(until, 1);
+        }
+        let mut next_end = self.nonces.next_end.lock();
+        *next_end = next_end.map(|next| next.min(time(until)));
+        Ok(Reserved::Fresh)
+    }
+
     /// When the next nonce of any reseller becomes free, where a reseller has as many taken as it may.
     async fn is_full(
         &self,

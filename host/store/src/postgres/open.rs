@@ -1,30 +1,22 @@
 //! Opening: the address, TLS, the schema, the right key, and no other node.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
-use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
-use tokio_postgres::{Client, Config, NoTls};
-use tokio_postgres_rustls::MakeRustlsConnect;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::CertificateDer;
-use tokio_rustls::rustls::pki_types::pem::PemObject as _;
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tokio_postgres::Client;
 use tokio_util::task::TaskTracker;
-use url::Url;
 use zeroize::Zeroizing;
 
 use crate::postgres::PostgresStore;
 use crate::postgres::batches::Batches;
-use crate::postgres::database::{Database, Turns, said};
+use crate::postgres::database::{Database, Turns};
+use crate::postgres::errors::{OpenError, said};
 use crate::postgres::node::{Node, Standing};
 use crate::postgres::nonces::{self, Counts, Taking};
 use crate::postgres::payments::create::{self, Creating};
 use crate::postgres::schema;
+use crate::postgres::target::Target;
 use crate::postgres::webhooks::claims::Claims;
 use crate::rows::schema::{CANARY, MARK};
 use crate::rows::seal::{CANARY_TEXT, Marker, MasterKey, Sealer, Secrets, Unopened, fill};
@@ -35,14 +27,6 @@ const REQUESTS: usize = 12;
 const COMMITTERS: usize = 2;
 /// Connections for what no request waits for.
 const WORKERS: usize = 4;
-/// How long a request waits for a connection.
-const WAIT: Duration = Duration::from_secs(2);
-/// How long a connection may take to come about.
-const CONNECT: Duration = Duration::from_secs(5);
-/// What every session begins with. A statement ends before its caller gives it up; what holds locks and says
-/// nothing holds up nobody for long.
-const SESSION: &str = "-c search_path=kassette -c statement_timeout=5s -c lock_timeout=2s \
-    -c idle_in_transaction_session_timeout=1s -c client_encoding=UTF8";
 
 /// What a store is opened with.
 pub struct OpenOptions {
@@ -66,199 +50,6 @@ impl fmt::Debug for OpenOptions {
     }
 }
 
-/// Why a store does not open, and what to do.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// The address cannot be used.
-    #[error("the address of the database cannot be used: {0}")]
-    Address(String),
-    /// The database cannot be reached, or refused something.
-    #[error("{0}")]
-    Database(String),
-    /// It has no tables yet.
-    #[error("the database has no tables of Kassette: run `kassette migrate`")]
-    Empty,
-    /// Its tables are those of an earlier release.
-    #[error(
-        "the database has schema {found}, this program needs {}: run `kassette migrate`",
-        schema::VERSION
-    )]
-    Older {
-        /// Its version.
-        found: i32,
-    },
-    /// Its tables are those of a later release.
-    #[error(
-        "the database has schema {found}, this program knows up to {}: run a later release",
-        schema::VERSION
-    )]
-    Newer {
-        /// Its version.
-        found: i32,
-    },
-    /// It was made under another master key.
-    #[error("the database was sealed under another master key: set the key that it was made with")]
-    WrongMasterKey,
-    /// What every database has does not read back.
-    #[error("the database is damaged ({0}): bring its latest backup back")]
-    Damaged(String),
-    /// Another node serves it.
-    #[error(
-        "another node serves the database: stop that one first. One that was killed is given up after 3 s"
-    )]
-    InUse,
-    /// It would lose what it acknowledged.
-    #[error(
-        "the database runs with `{0} = off`, and would lose payments that it acknowledged: switch it on"
-    )]
-    NotDurable(&'static str),
-}
-
-/// Where the database is, and how it is reached.
-#[derive(Clone)]
-pub(crate) struct Target {
-    config: Config,
-    /// None where the connection is not encrypted.
-    tls: Option<MakeRustlsConnect>,
-}
-
-impl fmt::Debug for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Target").finish_non_exhaustive()
-    }
-}
-
-impl Target {
-    /// Reads an address.
-    pub(crate) fn parse(text: &str) -> Result<Self, OpenError> {
-        let wrong = |why: String| OpenError::Address(why);
-        let mut url =
-            Url::parse(text).map_err(|_| wrong("it has to be postgres://user@host/name".into()))?;
-        let (mut mode, mut authorities, mut isolation) = (None, None, "read\\ committed");
-        let mut others = Vec::new();
-        for (name, value) in url.query_pairs() {
-            match &*name {
-                "isolation" if value == "serializable" => isolation = "serializable",
-                "isolation" => return Err(wrong("isolation can be serializable alone".into())),
-                "sslmode" => mode = Some(value.into_owned()),
-                "sslrootcert" => authorities = Some(PathBuf::from(value.into_owned())),
-                _ => others.push((name.into_owned(), value.into_owned())),
-            }
-        }
-        url.query_pairs_mut().clear().extend_pairs(&others);
-        // The parser's errors name the option, never its value.
-        let mut config: Config = url
-            .as_str()
-            .parse()
-            .map_err(|error: tokio_postgres::Error| wrong(said(&error)))?;
-        let local = is_local(&config);
-        let ssl = match mode.as_deref() {
-            Some("disable") => SslMode::Disable,
-            None if local => SslMode::Disable,
-            None | Some("require" | "verify-ca" | "verify-full") => SslMode::Require,
-            Some(other) => {
-                return Err(wrong(format!(
-                    "sslmode={other} is not known: verify-full or disable"
-                )));
-            }
-        };
-        config
-            .ssl_mode(ssl)
-            .options(format!(
-                "{SESSION} -c default_transaction_isolation={isolation}"
-            ))
-            .target_session_attrs(TargetSessionAttrs::ReadWrite)
-            .connect_timeout(CONNECT)
-            .keepalives_idle(Duration::from_secs(10));
-        if config.get_application_name().is_none() {
-            config.application_name("kassette");
-        }
-        let tls = match ssl {
-            SslMode::Disable => None,
-            _ => Some(MakeRustlsConnect::new(client_tls(authorities)?)),
-        };
-        Ok(Self { config, tls })
-    }
-
-    #[cfg(test)]
-    pub(crate) fn ssl_mode(&self) -> SslMode {
-        self.config.get_ssl_mode()
-    }
-
-    /// Whether the database is on this machine, behind a Unix socket.
-    fn is_local(&self) -> bool {
-        is_local(&self.config)
-    }
-
-    /// A connection of its own, outside of the pools.
-    pub(crate) async fn connect(&self) -> Result<Client, OpenError> {
-        let connected = match &self.tls {
-            Some(tls) => self
-                .config
-                .connect(tls.clone())
-                .await
-                .map(|(client, connection)| {
-                    tokio::spawn(connection);
-                    client
-                }),
-            None => self
-                .config
-                .connect(NoTls)
-                .await
-                .map(|(client, connection)| {
-                    tokio::spawn(connection);
-                    client
-                }),
-        };
-        connected.map_err(|error| OpenError::Database(said(&error)))
-    }
-
-    fn pool(&self, connections: usize) -> Result<Pool, OpenError> {
-        let recycling = ManagerConfig {
-            recycling_method: RecyclingMethod::Fast,
-        };
-        let config = self.config.clone();
-        let manager = match &self.tls {
-            Some(tls) => Manager::from_config(config, tls.clone(), recycling),
-            None => Manager::from_config(config, NoTls, recycling),
-        };
-        let pool = Pool::builder(manager)
-            .max_size(connections)
-            .runtime(Runtime::Tokio1)
-            .wait_timeout(Some(WAIT))
-            .create_timeout(Some(CONNECT))
-            .build();
-        pool.map_err(|error| OpenError::Database(error.to_string()))
-    }
-}
-
-fn is_local(config: &Config) -> bool {
-    config
-        .get_hosts()
-        .iter()
-        .all(|host| matches!(host, Host::Unix(_)))
-}
-
-fn client_tls(authorities: Option<PathBuf>) -> Result<ClientConfig, OpenError> {
-    let mut roots = RootCertStore::empty();
-    match authorities {
-        None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
-        Some(file) => {
-            let wrong = |error: &dyn fmt::Display| {
-                OpenError::Address(format!("sslrootcert {}: {error}", file.display()))
-            };
-            for each in CertificateDer::pem_file_iter(&file).map_err(|error| wrong(&error))? {
-                let each = each.map_err(|error| wrong(&error))?;
-                roots.add(each).map_err(|error| wrong(&error))?;
-            }
-        }
-    }
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-    let config = config.with_safe_default_protocol_versions();
-    let config = config.map_err(|error| OpenError::Address(format!("TLS: {error}")))?;
-    Ok(config.with_root_certificates(roots).with_no_client_auth())
-}
-
 /// Makes the tables, or brings them to this release's form; a new database is sealed with the master key.
 ///
 /// # Errors
@@ -266,7 +57,7 @@ fn client_tls(authorities: Option<PathBuf>) -> Result<ClientConfig, OpenError> {
 pub async fn migrate(options: &OpenOptions) -> Result<(), OpenError> {
     let client = Target::parse(&options.url)?.connect().await?;
     match version(&client).await? {
-        Some(found) if found > schema::VERSION => return Err(OpenError::Newer { found }),
+        Some(found) if found > schema::VERSION => return Err(newer(found)),
         Some(_) => drop(secrets(&client, &options.master).await?),
         None => {}
     }
@@ -290,6 +81,13 @@ pub async fn migrate(options: &OpenOptions) -> Result<(), OpenError> {
     secrets(&client, &options.master).await.map(drop)
 }
 
+const fn newer(found: i32) -> OpenError {
+    OpenError::Newer {
+        found,
+        known: schema::VERSION,
+    }
+}
+
 /// The schema's version; none where there are no tables.
 async fn version(client: &Client) -> Result<Option<i32>, OpenError> {
     let failed = |error: tokio_postgres::Error| OpenError::Database(said(&error));
@@ -311,14 +109,17 @@ async fn check(client: &Client, volatile: bool) -> Result<(), OpenError> {
     let failed = |error: tokio_postgres::Error| OpenError::Database(said(&error));
     let found = version(client).await?.ok_or(OpenError::Empty)?;
     if found < schema::VERSION {
-        return Err(OpenError::Older { found });
+        return Err(OpenError::Older {
+            found,
+            known: schema::VERSION,
+        });
     }
     let row = client
         .query_one("SELECT oldest_reader FROM meta", &[])
         .await
         .map_err(failed)?;
     if row.get::<_, i32>(0) > schema::VERSION {
-        return Err(OpenError::Newer { found });
+        return Err(newer(found));
     }
     // An engine that speaks the protocol alone may not know the settings.
     for setting in ["fsync", "full_page_writes", "synchronous_commit"] {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::postgres::database::said;
+use crate::postgres::errors::said;
 
 /// How long a server may take to come up, or one that ends to be gone: it may have much to recover.
 const PATIENCE: Duration = Duration::from_secs(60);

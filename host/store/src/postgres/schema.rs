@@ -15,8 +15,7 @@ use std::time::Duration;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
-use crate::postgres::database::said;
-use crate::postgres::open::OpenError;
+use crate::postgres::errors::{OpenError, said};
 
 /// The schema's version that this program writes.
 pub(crate) const VERSION: i32 = 1;

@@ -20,8 +20,8 @@ use kassette_domain::time::Time;
 use kassette_store::postgres::scratch::Scratch;
 use kassette_store::sled::{MasterKey, OpenOptions};
 use kassette_store::{
-    About, Created, Fault, KeptCallback, KeyIssued, NewMerchant, Payments as _, PostgresStore,
-    SledStore, Stepped, Store,
+    About, Created, Fault, KeptCallback, KeyIssued, NewMerchant, PostgresStore, SledStore, Stepped,
+    Store,
 };
 
 use crate::law::schedule;

@@ -161,7 +161,9 @@ impl PostgresStore {
         parts.assert("counted", 1);
         parts.add(
             "kept",
-            "INSERT INTO parked (account, reference, ordinal, until, body) VALUES ($1, $2, $3, $4, $5)",
+            // One of this number is left from before the reference was forgotten.
+            "INSERT INTO parked (account, reference, ordinal, until, body) VALUES ($1, $2, $3, $4, $5)
+                ON CONFLICT (account, reference, ordinal) DO UPDATE SET until = excluded.until, body = excluded.body",
             vec![
                 Box::new(account.as_str().to_owned()),
                 Box::new(reference.as_bytes().to_vec()),

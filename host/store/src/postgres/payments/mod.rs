@@ -52,10 +52,9 @@ impl Payments for PostgresStore {
         authority: Option<TokenHash>,
         now: Time,
     ) -> Answer<'_, Created> {
-        Box::pin(async move {
-            self.standing.check()?;
-            let create = Create::prepare(&self.secrets, new, authority, now)?;
-            self.creating.commit(create).await
+        self.carry(async move |store| {
+            let create = Create::prepare(&store.secrets, new, authority, now)?;
+            store.creating.commit(create).await
         })
     }
 

@@ -4,14 +4,15 @@
 //! ends to where it begins; what no index holds is compared on the way, for a bounded number of payments, after which
 //! the page ends with a cursor.
 
-use kassette_domain::id::{AccountId, Digest};
+use kassette_domain::id::{AccountId, Digest, MerchantId, ResellerId};
+use kassette_domain::key::Environment;
 use kassette_domain::payment::Payment;
 use uuid::Uuid;
 
 use crate::postgres::database::Arguments;
 use crate::postgres::directory::{account, keys};
 use crate::postgres::lists::{Asked, Place};
-use crate::postgres::payments::stored::{self, COLUMNS};
+use crate::postgres::payments::stored::{self, COLUMNS, FROM};
 use crate::postgres::{PostgresStore, millis, number, uuid};
 use crate::{Fault, Listed, Paging, PaymentFilter};
 
@@ -19,7 +20,7 @@ use crate::{Fault, Listed, Paging, PaymentFilter};
 const MAX_SCAN: i64 = 2000;
 
 /// The place of a payment in lists.
-pub(crate) fn place(created_at: i64, number: i64) -> Place {
+fn place(created_at: i64, number: i64) -> Place {
     Place(
         created_at,
         Uuid::from_u128(u128::from(number.unsigned_abs())),
@@ -27,7 +28,7 @@ pub(crate) fn place(created_at: i64, number: i64) -> Place {
 }
 
 /// The number in a place.
-pub(crate) fn number_of(place: Place) -> i64 {
+fn number_of(place: Place) -> i64 {
     i64::try_from(place.1.as_u128()).unwrap_or(i64::MAX)
 }
 
@@ -151,6 +152,37 @@ impl PostgresStore {
             found.into_iter().map(|(_, payment)| payment).collect(),
             last,
         ))
+    }
+
+    /// One page of the payments that a reseller made for a merchant in an environment.
+    pub(crate) async fn payments_of_reseller(
+        &self,
+        reseller: ResellerId,
+        merchant: MerchantId,
+        environment: Environment,
+        paging: Paging,
+    ) -> Result<Listed<Payment>, Fault> {
+        let (of, to) = (number(reseller.0), number(merchant.0));
+        let world = keys::environment(environment);
+        let numbers = [of.to_be_bytes(), to.to_be_bytes()].concat();
+        let tag = [b"resold/".as_slice(), &numbers, &world.to_be_bytes()].concat();
+        let Some(asked) = Asked::read(&tag, &paging) else {
+            return Ok(Listed::BadCursor);
+        };
+        let (at, behind) = (asked.before.0, number_of(asked.before));
+        let sql = format!(
+            "SELECT {COLUMNS}, p.created_at, p.number FROM {FROM}
+                WHERE p.owner_kind = 1 AND p.owner = $1 AND p.merchant = $2 AND p.environment = $3
+                    AND (p.created_at, p.number) < ($4, $5)
+                ORDER BY p.created_at DESC, p.number DESC LIMIT $6"
+        );
+        let arguments: Arguments<'_> = &[&of, &to, &world, &at, &behind, &asked.rows()];
+        let found = self.requests.read(&sql, arguments).await?;
+        let sealer = &self.secrets.sealer;
+        let each = found
+            .iter()
+            .map(|row| Ok((place(row.get(3), row.get(4)), stored::payment(sealer, row)?)));
+        Ok(asked.page(each.collect::<Result<_, Fault>>()?))
     }
 
     pub(super) async fn accounts(&self) -> Result<Vec<AccountId>, Fault> {

@@ -21,11 +21,7 @@ use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use uuid::Uuid;
 
-use crate::postgres::database::Arguments;
-use crate::postgres::directory::keys::environment as stored;
 use crate::postgres::lists::{Asked, Place};
-use crate::postgres::payments::search::{number_of, place};
-use crate::postgres::payments::stored::{COLUMNS, FROM, payment};
 use crate::postgres::resellers::consent_codes::IssueConsentCode;
 use crate::postgres::resellers::delegations::SetDelegation;
 use crate::postgres::resellers::invitations::{Accept, Decline, Invite};
@@ -182,27 +178,6 @@ impl Resellers for PostgresStore {
         environment: Environment,
         paging: Paging,
     ) -> Answer<'_, Listed<Payment>> {
-        Box::pin(async move {
-            let (of, to, world) = (number(reseller.0), number(merchant.0), stored(environment));
-            let numbers = [of.to_be_bytes(), to.to_be_bytes()].concat();
-            let tag = [b"resold/".as_slice(), &numbers, &world.to_be_bytes()].concat();
-            let Some(asked) = Asked::read(&tag, &paging) else {
-                return Ok(Listed::BadCursor);
-            };
-            let (at, behind) = (asked.before.0, number_of(asked.before));
-            let sql = format!(
-                "/* payments: of a reseller */ SELECT {COLUMNS}, p.created_at, p.number FROM {FROM}
-                WHERE p.owner_kind = 1 AND p.owner = $1 AND p.merchant = $2 AND p.environment = $3
-                    AND (p.created_at, p.number) < ($4, $5)
-                ORDER BY p.created_at DESC, p.number DESC LIMIT $6"
-            );
-            let arguments: Arguments<'_> = &[&of, &to, &world, &at, &behind, &asked.rows()];
-            let found = self.requests.read(&sql, arguments).await?;
-            let sealer = &self.secrets.sealer;
-            let each = found
-                .iter()
-                .map(|row| Ok((place(row.get(3), row.get(4)), payment(sealer, row)?)));
-            Ok(asked.page(each.collect::<Result<_, Fault>>()?))
-        })
+        Box::pin(self.payments_of_reseller(reseller, merchant, environment, paging))
     }
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio_postgres::Client;
 
-use crate::postgres::open::Target;
 use crate::postgres::scratch::Scratch;
+use crate::postgres::target::Target;
 use crate::postgres::{OpenError, OpenOptions, PostgresStore, migrate};
 use crate::rows::seal::MasterKey;
 use crate::suite::fixtures::{NOW, create, request};
@@ -136,12 +136,12 @@ async fn a_database_under_another_key_or_schema_is_refused_and_unchanged() {
         .unwrap();
     let opened = PostgresStore::open(&options).await;
     assert!(
-        matches!(opened, Err(OpenError::Newer { found: 99 })),
+        matches!(opened, Err(OpenError::Newer { found: 99, .. })),
         "{opened:?}"
     );
     let migrated = migrate(&options).await;
     assert!(
-        matches!(migrated, Err(OpenError::Newer { found: 99 })),
+        matches!(migrated, Err(OpenError::Newer { found: 99, .. })),
         "{migrated:?}"
     );
     // A later schema that this program may still read.
@@ -157,7 +157,7 @@ async fn a_database_under_another_key_or_schema_is_refused_and_unchanged() {
         .unwrap();
     let opened = PostgresStore::open(&options).await;
     assert!(
-        matches!(opened, Err(OpenError::Older { found: 0 })),
+        matches!(opened, Err(OpenError::Older { found: 0, .. })),
         "{opened:?}"
     );
     client

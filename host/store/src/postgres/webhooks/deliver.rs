@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kassette_domain::audit::Audited;
 use kassette_domain::id::{DeliveryId, EndpointId};
 use kassette_domain::time::Time;
-use kassette_domain::webhook::{Delivery, DeliveryStatus, HELD_BACK_MOST, Recorded, Tried};
+use kassette_domain::webhook::{Delivery, DeliveryStatus, Recorded, Tried};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -14,6 +14,7 @@ use uuid::Uuid;
 use crate::postgres::PostgresStore;
 use crate::postgres::audit;
 use crate::postgres::database::{Failure, Operation, Tries, Tx, execute, row, rows};
+use crate::postgres::webhooks::endings::{PAGE, count, one};
 use crate::postgres::webhooks::endpoints;
 use crate::postgres::webhooks::outbox::{
     self, delivery, delivery_columns, log, new_id, status_number,
@@ -21,10 +22,7 @@ use crate::postgres::webhooks::outbox::{
 use crate::postgres::{millis, time, uuid};
 use crate::rows::schema;
 use crate::rows::seal::Secrets;
-use crate::{Fault, Hastened, Pruned, Recovered, Redelivered, Swept, SwitchOff, TriedOutcome};
-
-/// Most deliveries that one statement ends, queues again or makes due.
-const PAGE: i64 = 256;
+use crate::{Fault, Hastened, Pruned, Recovered, Redelivered, SwitchOff, TriedOutcome};
 
 /// Deliveries by their ids.
 pub(crate) const SOME: &str = concat!(
@@ -188,85 +186,7 @@ impl Operation for Hasten {
     }
 }
 
-/// Ends pending deliveries of `$1` that are due by `$2`, the first `$3` of them.
-macro_rules! end {
-    ($status:literal, $unless:literal) => {
-        concat!(
-            "/* deliveries: end */
-            WITH page AS MATERIALIZED (
-                SELECT id FROM delivery WHERE endpoint = $1 AND status = 0 AND next_at <= $2
-                ORDER BY next_at, id LIMIT $3 FOR UPDATE),
-            ended AS (
-                UPDATE delivery d SET status = ",
-            $status,
-            ", next_at = NULL, leased_until = 0 FROM page p
-                WHERE d.id = p.id AND ",
-            $unless,
-            " RETURNING 1)
-            SELECT count(*) FROM ended"
-        )
-    };
-}
-
-const CANCEL: &str = end!("3", "NOT EXISTS (SELECT FROM endpoint e WHERE e.id = $1)");
-const EXHAUST: &str = end!(
-    "2",
-    "EXISTS (SELECT FROM endpoint e WHERE e.id = $1 AND NOT e.enabled)"
-);
-
-/// Cancels what waits for an endpoint that is deleted, some of it; says how many were.
-pub(crate) async fn cancel(tx: &Tx<'_>, endpoint: EndpointId) -> Result<u64, Failure> {
-    let of = uuid(endpoint.as_bytes());
-    let found = row(tx, CANCEL, &[&of, &i64::MAX, &PAGE]).await?;
-    Ok(count(&one(found)?, 0))
-}
-
 impl PostgresStore {
-    /// Ends what has to end of an endpoint.
-    pub(crate) async fn sweep_endpoint(
-        &self,
-        endpoint: EndpointId,
-        now: Time,
-    ) -> Result<Swept, Fault> {
-        let of = uuid(endpoint.as_bytes());
-        let mut swept = Swept {
-            cancelled: 0,
-            exhausted: 0,
-            next: None,
-        };
-        let sql = "/* endpoint: held */ SELECT enabled FROM endpoint WHERE id = $1";
-        let found = self.workers.read_one(sql, &[&of]).await?;
-        let enabled: Option<bool> = found.map(|found| found.get(0));
-        let (end, by, count) = match enabled {
-            None => (CANCEL, i64::MAX, &mut swept.cancelled),
-            Some(false) => (
-                EXHAUST,
-                millis(now.before(HELD_BACK_MOST)),
-                &mut swept.exhausted,
-            ),
-            Some(true) => {
-                swept.next = self.first_waiting(of).await?;
-                return Ok(swept);
-            }
-        };
-        let mut found = self.workers.repeat(end, &[&of, &by, &PAGE]).await?;
-        *count = self::count(&one(found.pop())?, 0);
-        let first = self.first_waiting(of).await?;
-        swept.next = match enabled {
-            None => first.map(|_| now),
-            Some(_) => first.map(|at| at.after(HELD_BACK_MOST).max(now)),
-        };
-        Ok(swept)
-    }
-
-    /// When the first of what waits for an endpoint is due.
-    async fn first_waiting(&self, endpoint: Uuid) -> Result<Option<Time>, Fault> {
-        let sql = "/* deliveries: first */ SELECT next_at FROM delivery
-            WHERE endpoint = $1 AND status = 0 ORDER BY next_at, id LIMIT 1";
-        let found = self.workers.read_one(sql, &[&endpoint]).await?;
-        Ok(found.map(|found| time(found.get(0))))
-    }
-
     /// Whether the endpoint of a delivery is to be switched off: it is on, and still has the address that is gone.
     pub(crate) async fn is_gone(&self, id: DeliveryId, off: &SwitchOff) -> Result<bool, Fault> {
         let sql = "/* delivery: endpoint */ SELECT e.body, e.id FROM delivery d
@@ -495,15 +415,6 @@ impl Operation for Prune {
             next: next_id(&found, at_most),
         })
     }
-}
-
-/// The row of a statement that always has one.
-fn one(found: Option<Row>) -> Result<Row, Fault> {
-    found.ok_or_else(|| Fault::Unavailable("a statement has answered nothing".into()))
-}
-
-fn count(row: &Row, column: usize) -> u64 {
-    u64::try_from(row.get::<_, i64>(column)).unwrap_or_default()
 }
 
 /// Where the next page begins, from the number and the last of what was looked at; none where there was room for

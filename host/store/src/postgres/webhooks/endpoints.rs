@@ -14,7 +14,7 @@ use tokio_postgres::Row;
 use crate::postgres::database::{Failure, Operation, Tx, execute, row};
 use crate::postgres::directory::keys::environment;
 use crate::postgres::directory::merchants;
-use crate::postgres::webhooks::deliver;
+use crate::postgres::webhooks::endings;
 use crate::postgres::{audit, millis, number, uuid};
 use crate::rows::seal::{Sealer, Secrets};
 use crate::rows::wants::Wants;
@@ -253,6 +253,6 @@ pub(crate) async fn delete(
     };
     Ok(Some(EndpointDeleted {
         endpoint: plain(id, &found)?,
-        cancelled: deliver::cancel(tx, id).await?,
+        cancelled: endings::cancel(tx, id).await?,
     }))
 }

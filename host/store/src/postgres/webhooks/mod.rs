@@ -2,6 +2,7 @@
 
 pub(crate) mod claims;
 pub(crate) mod deliver;
+mod endings;
 pub(crate) mod endpoints;
 mod list;
 pub(crate) mod outbox;

@@ -21,8 +21,6 @@ use crate::sled::payments::works;
 use crate::sled::webhooks::outbox;
 use crate::{About, Fault};
 
-#[cfg(test)]
-pub(crate) use crate::ledger::{MAX_DECISIONS, MAX_EVENTS};
 pub(crate) use crate::ledger::{MAX_REPEATED_EVENTS, uses_account};
 
 /// A payment as it was loaded.
