@@ -141,10 +141,7 @@ impl PostgresStore {
             new: &change.work,
         };
         let works = work::lines(&self.requests, Some(asked.payment), of, now).await?;
-        if line.is_some_and(|line| !work::closes(&works, line)) {
-            return Ok(Tried::Again);
-        }
-        let parts = Saved {
+        let mut parts = Saved {
             before: loaded,
             after: &aggregate,
             change: &change,
@@ -154,6 +151,17 @@ impl PostgresStore {
             now,
         }
         .parts(&self.secrets)?;
+        if let Some((attempt, kind)) = line {
+            // An operator who marks it done meanwhile is waited for, or waits.
+            let sql = "SELECT FROM work WHERE attempt = $1 AND kind = $2 AND is_open FOR SHARE";
+            let about = uuid(attempt.as_bytes());
+            parts.add(
+                "open_line",
+                sql,
+                vec![Box::new(about), Box::new(kind as i16)],
+            );
+            parts.assert("open_line", 1);
+        }
         let done = RefundOrdered::New { aggregate, change };
         Ok(Tried::Write { done, parts })
     }

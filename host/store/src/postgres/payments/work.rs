@@ -103,13 +103,6 @@ pub(crate) async fn lines(
     Ok(lines)
 }
 
-/// Whether the line of a kind about an attempt is among those that are done now.
-pub(crate) fn closes(lines: &[Line], about: (AttemptId, WorkKind)) -> bool {
-    let closed = lines.iter().filter(|line| line.item.done_at.is_some());
-    let mut closed = closed.map(|line| (line.item.attempt, line.item.kind));
-    closed.any(|each| each == about)
-}
-
 /// Writes lines, if those that were open still are: first what is done, which makes room for what is new.
 pub(crate) fn write(parts: &mut Parts, mut lines: Vec<Line>) -> Result<(), Fault> {
     if lines.is_empty() {
