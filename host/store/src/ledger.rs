@@ -49,7 +49,11 @@ pub(crate) fn uses_account(payment: &Payment, attempt: &Attempt) -> bool {
     });
     let unsettled =
         attempt.state == AttemptState::Captured && payment.settlement == Settlement::Pending;
-    attempt.state.is_open() || attempt.next_query.is_some() || !(taken || ended_there) || unsettled
+    attempt.state.is_open()
+        || attempt.next_query.is_some()
+        || attempt.returns.is_order_pending()
+        || !(taken || ended_there)
+        || unsettled
 }
 
 /// How many attempts there are.
@@ -84,6 +88,7 @@ pub(crate) fn merge(change: &mut Change, more: Change) {
         events,
         work,
         work_done,
+        work_closed,
         decisions,
         references,
         search_references,
@@ -93,6 +98,7 @@ pub(crate) fn merge(change: &mut Change, more: Change) {
     change.events.extend(events);
     change.work.extend(work);
     change.work_done.extend(work_done);
+    change.work_closed.extend(work_closed);
     change.decisions.extend(decisions);
     change.references.extend(references);
     change.search_references.extend(search_references);
@@ -160,23 +166,24 @@ pub(crate) fn events(
     now: Time,
 ) -> Result<Vec<(u16, Event)>, Fault> {
     let mut told = Vec::new();
-    for (kind, status, settlement) in &change.events {
-        let most = if repeats(*kind) {
+    for new in &change.events {
+        let most = if repeats(new.kind) {
             MAX_REPEATED_EVENTS
         } else {
             MAX_EVENTS
         };
         if books.events >= most {
-            tracing::error!(payment.id = %payment, kind = kind.as_str(), "an event is not told: the payment has too many");
+            tracing::error!(payment.id = %payment, kind = new.kind.as_str(), "an event is not told: the payment has too many");
             continue;
         }
         let event = Event {
             id: EventId::from_bytes(random_id()?),
-            kind: *kind,
+            kind: new.kind,
             created_at: now,
             payment,
-            status: *status,
-            settlement: *settlement,
+            status: new.status,
+            settlement: new.settlement,
+            refund: new.refund,
         };
         told.push((books.events, event));
         books.events += 1;

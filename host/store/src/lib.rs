@@ -38,10 +38,12 @@ use std::time::Duration;
 
 use kassette_domain::audit::{AuditEntry, Audited, Chain};
 use kassette_domain::event::Event;
-use kassette_domain::id::{AccountId, AttemptId, KeyId, MerchantId, OperatorId, PaymentId, WorkId};
+use kassette_domain::id::{
+    AccountId, AttemptId, KeyId, MerchantId, OperatorId, PaymentId, RefundId, WorkId,
+};
 use kassette_domain::key::{ApiKey, Environment, KeyOwner, TokenHash};
 use kassette_domain::lifecycle::{
-    Change, NewWork, Outcome, PaymentAggregate, QuerySchedule, Refusal, Step, Transition,
+    Change, NewRefund, NewWork, Outcome, PaymentAggregate, QuerySchedule, Refusal, Step, Transition,
 };
 use kassette_domain::merchant::Merchant;
 use kassette_domain::operator::Operator;
@@ -86,6 +88,8 @@ pub enum About {
         /// The vendor's id.
         reference: String,
     },
+    /// The payment of a refund.
+    Refund(RefundId),
 }
 
 /// What became of a step.
@@ -109,6 +113,38 @@ pub enum Stepped {
     },
     /// The vendor's reference belongs to another attempt of the account; nothing was changed.
     ReferenceTaken(PaymentAggregate),
+    /// There is no such payment.
+    Unknown,
+}
+
+/// What became of an order to give money back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RefundOrdered {
+    /// It was written.
+    New {
+        /// The payment as it is now.
+        aggregate: PaymentAggregate,
+        /// What it did.
+        change: Change,
+    },
+    /// The same was ordered before.
+    Replay {
+        /// The payment as it stands now.
+        aggregate: PaymentAggregate,
+        /// Which of its refunds it was.
+        refund: RefundId,
+    },
+    /// The idempotency key was used with other data.
+    Differs {
+        /// The first field that differs.
+        field: &'static str,
+    },
+    /// The key that asked is revoked or expired by now.
+    KeyRefused,
+    /// The line of the work list that it was to settle is no longer open.
+    LineClosed,
+    /// The machine refused.
+    Refused(Refusal),
     /// There is no such payment.
     Unknown,
 }
@@ -216,6 +252,19 @@ pub trait Payments: Send + Sync {
         now: Time,
     ) -> Answer<'_, Stepped>;
 
+    /// Orders money to be given back, as [`Step::Refund`], exactly once for each idempotency key of the
+    /// merchant in the environment at any concurrency. `authority` is the key that asked; it is checked
+    /// again in the transaction, and so is that a line which it is to settle is open. An `audited` line is
+    /// written only where it is new.
+    fn refund(
+        &self,
+        payment: PaymentId,
+        new: NewRefund,
+        authority: Option<TokenHash>,
+        audited: Option<Audited>,
+        now: Time,
+    ) -> Answer<'_, RefundOrdered>;
+
     /// From now on steps follow this schedule of questions.
     fn set_schedule(&self, schedule: QuerySchedule);
 
@@ -265,6 +314,9 @@ pub trait Payments: Send + Sync {
 
     /// Lists the work list, newest first; `open` leaves out what is done.
     fn work(&self, open: bool, paging: Paging) -> Answer<'_, Listed<WorkItem>>;
+
+    /// A line of the work list by its id.
+    fn work_item(&self, id: WorkId) -> Answer<'_, Option<WorkItem>>;
 
     /// Marks a line of the work list done; none where there is no such line.
     fn work_done(&self, id: WorkId, audited: Audited, now: Time) -> Answer<'_, Option<WorkItem>>;

@@ -105,6 +105,7 @@ fn refund(item: &Item, payment: &Payment, state: RefundState) -> Report {
     let mut report = payment.beside(&item.event);
     report.particulars.refunds = vec![Refund {
         id: own_id(item, payment),
+        order: None,
         amount: payment.amount.amount,
         state,
     }];

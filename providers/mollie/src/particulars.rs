@@ -143,6 +143,7 @@ fn captured(value: &Json) -> Option<Captured> {
 fn refund(value: &Json, taken_in: &str) -> Option<Refund> {
     Some(Refund {
         id: id(value, "id")?,
+        order: None,
         amount: sum(value, taken_in)?,
         state: match value.get("status")?.text()? {
             "queued" | "pending" | "processing" => RefundState::Pending,

@@ -146,6 +146,7 @@ fn refund(value: &Json, currency: &str) -> Option<Refund> {
     (given.currency == currency).then_some(())?;
     Some(Refund {
         id: value.get("id")?.text().filter(|id| is_id(id))?.to_owned(),
+        order: None,
         amount: given.amount,
         state: match value.get("status")?.text()? {
             "COMPLETED" => RefundState::Succeeded,

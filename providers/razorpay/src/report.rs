@@ -324,6 +324,7 @@ mod tests {
     fn refunds_that_failed_are_not_given_back() {
         let refund = |id: &str, state| Refund {
             id: id.into(),
+            order: None,
             amount: 990,
             state,
         };

@@ -45,6 +45,7 @@ fn refund(value: &Json) -> Option<Refund> {
     let Money { amount, .. } = money(value.get("amount")?)?;
     Some(Refund {
         id: text(value, "id")?,
+        order: None,
         amount,
         state: match value.get("status")?.text()? {
             "pending" => RefundState::Pending,
@@ -122,6 +123,7 @@ mod tests {
             instrument: Some("visa 4242".into()),
             refunds: vec![Refund {
                 id: "sbr_1".into(),
+                order: None,
                 amount: 990,
                 state: RefundState::Failed,
             }],

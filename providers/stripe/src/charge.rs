@@ -103,6 +103,7 @@ fn refund(value: &Json) -> Option<Refund> {
     is(value, "refund")?;
     Some(Refund {
         id: text(value, "id").filter(|id| is_id(id))?,
+        order: None,
         amount: value.get("amount")?.whole()?,
         state: match value.get("status")?.text()? {
             "pending" | "requires_action" => RefundState::Pending,

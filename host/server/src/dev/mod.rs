@@ -268,7 +268,8 @@ Try it:
   curl -s {base}/api/v1/payments -H 'Authorization: Bearer {key}' -H 'Content-Type: application/json' \\
     -d '{{\"order_id\":\"order-1\",\"idempotency_key\":\"order-1-a\",\"amount\":\"49.90\",\"currency\":\"EUR\"}}'
 
-and open its checkout_url. Ctrl-C stops.",
+and open its checkout_url. Giving money back needs a key that may: `kassette key create --merchant-id 1
+--environment test --scope payments:refund`. Ctrl-C stops.",
         ready.admin_url,
         ready.plugin_dir,
         ready.merchants.first().map_or("", |merchant| merchant.live_key.as_str()),

@@ -315,24 +315,29 @@ impl Database {
         let mut connection = self.connection().await?;
         let applied = in_time(async {
             let tx = connection.transaction().await?;
-            if O::CHANGES_DIRECTORY {
-                execute(&tx, "UPDATE directory SET version = version + 1", &[]).await?;
-            }
+            let version = if O::CHANGES_DIRECTORY {
+                let sql = "UPDATE directory SET version = version + 1 RETURNING version";
+                row(&tx, sql, &[]).await?.map(|row| row.get(0))
+            } else {
+                None
+            };
             let done = operation.apply(&tx).await?;
-            Ok((tx, done))
+            Ok((tx, done, version))
         });
         let done = match applied.await {
-            Ok((tx, done)) => in_time(async { Ok(tx.commit().await?) })
-                .await
-                .map(|()| done),
+            Ok((tx, done, version)) => {
+                let committed = in_time(async { Ok(tx.commit().await?) }).await;
+                match (&committed, version) {
+                    (Ok(()), Some(version)) => self.standing.directory_is(version),
+                    (Err(_), Some(_)) => self.standing.directory_may_be_another(),
+                    (_, None) => {}
+                }
+                committed.map(|()| done)
+            }
             // What was not told to commit is taken back.
             Err(Failure::Lost) => Err(Failure::Collided),
             Err(failure) => Err(failure),
         };
-        if O::CHANGES_DIRECTORY {
-            // Where the answer was lost it may have been done.
-            self.standing.directory_changed();
-        }
         if matches!(
             done,
             Err(Failure::Lost | Failure::Collided | Failure::Unreachable(_))

@@ -47,8 +47,10 @@ pub(crate) struct Standing {
     closed: AtomicBool,
     /// Why the store has ended, where it has by itself.
     failed: watch::Sender<Option<String>>,
-    /// Counts the changes of the directory that are known of here.
+    /// The directory's version, as far as it is known here.
     directory: AtomicU64,
+    /// Changes of the directory of which it is not known whether they were made.
+    in_doubt: AtomicU64,
 }
 
 impl Standing {
@@ -59,6 +61,7 @@ impl Standing {
             closed: AtomicBool::new(false),
             failed: watch::Sender::new(None),
             directory: AtomicU64::new(0),
+            in_doubt: AtomicU64::new(0),
         })
     }
 
@@ -82,12 +85,19 @@ impl Standing {
 
     /// The number of the directory, see [`crate::Directory::directory_version`].
     pub(crate) fn directory(&self) -> u64 {
-        self.directory.load(Ordering::Acquire)
+        let in_doubt = self.in_doubt.load(Ordering::Acquire);
+        self.directory.load(Ordering::Acquire) + in_doubt
     }
 
-    /// The directory was changed, or may have been.
-    pub(crate) fn directory_changed(&self) {
-        self.directory.fetch_add(1, Ordering::AcqRel);
+    /// The directory has, or had, a version.
+    pub(crate) fn directory_is(&self, version: i64) {
+        let version = u64::try_from(version).unwrap_or_default();
+        self.directory.fetch_max(version, Ordering::AcqRel);
+    }
+
+    /// The directory may have been changed.
+    pub(crate) fn directory_may_be_another(&self) {
+        self.in_doubt.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Resolves with the reason when the store has ended by itself.
@@ -146,11 +156,11 @@ impl Node {
         };
         let standing = Standing::of_a_guest();
         *standing.until.lock() = Some(sent + LAPSE);
+        standing.directory_is(version);
         let beats = Beats {
             standing: Arc::clone(&standing),
             incarnation,
             target: target.clone(),
-            version,
         };
         let beats = tokio::spawn(beats.run(client));
         Ok(Self {
@@ -183,22 +193,17 @@ struct Beats {
     standing: Arc<Standing>,
     incarnation: i64,
     target: Target,
-    /// The directory's version as it was read last.
-    version: i64,
 }
 
 impl Beats {
-    async fn run(mut self, client: Client) {
+    async fn run(self, client: Client) {
         let mut client = Some(client);
         loop {
             tokio::time::sleep(BEAT).await;
             let sent = Instant::now();
             match tokio::time::timeout(ANSWER, self.renew(&mut client)).await {
                 Ok(Ok(Some(version))) => {
-                    if version != self.version {
-                        self.version = version;
-                        self.standing.directory_changed();
-                    }
+                    self.standing.directory_is(version);
                     *self.standing.until.lock() = Some(sent + LAPSE);
                 }
                 Ok(Ok(None)) => {

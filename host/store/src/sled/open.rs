@@ -12,7 +12,7 @@ use crate::rows::{records, schema};
 use crate::sled::memory::Memory;
 
 /// The version of the rows' layout that this program reads and writes.
-pub(crate) const FORMAT: u32 = 4;
+pub(crate) const FORMAT: u32 = 5;
 
 /// What a store is opened with.
 #[derive(Debug)]

@@ -24,6 +24,7 @@ pub mod keys;
 pub mod lists;
 pub mod nonces;
 pub mod pending_callbacks;
+pub mod refunds;
 pub mod resellers;
 pub mod retention;
 pub mod search;
@@ -103,6 +104,18 @@ macro_rules! store_suite {
             work {
                 an_open_line_is_replaced_and_a_done_one_is_not,
                 lines_are_marked_done_once,
+            }
+            refunds {
+                refunds_of_all_the_money_at_once_make_one,
+                the_same_order_at_once_is_written_once,
+                an_order_under_a_used_key_with_other_data_differs,
+                keys_of_refunds_are_one_space_per_merchant_and_environment,
+                only_a_usable_key_of_the_merchant_orders,
+                a_refused_order_leaves_nothing,
+                a_refund_is_found_by_its_id_and_its_event_tells_it,
+                a_refund_of_a_sum_is_found_until_it_has_another_id,
+                an_order_needs_its_line_open_and_closes_it,
+                an_order_is_due_until_it_has_ended_and_survives,
             }
             directory {
                 merchants_are_counted_from_one,

@@ -45,6 +45,7 @@ fn particulars(said: Said, due: u64) -> Particulars {
     let time = |bit| tells(bit).then(|| Time::from_secs(1_800_000_000 + u64::from(said.tells)));
     let refund = |(number, state): (u8, u8)| ProviderRefund {
         id: format!("refund {number}"),
+        order: None,
         amount: Minor([1000, 2000, 2990, due][usize::from(number)]),
         state: [
             RefundState::Pending,

@@ -6,7 +6,7 @@ use kassette_domain::key::{ApiKey, Environment, KeyOwner, TokenHash};
 use kassette_domain::time::Time;
 use tokio_postgres::Row;
 
-use crate::postgres::database::{Failure, Operation, Tx, execute, row};
+use crate::postgres::database::{Database, Failure, Operation, Tx, execute, row};
 use crate::postgres::directory::merchants;
 use crate::postgres::lists::{Asked, Place};
 use crate::postgres::{PostgresStore, audit, millis, number, time, uuid};
@@ -91,6 +91,23 @@ pub(crate) async fn load(tx: &Tx<'_>, hash: TokenHash) -> Result<Option<ApiKey>,
     Ok(found
         .map(|row| decode(row.get(0), row.get(1)))
         .transpose()?)
+}
+
+/// Whether a key that asked is still usable, and of this owner and environment.
+pub(crate) async fn may_use(
+    database: &Database,
+    hash: TokenHash,
+    owner: KeyOwner,
+    environment: Environment,
+    now: Time,
+) -> Result<bool, Fault> {
+    let sql = "SELECT hash, body FROM api_key WHERE hash = $1";
+    let found = database.read_one(sql, &[&&hash.0[..]]).await?;
+    let key = found
+        .map(|row| decode(row.get(0), row.get(1)))
+        .transpose()?;
+    let may = |key: ApiKey| key.usable(now) && key.owner == owner && key.environment == environment;
+    Ok(key.is_some_and(may))
 }
 
 /// Writes a key whose owner exists. Within a change of the directory.

@@ -104,17 +104,12 @@ impl Create {
         let Some(hash) = self.authority else {
             return Ok(None);
         };
-        let sql = "SELECT hash, body FROM api_key WHERE hash = $1";
-        let Some(row) = database.read_one(sql, &[&&hash.0[..]]).await? else {
-            return Ok(Some(Created::KeyRefused));
-        };
-        let key = keys::decode(row.get(0), row.get(1))?;
         let request = &self.request;
         let owner = match request.origin {
             Origin::Merchant { .. } => KeyOwner::Merchant(request.merchant),
             Origin::Reseller { reseller, .. } => KeyOwner::Reseller(reseller),
         };
-        if !key.usable(self.now) || key.owner != owner || key.environment != request.environment {
+        if !keys::may_use(database, hash, owner, request.environment, self.now).await? {
             return Ok(Some(Created::KeyRefused));
         }
         let Origin::Reseller { reseller, .. } = request.origin else {

@@ -3,6 +3,7 @@
 pub(crate) mod callbacks;
 pub(crate) mod create;
 mod due;
+mod refunds;
 pub(crate) mod search;
 mod step;
 pub(crate) mod stored;
@@ -15,7 +16,7 @@ use kassette_domain::audit::Audited;
 use kassette_domain::event::Event;
 use kassette_domain::id::{AccountId, AttemptId, PaymentId, WorkId};
 use kassette_domain::key::TokenHash;
-use kassette_domain::lifecycle::{NewWork, PaymentAggregate, QuerySchedule, Step};
+use kassette_domain::lifecycle::{NewRefund, NewWork, PaymentAggregate, QuerySchedule, Step};
 use kassette_domain::payment::{NewPayment, Payment, Request};
 use kassette_domain::provider::Report;
 use kassette_domain::time::Time;
@@ -24,6 +25,7 @@ use serde::de::DeserializeOwned;
 use tokio_postgres::Row;
 
 use crate::postgres::payments::create::{Create, replay};
+use crate::postgres::payments::refunds::OrderRefund;
 use crate::postgres::payments::step::DoStep;
 use crate::postgres::payments::stored::{COLUMNS, DECISION, EVENT, FROM, TRANSITION};
 use crate::postgres::payments::work::WorkDone;
@@ -33,7 +35,7 @@ use crate::rows::schema::{self, Key, Line};
 use crate::rows::stored::EventRow;
 use crate::{
     About, Answer, Created, Fault, History, KeptCallback, Listed, Paging, PaymentFilter, Payments,
-    Stepped,
+    RefundOrdered, Stepped,
 };
 
 impl Payments for PostgresStore {
@@ -70,6 +72,24 @@ impl Payments for PostgresStore {
             now,
         };
         self.carry(async move |store| store.do_step(asked).await)
+    }
+
+    fn refund(
+        &self,
+        payment: PaymentId,
+        new: NewRefund,
+        authority: Option<TokenHash>,
+        audited: Option<Audited>,
+        now: Time,
+    ) -> Answer<'_, RefundOrdered> {
+        let asked = OrderRefund {
+            payment,
+            new,
+            authority,
+            audited,
+            now,
+        };
+        self.carry(async move |store| store.order_refund(asked).await)
     }
 
     fn set_schedule(&self, schedule: QuerySchedule) {
@@ -180,6 +200,10 @@ impl Payments for PostgresStore {
 
     fn work(&self, open: bool, paging: Paging) -> Answer<'_, Listed<WorkItem>> {
         Box::pin(self.work_listed(open, paging))
+    }
+
+    fn work_item(&self, id: WorkId) -> Answer<'_, Option<WorkItem>> {
+        Box::pin(self.work_read(id))
     }
 
     fn work_done(&self, id: WorkId, audited: Audited, now: Time) -> Answer<'_, Option<WorkItem>> {

@@ -13,7 +13,7 @@ use crate::postgres::database::{Failure, Operation, Tries, Tx};
 use crate::postgres::parts::Parts;
 use crate::postgres::payments::callbacks;
 use crate::postgres::payments::stored::{self, Named, OP, Saved, is_attempt};
-use crate::postgres::payments::work;
+use crate::postgres::payments::work::{self, Works};
 use crate::postgres::{PostgresStore, audit, resellers};
 use crate::rows::seal::fill;
 use crate::{About, Fault, Stepped};
@@ -123,7 +123,11 @@ impl PostgresStore {
         let parts = if change == Change::default() {
             Parts::default()
         } else {
-            let of = (&change.work_done[..], &change.work[..]);
+            let of = Works {
+                done: &change.work_done,
+                closed: &change.work_closed,
+                new: &change.work,
+            };
             let works = work::lines(&self.requests, Some(aggregate.payment.id), of, now).await?;
             let (after, change, named) = (&aggregate, &change, &named[..]);
             Saved {
@@ -246,10 +250,10 @@ impl PostgresStore {
 }
 
 /// A step with a line of the audit log.
-struct Audit {
-    parts: Parts,
-    audited: Audited,
-    now: Time,
+pub(super) struct Audit {
+    pub(super) parts: Parts,
+    pub(super) audited: Audited,
+    pub(super) now: Time,
 }
 
 impl Operation for Audit {

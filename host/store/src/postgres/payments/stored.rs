@@ -1,17 +1,21 @@
 //! Payments with their attempts as rows: loaded, and saved with everything that follows from a change.
 
+use std::collections::BTreeMap;
+
 use kassette_domain::attempt::Attempt;
 use kassette_domain::event::Event;
-use kassette_domain::id::{AccountId, PaymentId};
+use kassette_domain::id::{AccountId, PaymentId, RefundId};
 use kassette_domain::key::TokenHash;
 use kassette_domain::lifecycle::{Change, PaymentAggregate};
 use kassette_domain::payment::{Origin, Payment, Request, Status};
+use kassette_domain::refund::Refund;
 use kassette_domain::time::Time;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
 use crate::ledger::{self, count, uses_account};
 use crate::postgres::database::Database;
+use crate::postgres::directory::keys;
 use crate::postgres::parts::Parts;
 use crate::postgres::payments::work;
 use crate::postgres::{millis, number, time, uuid, webhooks};
@@ -112,6 +116,10 @@ pub(crate) async fn load(
         }
         About::Attempt(id) => {
             let of = "p.id = (SELECT payment FROM attempt WHERE id = $1)";
+            load_where(database, sealer, of, &[&uuid(id.as_bytes())]).await
+        }
+        About::Refund(id) => {
+            let of = "p.id = (SELECT payment FROM refund WHERE id = $1)";
             load_where(database, sealer, of, &[&uuid(id.as_bytes())]).await
         }
         About::Reference { account, reference } => {
@@ -222,6 +230,7 @@ impl Saved<'_> {
         }
         self.payment(&mut parts, sealer, books)?;
         self.attempts(&mut parts, sealer)?;
+        self.refunds(&mut parts);
         self.references(&mut parts);
         self.search_references(&mut parts)?;
         self.due(&mut parts);
@@ -289,6 +298,49 @@ impl Saved<'_> {
             );
         }
         Ok(())
+    }
+
+    /// Keeps the rows by which refunds are found. One that the provider told as part of a sum goes when it tells the
+    /// refunds themselves.
+    fn refunds(&self, parts: &mut Parts) {
+        let of = |aggregate: &PaymentAggregate| {
+            let each = aggregate.attempts.iter();
+            let each = each.flat_map(|attempt| attempt.returns.refunds.clone());
+            each.map(|refund| (refund.id, refund)).collect()
+        };
+        let before: BTreeMap<RefundId, Refund> = of(&self.before.aggregate);
+        let after: BTreeMap<RefundId, Refund> = of(self.after);
+        let gone = before.keys().filter(|id| !after.contains_key(id));
+        let gone: Vec<_> = gone.map(|id| uuid(id.as_bytes())).collect();
+        if !gone.is_empty() {
+            let sql = "DELETE FROM refund WHERE id = ANY($1)";
+            parts.add("refunds_gone", sql, vec![Box::new(gone)]);
+        }
+        let (mut ids, mut texts) = (Vec::new(), Vec::new());
+        for (id, refund) in after.iter().filter(|(id, _)| !before.contains_key(id)) {
+            let key = refund
+                .ordered
+                .as_ref()
+                .and_then(|ordered| ordered.key.as_ref());
+            ids.push(uuid(id.as_bytes()));
+            texts.push(key.map(|key| key.as_str().as_bytes().to_vec()));
+        }
+        if ids.is_empty() {
+            return;
+        }
+        let payment = &self.after.payment;
+        parts.add(
+            "refunds",
+            "INSERT INTO refund (id, payment, merchant, environment, key)
+                SELECT v.id, $3, $4, $5, v.key FROM unnest($1::uuid[], $2::bytea[]) AS v (id, key)",
+            vec![
+                Box::new(ids),
+                Box::new(texts),
+                Box::new(uuid(payment.id.as_bytes())),
+                Box::new(number(payment.merchant.0)),
+                Box::new(keys::environment(payment.environment)),
+            ],
+        );
     }
 
     /// A reference that notices were kept for since it was read is not taken: they have to be applied.

@@ -4,7 +4,7 @@ use kassette_domain::audit::Audited;
 use kassette_domain::id::{AttemptId, PaymentId, WorkId};
 use kassette_domain::lifecycle::NewWork;
 use kassette_domain::time::Time;
-use kassette_domain::work::WorkItem;
+use kassette_domain::work::{WorkItem, WorkKind};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -34,18 +34,29 @@ fn read(row: &Row) -> Result<WorkItem, Fault> {
     records::decode(&key(row.get(1), row.get(0)), row.get(2))
 }
 
+/// What a change does to the work list.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Works<'c> {
+    /// Attempts all of whose lines are done.
+    pub(crate) done: &'c [AttemptId],
+    /// Lines that are done.
+    pub(crate) closed: &'c [(AttemptId, WorkKind)],
+    pub(crate) new: &'c [NewWork],
+}
+
 /// What becomes of the work list: lines of attempts that are settled are done, and new ones take the place of open
 /// ones of the same kind and attempt.
 pub(crate) async fn lines(
     database: &Database,
     payment: Option<PaymentId>,
-    (done, new): (&[AttemptId], &[NewWork]),
+    Works { done, closed, new }: Works<'_>,
     now: Time,
 ) -> Result<Vec<Line>, Fault> {
-    if done.is_empty() && new.is_empty() {
+    if done.is_empty() && closed.is_empty() && new.is_empty() {
         return Ok(Vec::new());
     }
     let about = done.iter().chain(new.iter().map(|each| &each.attempt));
+    let about = about.chain(closed.iter().map(|(attempt, _)| attempt));
     let about: Vec<_> = about.map(|attempt| uuid(attempt.as_bytes())).collect();
     let sql = "SELECT id, opened_at, body FROM work WHERE attempt = ANY($1) AND is_open";
     let open = database.read(sql, &[&about]).await?;
@@ -58,7 +69,10 @@ pub(crate) async fn lines(
     let mut lines = open.collect::<Result<Vec<_>, Fault>>()?;
     lines
         .iter_mut()
-        .filter(|line| done.contains(&line.item.attempt))
+        .filter(|line| {
+            let about = (line.item.attempt, line.item.kind);
+            done.contains(&line.item.attempt) || closed.contains(&about)
+        })
         .for_each(|line| line.item.done_at = Some(now));
     for each in new {
         let same = |line: &&mut Line| {
@@ -157,7 +171,16 @@ impl PostgresStore {
         let mut tries = Tries::new();
         loop {
             let found = std::slice::from_ref(&found);
-            let lines = lines(&self.requests, None, (&[], found), now).await?;
+            let lines = lines(
+                &self.requests,
+                None,
+                Works {
+                    new: found,
+                    ..Works::default()
+                },
+                now,
+            )
+            .await?;
             let mut parts = Parts::default();
             write(&mut parts, lines)?;
             match parts.write(&self.requests).await {
@@ -167,6 +190,12 @@ impl PostgresStore {
                 Err(failure) => return Err(failure.fault()),
             }
         }
+    }
+
+    pub(super) async fn work_read(&self, id: WorkId) -> Result<Option<WorkItem>, Fault> {
+        let sql = "SELECT id, opened_at, body FROM work WHERE id = $1";
+        let found = self.requests.read_one(sql, &[&uuid(id.as_bytes())]).await?;
+        found.as_ref().map(read).transpose()
     }
 
     pub(super) async fn work_listed(

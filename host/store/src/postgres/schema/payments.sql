@@ -115,3 +115,13 @@ CREATE UNIQUE INDEX IF NOT EXISTS work_about ON work (attempt, kind) WHERE is_op
 CREATE INDEX IF NOT EXISTS work_opened ON work (opened_at, id)
 
 CREATE INDEX IF NOT EXISTS work_open ON work (opened_at, id) WHERE is_open
+
+CREATE TABLE IF NOT EXISTS refund (
+    id uuid PRIMARY KEY,
+    payment uuid NOT NULL,
+    merchant bigint NOT NULL,
+    environment smallint NOT NULL,
+    key bytea
+)
+
+CREATE UNIQUE INDEX IF NOT EXISTS refund_key ON refund (merchant, environment, key) WHERE key IS NOT NULL

@@ -58,7 +58,7 @@ async fn no_delivery_is_claimed_by_two_stores() {
     };
     shop(&stores[0]).await;
     let endpoint = listen(&stores[0], endpoint("a", NOW)).await.id;
-    let queued = race(&stores, 120, move |store: Arc<dyn Store>, _| async move {
+    let queued = race(&stores, 48, move |store: Arc<dyn Store>, _| async move {
         store
             .queue_test(endpoint, audited("endpoint.test"), NOW)
             .await

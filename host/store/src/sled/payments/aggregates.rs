@@ -5,6 +5,7 @@ use kassette_domain::id::PaymentId;
 use kassette_domain::key::TokenHash;
 use kassette_domain::lifecycle::{Change, PaymentAggregate};
 use kassette_domain::payment::{Decision, Payment};
+use kassette_domain::refund::Refund;
 use kassette_domain::time::Time;
 
 use crate::ledger::{self, count};
@@ -36,6 +37,7 @@ pub(crate) fn resolve(source: &impl Source, about: &About) -> Result<Option<Paym
         About::Reference { account, reference } => {
             source.load(&schema::reference(account, reference))?
         }
+        About::Refund(id) => source.load(&schema::refund_index(*id))?,
     };
     Ok(attempt_key.map(|attempt_key| attempt_key.payment))
 }
@@ -110,6 +112,7 @@ pub(crate) fn save(
     append_transitions(rows, payment.id, &mut books, change)?;
     append_events(rows, payment, &mut books, change, now)?;
     works::settle(rows, &change.work_done, now)?;
+    works::close_about(rows, &change.work_closed, now)?;
     works::open(rows, Some(payment.id), &change.work, now)?;
     move_due(rows, &mut books, aggregate);
     let (key, row) = PaymentRow::encode(sealer, payment, books)?;
@@ -138,12 +141,51 @@ fn save_attempts(
             rows.save(schema::attempt_index(attempt.id), &attempt_key)?;
             rows.save(schema::returning(token), &attempt_key)?;
         }
+        save_refunds(rows, &after.payment, count(at)?, old, attempt)?;
         let key = schema::in_use(&attempt.account, attempt.id);
         let used = old.is_some_and(|old| uses_account(&before.payment, old));
         match (used, uses_account(&after.payment, attempt)) {
             (false, true) => rows.save(key, &())?,
             (true, false) => rows.remove(key),
             _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// By which row a refund's idempotency key finds it.
+pub(crate) fn key_of(payment: &Payment, refund: &Refund) -> Option<schema::Key> {
+    let key = refund.ordered.as_ref()?.key.as_ref()?;
+    let (merchant, environment) = (payment.merchant, payment.environment);
+    Some(schema::refund_by_key(merchant, environment, key))
+}
+
+/// Keeps the rows by which refunds are found. One that the provider told as part of a sum goes when it
+/// tells the refunds themselves.
+fn save_refunds(
+    rows: &mut Rows<'_>,
+    payment: &Payment,
+    ordinal: u8,
+    before: Option<&Attempt>,
+    after: &Attempt,
+) -> Result<(), Fault> {
+    let before = before.map_or(&[][..], |before| &before.returns.refunds);
+    let after = &after.returns.refunds;
+    if before == after {
+        return Ok(());
+    }
+    let is_in = |refunds: &[Refund], id| refunds.iter().any(|refund| refund.id == id);
+    for refund in before.iter().filter(|refund| !is_in(after, refund.id)) {
+        rows.remove(schema::refund_index(refund.id));
+    }
+    let attempt_key = AttemptKey {
+        payment: payment.id,
+        ordinal,
+    };
+    for refund in after.iter().filter(|refund| !is_in(before, refund.id)) {
+        rows.save(schema::refund_index(refund.id), &attempt_key)?;
+        if let Some(key) = key_of(payment, refund) {
+            rows.save(key, &refund.id)?;
         }
     }
     Ok(())
