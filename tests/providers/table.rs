@@ -213,16 +213,6 @@ pub(crate) fn lacks(module: &str, what: Has) -> Option<&'static str> {
     line.map(|(_, _, why)| *why)
 }
 
-/// Methods whose payments a vendor does not give back through its API, each with the reason.
-const NO_REFUND: &[(&str, &str, &str)] = &[];
-
-/// Why payments by a method are not given back at a module's vendor; none where they are.
-pub(crate) fn no_refund(module: &str, method: &str) -> Option<&'static str> {
-    let mut lines = NO_REFUND.iter();
-    let line = lines.find(|(of, by, _)| *of == module && *by == method);
-    line.map(|(_, _, why)| *why)
-}
-
 /// Whether a method's page is over with the first declined try, at a vendor that has others which are
 /// not: Adyen's links, whose next payment could take money at once.
 pub(crate) fn is_over_with_one_try(module: &str, method: &str) -> bool {

@@ -50,10 +50,13 @@ pub struct Refund {
     pub at: Time,
     /// When it was ordered, or first heard of.
     pub created_at: Time,
-    /// Where the payer must claim it: whoever has the address has the money.
+    /// Where the payer must claim it: the money is the one's who has the address.
     pub claim_url: Option<Secret>,
     /// The vendor's last words about it, for the operator.
     pub detail: String,
+    /// How much of the vendor's own sum is put down to it. One elsewhere that succeeded, or that only the sum
+    /// tells, is in it as a whole.
+    pub in_sum: Minor,
     /// The order; none for what was given back elsewhere.
     pub ordered: Option<Box<Ordered>>,
 }
@@ -73,14 +76,14 @@ pub struct Ordered {
     pub uncertain: bool,
     /// Until when a request to make it may have been under way.
     pub last_sent: Time,
-    /// Until when a task has it in hand, to call the vendor.
+    /// When a task took it in hand last, to call the vendor.
+    pub claimed_at: Time,
+    /// Until when a task has it in hand.
     pub busy_until: Option<Time>,
     /// When it is sent or asked about next; none once it has ended, or was asked about in vain for long.
     pub next_at: Option<Time>,
     /// How many turns of the schedule were taken.
     pub asked: u8,
-    /// How much of the vendor's own sum is put down to it.
-    pub in_sum: Minor,
 }
 
 impl Refund {

@@ -204,11 +204,12 @@ impl Returns {
             if told.fresh {
                 // What has failed by now is not in it.
                 for refund in self.refunds.iter_mut().filter(|refund| !refund.counts()) {
-                    put_down(refund, Minor(0));
+                    refund.in_sum = Minor(0);
                 }
             }
         }
-        self.fit_sum(attempt, now, &mut difference);
+        let fresh = told.fresh && told.sum.is_some();
+        self.fit_sum(fresh, attempt, now, &mut difference);
         self.concluded(before, difference)
     }
 
@@ -239,7 +240,7 @@ impl Returns {
                 refund.claim_url = Some(Secret::new(url.as_str()));
             }
         }
-        self.fit_sum(attempt, now, &mut difference);
+        self.fit_sum(false, attempt, now, &mut difference);
         Some(self.concluded(before, difference))
     }
 
@@ -314,10 +315,13 @@ impl Returns {
             let twin_refund = self.refunds.remove(twin);
             i -= usize::from(twin < i);
             told_before = twin_refund.state == RefundState::Succeeded;
-            if told_before && self.told > Minor(0) {
-                let amount = self.refunds[i].amount;
-                put_down(&mut self.refunds[i], amount);
-            }
+            let refund = &mut self.refunds[i];
+            let in_sum = if told_before && self.told > Minor(0) {
+                twin_refund.amount
+            } else {
+                twin_refund.in_sum
+            };
+            refund.in_sum = refund.amount.min(plus(refund.in_sum, in_sum));
             if rank(twin_refund.state) > rank(state) {
                 state = twin_refund.state;
             }
@@ -328,6 +332,11 @@ impl Returns {
         }
         let late = refund.state == RefundState::Succeeded;
         (refund.state, refund.at) = (state, now);
+        if refund.ordered.is_none() && (late || state == RefundState::Succeeded) {
+            // The sum goes on holding one that fails until it is told anew.
+            let holds = late && self.told > Minor(0);
+            refund.in_sum = if holds { refund.amount } else { Minor(0) };
+        }
         if let Some(ordered) = &mut refund.ordered {
             ordered.uncertain = false;
             ordered.next_at = (state == RefundState::Pending).then_some(now);
@@ -378,12 +387,13 @@ impl Returns {
         }
     }
 
-    /// Fits the vendor's sum and the refunds to one another. The sum counts those that were given back
-    /// elsewhere and lost disputes in full. What it holds beyond them is put down to refunds ordered here,
-    /// which it may count before they are known to have succeeded and go on counting after they have
-    /// failed; then it becomes refunds without an id of the vendor's. As much of these goes as the sum no
-    /// longer holds.
-    fn fit_sum(&mut self, attempt: AttemptId, now: Time, difference: &mut Difference) {
+    /// Fits the vendor's sum and the refunds to one another. The sum counts those elsewhere that have
+    /// succeeded and lost disputes in full. What it holds beyond them is put down to refunds that have ids,
+    /// first those ordered here: it may count them before they are known to have succeeded, and go on
+    /// counting them after they have failed, or, where it is not `fresh`, be older than their failure. What is
+    /// left becomes refunds without an id of the vendor's. As
+    /// much of these goes as the sum no longer holds.
+    fn fit_sum(&mut self, fresh: bool, attempt: AttemptId, now: Time, difference: &mut Difference) {
         let with_id = |refund: &Refund| {
             refund.ordered.is_none()
                 && refund.reference.is_some()
@@ -391,23 +401,22 @@ impl Returns {
         };
         let known = plus(self.sum_of(with_id), self.lost());
         let rest = self.told.0.saturating_sub(known.0);
-        let put_down_to = |refund: &Refund| refund.ordered.as_ref().map_or(0, |it| it.in_sum.0);
-        let explained = self.refunds.iter().fold(0_u64, |sum, refund| {
-            let own = put_down_to(refund);
-            let of_sum = if refund.is_of_sum() {
-                refund.amount.0
-            } else {
-                0
-            };
-            sum.saturating_add(own).saturating_add(of_sum)
-        });
+        let put_down = sum(self.refunds.iter().map(|refund| refund.in_sum));
+        let explained = plus(put_down, self.sum_of(Refund::is_of_sum)).0;
         if rest > explained {
             let mut missing = rest - explained;
-            for refund in self.refunds.iter_mut().filter(|refund| refund.counts()) {
-                if refund.ordered.is_some() {
-                    let own = put_down_to(refund);
-                    let more = missing.min(refund.amount.0.saturating_sub(own));
-                    put_down(refund, Minor(own + more));
+            // An older sum can hold what has failed since.
+            let turns = [(true, true), (false, true), (true, false), (false, false)];
+            let turns = if fresh { &turns[..2] } else { &turns };
+            for (is_ordered, alive) in turns {
+                let takes = |refund: &&mut Refund| {
+                    let succeeded = refund.state == RefundState::Succeeded;
+                    (refund.ordered.is_some(), refund.counts()) == (*is_ordered, *alive)
+                        && (*is_ordered || !succeeded)
+                };
+                for refund in self.refunds.iter_mut().filter(takes) {
+                    let more = missing.min(refund.amount.0.saturating_sub(refund.in_sum.0));
+                    refund.in_sum.0 += more;
                     missing -= more;
                 }
             }
@@ -415,12 +424,7 @@ impl Returns {
             return;
         }
         let mut surplus = explained - rest;
-        for refund in self.refunds.iter_mut().filter(|refund| !refund.counts()) {
-            let own = put_down_to(refund);
-            let less = surplus.min(own);
-            put_down(refund, Minor(own - less));
-            surplus -= less;
-        }
+        self.take_down(&mut surplus, |refund| !refund.counts());
         let before = surplus;
         while surplus > 0
             && let Some(at) = self.refunds.iter().rposition(Refund::is_of_sum)
@@ -441,12 +445,27 @@ impl Returns {
             told -= if again { refund.amount.0 } else { 0 };
             !again
         });
-        for refund in self.refunds.iter_mut().rev() {
-            let own = put_down_to(refund);
-            let less = surplus.min(own);
-            put_down(refund, Minor(own - less));
-            surplus -= less;
+        self.take_down(&mut surplus, |_| true);
+    }
+
+    /// Takes as much of the sum off refunds as it no longer holds, the newest first, those elsewhere before
+    /// those ordered here.
+    fn take_down(&mut self, surplus: &mut u64, of: impl Fn(&Refund) -> bool) {
+        for is_ordered in [false, true] {
+            let is_it = |refund: &&mut Refund| refund.ordered.is_some() == is_ordered && of(refund);
+            for refund in self.refunds.iter_mut().rev().filter(is_it) {
+                let less = (*surplus).min(refund.in_sum.0);
+                refund.in_sum.0 -= less;
+                *surplus -= less;
+            }
         }
+    }
+
+    /// Whether the sum may hold refunds that have failed: only an answer of the vendor's tells what else it
+    /// holds.
+    pub(crate) fn is_sum_in_doubt(&self) -> bool {
+        let failed = |refund: &Refund| !refund.counts() && refund.in_sum > Minor(0);
+        self.refunds.iter().any(failed)
     }
 
     /// The sum tells that more was given back elsewhere.
@@ -500,6 +519,7 @@ fn elsewhere(
         created_at: now,
         claim_url: None,
         detail: String::new(),
+        in_sum: Minor(0),
         ordered: None,
     }
 }
@@ -520,13 +540,6 @@ pub(crate) fn failed(refund: &Refund, late: bool) -> Failed {
         amount: refund.amount,
         late,
         line: refund.ordered.as_ref().and_then(|ordered| ordered.line),
-    }
-}
-
-/// So much of the vendor's sum is put down to a refund.
-fn put_down(refund: &mut Refund, amount: Minor) {
-    if let Some(ordered) = &mut refund.ordered {
-        ordered.in_sum = amount;
     }
 }
 

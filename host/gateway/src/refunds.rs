@@ -368,10 +368,11 @@ impl Gateway {
             return Ok(false);
         };
         let send = refund.is_to_send();
+        let held = self.lease();
         let claim = Step::ClaimRefund {
             refund: id,
             send,
-            until: self.lease(),
+            until: held,
         };
         if !matches!(
             self.step(about.clone(), claim, None).await?,
@@ -380,7 +381,11 @@ impl Gateway {
             return Ok(false);
         }
         let answer = self.call_refund(&aggregate, attempt, refund, send).await?;
-        let step = Step::RefundAnswered { refund: id, answer };
+        let step = Step::RefundAnswered {
+            refund: id,
+            held,
+            answer,
+        };
         self.step(about, step, None).await?;
         Ok(true)
     }

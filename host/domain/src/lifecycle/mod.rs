@@ -146,6 +146,9 @@ pub enum Step {
     RefundAnswered {
         /// Which refund.
         refund: RefundId,
+        /// Until when the call held it: the answer of a call that holds it no more proves only that the
+        /// vendor has the refund.
+        held: Time,
         /// What the module said, as far as the host believes it.
         answer: RefundAnswer,
     },
@@ -435,9 +438,11 @@ impl PaymentAggregate {
                 send,
                 until,
             } => self.claim_refund(refund, send, until, now),
-            Step::RefundAnswered { refund, answer } => {
-                self.refund_answered(refund, answer, &mut log)
-            }
+            Step::RefundAnswered {
+                refund,
+                held,
+                answer,
+            } => self.refund_answered(refund, held, answer, &mut log),
             Step::Act(act) => self.act(act, &mut log),
             Step::Release => Ok(self.release()),
             Step::Redact => Ok(self.redact()),

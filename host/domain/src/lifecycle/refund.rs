@@ -173,6 +173,7 @@ impl PaymentAggregate {
             created_at: log.now,
             claim_url: None,
             detail: String::new(),
+            in_sum: Minor(0),
             ordered: Some(Box::new(Ordered {
                 key: new.key,
                 all: new.amount.is_none(),
@@ -180,10 +181,10 @@ impl PaymentAggregate {
                 line: new.line.map(|(kind, _)| kind),
                 uncertain: false,
                 last_sent: Time::default(),
+                claimed_at: Time::default(),
                 busy_until: None,
                 next_at: Some(log.now),
                 asked: 0,
-                in_sum: Minor(0),
             })),
         });
         self.remark(log);
@@ -256,7 +257,7 @@ impl PaymentAggregate {
         if let Some(busy) = ordered.busy_until.filter(|busy| now < *busy) {
             return Err(Refusal::Busy(busy));
         }
-        ordered.busy_until = Some(until);
+        (ordered.claimed_at, ordered.busy_until) = (now, Some(until));
         if send {
             // A task that is lost takes the outcome with it.
             ordered.uncertain = true;
@@ -268,12 +269,19 @@ impl PaymentAggregate {
     pub(super) fn refund_answered(
         &mut self,
         id: RefundId,
+        held: Time,
         answer: RefundAnswer,
         log: &mut Log<'_>,
     ) -> Result<Outcome, Refusal> {
         let i = self.index_of_refund(id)?;
+        let mut holds = false;
         if let Some(ordered) = self.order_of(i, id) {
-            ordered.busy_until = None;
+            holds = ordered.busy_until == Some(held);
+            ordered.busy_until = ordered.busy_until.filter(|_| !holds);
+        }
+        if !holds && !matches!(answer, RefundAnswer::Given(_)) {
+            // Another call may be under way by now.
+            return Ok(Outcome::Nothing);
         }
         let word = match &answer {
             RefundAnswer::Given(given) => given.state.as_str(),
@@ -351,8 +359,8 @@ impl PaymentAggregate {
         difference
     }
 
-    /// Heeds that the vendor has no such refund: it is sent, once no request to make it can be under way
-    /// any more. False where the vendor has told of it before, which proves nothing.
+    /// Heeds that the vendor has no such refund: it is sent, where no request to make it could be under way any
+    /// more when the vendor was asked. False where the vendor has told of it before, which proves nothing.
     fn is_absent(&mut self, i: usize, id: RefundId, now: Time) -> bool {
         let refund = self.attempts[i].returns.refund(id);
         if refund.is_none_or(|refund| refund.reference.is_some()) {
@@ -362,7 +370,7 @@ impl PaymentAggregate {
             return false;
         };
         let believed_at = ordered.last_sent.after(ABSENT_AFTER);
-        ordered.uncertain = now < believed_at;
+        ordered.uncertain = ordered.claimed_at < believed_at;
         ordered.next_at = Some(believed_at.max(now));
         true
     }
@@ -432,12 +440,7 @@ impl PaymentAggregate {
                 self.settle_line(i, line, log);
             }
         }
-        if returned
-            .failed
-            .iter()
-            .any(|refund| self.is_in_sum(i, refund.id))
-        {
-            // The vendor's sum may hold it still; what else it holds is only known by asking.
+        if self.attempts[i].returns.is_sum_in_doubt() {
             let attempt = &mut self.attempts[i];
             attempt.next_query = sooner(attempt.next_query, log.now);
         }
@@ -491,12 +494,6 @@ impl PaymentAggregate {
         } else {
             self.remark_once(log);
         }
-    }
-
-    fn is_in_sum(&self, i: usize, id: RefundId) -> bool {
-        let refund = self.attempts[i].returns.refund(id);
-        let ordered = refund.and_then(|refund| refund.ordered.as_ref());
-        ordered.is_some_and(|ordered| ordered.in_sum > Minor(0))
     }
 
     /// A line of the work list that money was given back for: closed where that was all of it.

@@ -42,7 +42,7 @@ fn made(outcome: Result<RefundOutcome, RefundError>) -> Refund {
 
 impl World {
     /// A key of the merchant's in an environment, written.
-    async fn caller(&self, environment: Environment) -> MerchantCaller {
+    async fn merchant_caller(&self, environment: Environment) -> MerchantCaller {
         let hash = TokenHash::of(environment.as_str());
         let key = ApiKey {
             id: KeyId::from_bytes([environment as u8 + 1; 16]),
@@ -118,7 +118,7 @@ impl World {
 #[tokio::test]
 async fn a_refund_is_made_at_once_and_the_same_again_is_a_replay() {
     let world = World::new().await;
-    let caller = world.caller(Environment::Test).await;
+    let caller = world.merchant_caller(Environment::Test).await;
     let (payment, _) = world.paid().await;
     let refund = made(
         world
@@ -154,7 +154,7 @@ async fn a_refund_is_made_at_once_and_the_same_again_is_a_replay() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_many_refunds_of_all_the_money_one_is_made() {
     let world = World::new().await;
-    let caller = world.caller(Environment::Test).await;
+    let caller = world.merchant_caller(Environment::Test).await;
     let (payment, _) = world.paid().await;
     let tasks: Vec<_> = (0..32)
         .map(|number| {
@@ -185,7 +185,7 @@ async fn of_many_refunds_of_all_the_money_one_is_made() {
 async fn a_lost_answer_is_asked_about_and_never_given_back_twice() {
     for (script, sent) in [(RefundScript::LostAfter, 1), (RefundScript::LostBefore, 2)] {
         let world = World::new().await;
-        let caller = world.caller(Environment::Test).await;
+        let caller = world.merchant_caller(Environment::Test).await;
         let (payment, _) = world.paid().await;
         world.vendor.script_refunds([script]);
         let refund = made(
@@ -214,7 +214,7 @@ async fn a_lost_answer_is_asked_about_and_never_given_back_twice() {
 #[tokio::test]
 async fn a_process_that_ends_before_the_answer_leaves_the_rest_to_the_next() {
     let world = World::new().await;
-    let caller = world.caller(Environment::Test).await;
+    let caller = world.merchant_caller(Environment::Test).await;
     let (payment, _) = world.paid().await;
     let never = Arc::new(Notify::new());
     world.vendor.script_refunds([RefundScript::Slow(never)]);
@@ -241,7 +241,7 @@ async fn a_process_that_ends_before_the_answer_leaves_the_rest_to_the_next() {
 #[tokio::test]
 async fn a_notice_before_the_answer_is_the_same_refund() {
     let world = World::new().await;
-    let caller = world.caller(Environment::Test).await;
+    let caller = world.merchant_caller(Environment::Test).await;
     let (payment, attempt) = world.paid().await;
     let go = Arc::new(Notify::new());
     world
@@ -266,7 +266,7 @@ async fn a_notice_before_the_answer_is_the_same_refund() {
 #[tokio::test]
 async fn a_refusal_frees_the_money_and_a_person_looks() {
     let world = World::new().await;
-    let caller = world.caller(Environment::Test).await;
+    let caller = world.merchant_caller(Environment::Test).await;
     let (payment, _) = world.paid().await;
     world.vendor.script_refunds([RefundScript::Refused]);
     let refund = made(
@@ -293,7 +293,7 @@ async fn a_refusal_frees_the_money_and_a_person_looks() {
 #[tokio::test]
 async fn a_refund_that_the_account_could_not_take_is_sent_later() {
     let world = World::new().await;
-    let caller = world.caller(Environment::Test).await;
+    let caller = world.merchant_caller(Environment::Test).await;
     let (payment, _) = world.paid().await;
     world
         .vendor
@@ -314,7 +314,7 @@ async fn a_refund_that_the_account_could_not_take_is_sent_later() {
 #[tokio::test]
 async fn a_refund_in_hand_is_asked_about_and_a_late_failure_frees_its_money_again() {
     let world = World::new().await;
-    let caller = world.caller(Environment::Test).await;
+    let caller = world.merchant_caller(Environment::Test).await;
     let (payment, attempt) = world.paid().await;
     world.vendor.script_refunds([RefundScript::Pending]);
     let refund = made(
@@ -352,7 +352,7 @@ async fn a_refund_in_hand_is_asked_about_and_a_late_failure_frees_its_money_agai
 #[tokio::test]
 async fn a_question_of_an_operator_asks_about_refunds_too() {
     let world = World::new().await;
-    let caller = world.caller(Environment::Test).await;
+    let caller = world.merchant_caller(Environment::Test).await;
     let (payment, attempt) = world.paid().await;
     world.vendor.script_refunds([RefundScript::Pending]);
     let refund = made(
@@ -425,7 +425,7 @@ async fn a_line_that_is_about_no_money_is_not_given_back() {
 #[tokio::test]
 async fn a_dispute_lowers_what_can_be_given_back() {
     let world = World::new().await;
-    let caller = world.caller(Environment::Test).await;
+    let caller = world.merchant_caller(Environment::Test).await;
     let (payment, attempt) = world.paid().await;
     let mut news = world.vendor.payer(attempt, VendorStatus::Completed);
     news.particulars.disputes.push(Dispute {
@@ -448,7 +448,7 @@ async fn a_dispute_lowers_what_can_be_given_back() {
 #[tokio::test]
 async fn what_the_account_cannot_is_refused_before_anything_is_done() {
     let world = World::new().await;
-    let caller = world.caller(Environment::Test).await;
+    let caller = world.merchant_caller(Environment::Test).await;
     let (payment, _) = world.paid().await;
     world.vendor.fail_terms(true);
     let refused = world
@@ -492,7 +492,7 @@ async fn what_the_account_cannot_is_refused_before_anything_is_done() {
 #[tokio::test]
 async fn money_is_given_back_after_live_approval_was_withdrawn_and_by_a_usable_key_alone() {
     let world = World::new().await;
-    let caller = world.caller(Environment::Test).await;
+    let caller = world.merchant_caller(Environment::Test).await;
     let (payment, _) = world.paid().await;
     let mut withdrawn = world.merchant.clone();
     withdrawn.live_approved = false;
@@ -527,8 +527,8 @@ async fn money_is_given_back_after_live_approval_was_withdrawn_and_by_a_usable_k
 #[tokio::test]
 async fn anothers_payment_or_the_other_world_s_is_not_found() {
     let world = World::new().await;
-    let caller = world.caller(Environment::Test).await;
-    let live = world.caller(Environment::Live).await;
+    let caller = world.merchant_caller(Environment::Test).await;
+    let live = world.merchant_caller(Environment::Live).await;
     let (payment, _) = world.paid().await;
     let refund = made(
         world

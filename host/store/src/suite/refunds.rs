@@ -51,6 +51,7 @@ pub fn refund_id(name: &str) -> RefundId {
 pub fn answered(name: &str, state: RefundState) -> Step {
     Step::RefundAnswered {
         refund: refund_id(name),
+        held: later(60),
         answer: RefundAnswer::Given(Given {
             reference: format!("vendor-{name}"),
             state,

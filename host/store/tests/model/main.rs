@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `law` | numbers and tables of the decisions |
 //! | `payment`, `attempt`, `returns` | what the reference knows of one payment |
-//! | `steps`, `report`, `query_failed`, `acts`, `review` | what happens to it |
+//! | `steps`, `report`, `query_failed`, `acts`, `review`, `refunds` | what happens to it |
 //! | `due`, `shop`, `requests` | what is due, and the store around it |
 //! | `questions`, `laws` | what holds whatever the reference says: when vendors are asked, what completes |
 //! | `op`, `words`, `said` | what happens, drawn at random and put into words |
@@ -38,6 +38,7 @@ mod op;
 mod payment;
 mod query_failed;
 mod questions;
+mod refunds;
 mod report;
 mod requests;
 mod returns;
@@ -229,7 +230,25 @@ fn shows_all(what: &BTreeSet<String>) {
         "Decline Lapsed",
     ];
     let questions = ["five silences", "the last question"];
-    for name in reviews.iter().chain(&decisions).chain(&questions) {
+    let refunds = [
+        "refund New",
+        "refund Replay",
+        "refund Differs",
+        "refund LineClosed",
+        "refund WrongStatus",
+        "refund CannotRefund",
+        "refund OtherCurrency",
+        "refund MoreThanLeft",
+        "refund WholeOnly",
+        "refund TooManyRefunds",
+        "refund told, ordered",
+        "refund told, elsewhere",
+        "line Surplus closed",
+        "line Late closed",
+        "line Excess closed",
+    ];
+    let all = reviews.iter().chain(&decisions).chain(&questions);
+    for name in all.chain(&refunds) {
         assert!(what.contains(*name), "{name}");
     }
 }

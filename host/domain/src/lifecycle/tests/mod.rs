@@ -4,6 +4,7 @@ mod capture;
 mod decision;
 mod random;
 mod refund;
+mod refund_books;
 mod review;
 mod start;
 mod table;
@@ -208,7 +209,17 @@ impl Shop {
     /// A call about a refund, as a worker does it: claimed before, answered after.
     pub(super) fn call_refund(&mut self, refund: RefundId, answer: RefundAnswer) -> Outcome {
         self.claim_refund(refund).unwrap();
-        self.step(Step::RefundAnswered { refund, answer })
+        self.refund_answered(refund, answer)
+    }
+
+    /// The answer of a call that began now.
+    pub(super) fn refund_answered(&mut self, refund: RefundId, answer: RefundAnswer) -> Outcome {
+        let held = self.now.after(LEASE);
+        self.step(Step::RefundAnswered {
+            refund,
+            held,
+            answer,
+        })
     }
 
     pub(super) fn claim_refund(&mut self, refund: RefundId) -> Result<Outcome, Refusal> {

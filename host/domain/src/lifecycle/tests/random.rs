@@ -196,6 +196,7 @@ impl Shop {
                 let refund = refund.id;
                 Step::RefundAnswered {
                     refund,
+                    held: until,
                     answer: refund_answer(how, refund),
                 }
             }
@@ -217,8 +218,12 @@ impl Shop {
                     .expect("a refund that cannot be claimed");
                 let how = answer.map_or(7, |said| said as u8 % 8);
                 let answer = refund_answer(how, refund);
-                self.checked(Step::RefundAnswered { refund, answer })
-                    .expect("an answer to our own call");
+                let step = Step::RefundAnswered {
+                    refund,
+                    held: until,
+                    answer,
+                };
+                self.checked(step).expect("an answer to our own call");
                 return;
             }
             NextAction::Look(attempt) => (attempt, QueryPurpose::Sync, None),

@@ -220,6 +220,35 @@ fn one_task_at_a_time_holds_a_refund() {
 }
 
 #[test]
+fn the_answer_of_a_call_that_holds_the_refund_no_more_proves_only_what_is_there() {
+    let mut shop = Shop::paid();
+    shop.refund(order(1, None)).unwrap();
+    shop.claim_refund(refund_id(1)).unwrap();
+    let held = shop.now.after(LEASE);
+    shop.pass(LEASE);
+    shop.claim_refund(refund_id(1)).unwrap();
+    let mut stale = |answer| {
+        shop.step(Step::RefundAnswered {
+            refund: refund_id(1),
+            held,
+            answer,
+        });
+        shop.refunded(1).state
+    };
+    for answer in [
+        RefundAnswer::Refused("no".into()),
+        RefundAnswer::Unavailable("down".into()),
+        RefundAnswer::Absent,
+    ] {
+        assert_eq!(stale(answer), RefundState::Pending);
+    }
+    assert_eq!(
+        stale(given(1, RefundState::Succeeded)),
+        RefundState::Succeeded
+    );
+}
+
+#[test]
 fn a_refund_is_asked_about_within_minutes_then_daily_and_a_person_looks_at_last() {
     let mut shop = Shop::paid();
     shop.refund(order(1, None)).unwrap();
@@ -308,10 +337,7 @@ fn a_notice_that_beats_the_answer_is_the_same_refund() {
         shop.claim_refund(refund_id(1)).unwrap();
         let notice = listing(listed(1, order_told, 1000, RefundState::Succeeded));
         shop.hear(1, notice.clone(), Via::Callback);
-        shop.step(Step::RefundAnswered {
-            refund: refund_id(1),
-            answer: given(1, RefundState::Pending),
-        });
+        shop.refund_answered(refund_id(1), given(1, RefundState::Pending));
         shop.hear(1, notice, Via::Callback);
         assert_eq!(shop.aggregate.refunds().len(), 1, "{order_told:?}");
         assert_eq!(shop.refunded(1).state, RefundState::Succeeded);
@@ -322,12 +348,8 @@ fn a_notice_that_beats_the_answer_is_the_same_refund() {
 
 #[test]
 fn a_sum_that_grows_by_our_own_refund_is_no_other_in_whatever_order() {
-    let answer = |shop: &mut Shop| {
-        shop.step(Step::RefundAnswered {
-            refund: refund_id(1),
-            answer: given(1, RefundState::Succeeded),
-        })
-    };
+    let answer =
+        |shop: &mut Shop| shop.refund_answered(refund_id(1), given(1, RefundState::Succeeded));
     let sum = |shop: &mut Shop| shop.hear(1, with_sum(1200), Via::Callback);
     let item = |shop: &mut Shop| {
         let listed = listed(1, Some(1), 1000, RefundState::Succeeded);
@@ -372,10 +394,7 @@ fn what_a_sum_holds_beyond_our_failed_refund_is_found_by_asking() {
     shop.claim_refund(refund_id(1)).unwrap();
     // It was given back in the dashboard, and looks like ours.
     shop.hear(1, with_sum(1000), Via::Callback);
-    shop.step(Step::RefundAnswered {
-        refund: refund_id(1),
-        answer: RefundAnswer::Refused("no".into()),
-    });
+    shop.refund_answered(refund_id(1), RefundAnswer::Refused("no".into()));
     assert_eq!(shop.next_action(), Some(NextAction::Look(id(1))));
     shop.hear(1, with_sum(1000), Via::Query);
     assert_eq!(shop.attempt(1).returns.total(), Minor(1000));
