@@ -300,7 +300,12 @@ impl PaymentAggregate {
                 }
                 heard.unwrap_or_default()
             }
-            RefundAnswer::Refused(why) => self.never_made(i, id, &why, log.now),
+            RefundAnswer::Refused(why) => {
+                // The vendor may know of money that is gone and of which no notice has told.
+                let attempt = &mut self.attempts[i];
+                attempt.next_query = sooner(attempt.next_query, log.now);
+                self.never_made(i, id, &why, log.now)
+            }
             RefundAnswer::Unavailable(why) => {
                 self.say(i, id, &why);
                 if let Some(ordered) = self.order_of(i, id) {

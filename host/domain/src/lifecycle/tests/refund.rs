@@ -301,6 +301,19 @@ fn a_failed_refund_frees_its_amount_and_a_person_looks() {
 }
 
 #[test]
+fn a_refusal_has_the_vendor_asked_what_else_it_knows() {
+    let mut shop = Shop::paid();
+    shop.refund(order(1, Some(1000))).unwrap();
+    // All of it was given back in the dashboard, and the notice was lost.
+    shop.call_refund(refund_id(1), RefundAnswer::Refused("nothing left".into()));
+    assert_eq!(shop.next_action(), Some(NextAction::Look(id(1))));
+    let elsewhere = listing(listed(7, None, DUE.0, RefundState::Succeeded));
+    shop.hear(1, elsewhere, Via::Query);
+    assert_eq!(shop.attempt(1).left(), Minor(0));
+    assert_eq!(shop.next_action(), None);
+}
+
+#[test]
 fn a_refund_that_fails_after_it_succeeded_frees_its_amount_again() {
     let mut shop = Shop::paid();
     shop.refund(order(1, None)).unwrap();
