@@ -56,6 +56,16 @@ pub(crate) struct Told {
     pub(crate) outcomes: Vec<(String, &'static str)>,
     /// What an operator was told to have decided.
     pub(crate) decided: Vec<&'static str>,
+    /// Refunds that were asked for, in order.
+    pub(crate) refunds: Vec<RefundAsked>,
+}
+
+/// A refund that was asked for, repeated as often as a client likes.
+#[derive(Clone, Debug)]
+pub(crate) struct RefundAsked {
+    pub(crate) body: String,
+    /// What was said of it, as last seen, and when.
+    pub(crate) told: Option<(Value, Instant)>,
 }
 
 #[derive(Default)]
@@ -139,6 +149,28 @@ impl Entry {
             }
         }
         told.seen = Some((now, Instant::now()));
+        Ok(())
+    }
+
+    /// Notes what was said of a refund that was asked about at `sent`: it is one, and its state goes on and
+    /// never back.
+    pub(crate) fn hear_refund(
+        &self,
+        nth: usize,
+        refund: &Value,
+        sent: Instant,
+    ) -> Result<(), String> {
+        let mut told = self.told.lock();
+        let asked = &mut told.refunds[nth];
+        if let Some((before, when)) = &asked.told {
+            if *when >= sent {
+                return Ok(());
+            }
+            if let Some(wrong) = crate::laws::refund_went_back(before, refund) {
+                return Err(format!("{}: {wrong}", asked.body));
+            }
+        }
+        asked.told = Some((refund.clone(), Instant::now()));
         Ok(())
     }
 

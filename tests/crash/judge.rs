@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::journal::Entry;
 use crate::laws;
 use crate::load::{World, hear_create};
+use crate::payers::hear_refund;
 use crate::process::{Desk, Running};
 use crate::wire::{Ask, Line, Lost};
 
@@ -80,9 +81,48 @@ async fn payment(
         return Err(format!("one order, {} payments: {listed:?}", listed.len()));
     }
     match entry.id() {
-        Some(id) => inside(entry, &id, desk).await,
+        Some(id) => {
+            refunds(entry, &id, key, line).await?;
+            inside(entry, &id, desk).await
+        }
         None => Ok(()),
     }
+}
+
+/// Each refund that was acknowledged is there; a repeat of one that was not makes it once or not at all.
+async fn refunds(entry: &Entry, id: &str, key: &str, line: &mut Line) -> Result<(), String> {
+    let unanswered = |Lost| "the server does not answer".to_owned();
+    let asked: Vec<String> = {
+        let told = entry.told.lock();
+        told.refunds
+            .iter()
+            .map(|asked| asked.body.clone())
+            .collect()
+    };
+    let path = format!("/api/v1/payments/{id}/refunds");
+    for (nth, body) in asked.iter().enumerate() {
+        let sent = Instant::now();
+        let ask = Ask::post(&path, key, body);
+        let answer = line.call(ask).await.map_err(unanswered)?;
+        if answer.status >= 429 {
+            return Err(format!("a repeat was answered {answer:?}"));
+        }
+        hear_refund(entry, nth, &answer, sent)?;
+    }
+    let mut ids: Vec<String> = {
+        let told = entry.told.lock();
+        let known = told.refunds.iter().filter_map(|asked| asked.told.as_ref());
+        known
+            .map(|(refund, _)| refund["refund_id"].to_string())
+            .collect()
+    };
+    let count = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    if ids.len() != count {
+        return Err("two keys have one refund".into());
+    }
+    Ok(())
 }
 
 /// The payment as operators see it: whole, and only ever longer than it was seen.

@@ -127,7 +127,8 @@ pub(crate) async fn shop(desk: &mut Desk) -> Result<Shop, String> {
     let mut keys = Vec::new();
     for environment in ["test", "live"] {
         let path = format!("/merchants/{id}/keys");
-        let body = json!({ "environment": environment });
+        let scopes = ["payments:create", "payments:read", "payments:refund"];
+        let body = json!({ "environment": environment, "scopes": scopes });
         let issued = desk.change("POST", &path, &body, 201).await?;
         keys.push(issued["key"].as_str().unwrap_or_default().to_owned());
     }

@@ -63,6 +63,60 @@ pub(crate) fn went_back(before: &(String, String), now: &(String, String)) -> Op
         .then(|| format!("settlement {} after confirmed was acknowledged", now.1))
 }
 
+/// What of an acknowledged refund was taken back, if anything.
+pub(crate) fn refund_went_back(before: &Value, now: &Value) -> Option<String> {
+    let fixed = |refund: &Value| {
+        [
+            "refund_id",
+            "payment_id",
+            "amount",
+            "currency",
+            "created_at",
+        ]
+        .map(|name| refund[name].clone())
+    };
+    let rank = |refund: &Value| match refund["status"].as_str() {
+        Some("pending") => 0,
+        Some("succeeded") => 1,
+        Some("failed") => 2,
+        _ => -1,
+    };
+    let goes_on = rank(before) <= rank(now) && rank(before) >= 0;
+    (fixed(before) != fixed(now) || !goes_on).then(|| format!("{now} after {before}"))
+}
+
+/// Minor units of an amount such as `10.00`.
+pub(crate) fn cents(amount: &Value) -> u64 {
+    let digits = amount.as_str().unwrap_or_default().replace('.', "");
+    digits.parse().unwrap_or_default()
+}
+
+/// What was ordered to be given back of a payment, and has not failed, is no more than the invoice, and what
+/// succeeded was told.
+fn refunds(inside: &Value) -> Result<(), String> {
+    let refunds = inside["refunds"].as_array().ok_or("no refunds")?;
+    let ours = refunds
+        .iter()
+        .filter(|refund| refund["origin"] == "merchant");
+    let alive = ours.clone().filter(|refund| refund["status"] != "failed");
+    let sum: u64 = alive.map(|refund| cents(&refund["amount"])).sum();
+    if sum > cents(&inside["payment"]["amount"]) {
+        return Err(format!("{sum} cents are given back"));
+    }
+    let succeeded = ours
+        .filter(|refund| refund["status"] == "succeeded")
+        .count();
+    let told = texts(&inside["events"], "type");
+    let told = told
+        .iter()
+        .filter(|kind| **kind == "payment.refunded")
+        .count();
+    if told < succeeded {
+        return Err(format!("{succeeded} refunds succeeded, {told} were told"));
+    }
+    Ok(())
+}
+
 fn texts<'a>(list: &'a Value, field: &str) -> Vec<&'a str> {
     let items = list.as_array().map(Vec::as_slice).unwrap_or_default();
     items
@@ -87,6 +141,7 @@ pub(crate) fn whole(inside: &Value) -> Result<(), String> {
     let settlement = payment["settlement_status"].as_str().unwrap_or_default();
     let told = timeline(inside, status, settlement)?;
     events(inside, &told, settlement)?;
+    refunds(inside)?;
     attempts(inside, status)
 }
 

@@ -14,7 +14,7 @@ use crate::process::{Desk, Running};
 use crate::wire::{Answer, Ask, Line, Lost};
 
 /// Faults of a simulator that clients order now and then; those that hang are cut off by the kill.
-const FAULTS: [&str; 15] = [
+const FAULTS: [&str; 18] = [
     "callback-twice",
     "callback-late",
     "callback-reordered",
@@ -30,6 +30,9 @@ const FAULTS: [&str; 15] = [
     "needs-capture",
     "wrong-amount",
     "wrong-currency",
+    "refund-refused",
+    "refund-fails",
+    "refund-late",
 ];
 const METHODS: [&str; 4] = ["ideal", "paypal", "credit_card", "klarna"];
 /// How far back clients reach for payments that are still fresh.
@@ -140,7 +143,8 @@ impl Client {
             45..55 => self.repeat().await,
             55..58 => self.repeat_changed().await,
             58..80 => self.start_and_pay().await,
-            80..88 => self.read().await,
+            80..84 => self.read().await,
+            84..88 => self.give_back().await,
             88..91 => self.cancel().await,
             91..96 => self.review().await,
             96..98 => self.afterwards().await,

@@ -1,12 +1,14 @@
-//! Payers: they start, press a button of the vendor's page, come back, and want their money back.
+//! Payers: they start, press a button of the vendor's page, come back, and want their money back, which
+//! shops give.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use serde_json::json;
 
-use crate::journal::Entry;
+use crate::journal::{Entry, RefundAsked};
 use crate::load::{Client, Trouble};
-use crate::wire::{Ask, Line};
+use crate::wire::{Answer, Ask, Line};
 
 impl Client {
     /// A payer pays for a payment of late.
@@ -113,6 +115,47 @@ impl Client {
         Ok(answer.location.filter(|_| answer.status == 303))
     }
 
+    /// The shop gives money back, or asks for the same refund again.
+    pub(crate) async fn give_back(&mut self) -> Result<(), Trouble> {
+        let Some(entry) = self.pick_in("completed") else {
+            return Ok(());
+        };
+        let (Some(id), count) = (entry.id(), entry.told.lock().refunds.len()) else {
+            return Ok(());
+        };
+        let nth = match count {
+            count if count > 0 && self.dice.once_in(3) => self.dice.roll(count),
+            _ => self.draw_refund(&entry),
+        };
+        self.world.journal.touch(&entry);
+        let body = entry.told.lock().refunds[nth].body.clone();
+        let key = self.world.shops[entry.shop].key(entry.live);
+        let path = format!("/api/v1/payments/{id}/refunds");
+        let sent = Instant::now();
+        let answer = self.line.call(Ask::post(&path, key, &body)).await?;
+        if hear_refund(&entry, nth, &answer, sent)? {
+            self.world.acknowledge();
+        }
+        Ok(())
+    }
+
+    /// A refund with a key of its own, written down and not yet sent: all that is left, or a part.
+    fn draw_refund(&mut self, entry: &Entry) -> usize {
+        let part = 1 + self.dice.roll(2_000);
+        let all = self.dice.once_in(3);
+        let mut told = entry.told.lock();
+        let nth = told.refunds.len();
+        let mut body = json!({ "idempotency_key": format!("refund-{nth}-of-{}", entry.number) });
+        if !all {
+            body["amount"] = json!(format!("{}.{:02}", part / 100, part % 100));
+        }
+        told.refunds.push(RefundAsked {
+            body: body.to_string(),
+            told: None,
+        });
+        nth
+    }
+
     /// What happens to money that was taken: a refund, a dispute.
     pub(crate) async fn afterwards(&mut self) -> Result<(), Trouble> {
         let Some(entry) = self.pick_in("completed") else {
@@ -125,6 +168,35 @@ impl Client {
         }
         Ok(())
     }
+}
+
+/// What the answer to a refund says; whether the refund is there.
+pub(crate) fn hear_refund(
+    entry: &Entry,
+    nth: usize,
+    answer: &Answer,
+    sent: Instant,
+) -> Result<bool, String> {
+    let (body, known) = {
+        let told = entry.told.lock();
+        let asked = &told.refunds[nth];
+        (asked.body.clone(), asked.told.is_some())
+    };
+    match answer.status {
+        201 if !known => {}
+        200 if answer.replayed => {}
+        // No more is left, or the account cannot just now: nothing was made.
+        409 | 422 if !known => return Ok(false),
+        // Proves nothing.
+        status if status >= 429 => return Ok(false),
+        _ => {
+            return Err(format!(
+                "the refund {body} was answered {answer:?}, known: {known}"
+            ));
+        }
+    }
+    entry.hear_refund(nth, &answer.json()?, sent)?;
+    Ok(true)
 }
 
 /// The method of a direct payment.

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::dice::Dice;
 use crate::journal::Entry;
 use crate::judge;
+use crate::laws::cents;
 use crate::load::World;
 use crate::process::{Desk, Running};
 
@@ -113,6 +114,7 @@ async fn agree(world: &Arc<World>, run: &Arc<Running>) -> Result<BTreeMap<String
         let status = inside["payment"]["status"].as_str().unwrap_or_default();
         *ends.entry(status.to_owned()).or_default() += 1;
         seen += one(entry, &inside, &books, &work)
+            .and_then(|sessions| given_back(&inside, &books).map(|()| sessions))
             .map_err(|wrong| format!("{wrong}\n{inside:#}\n{books:?}"))?;
     }
     if seen != books.len() {
@@ -160,6 +162,66 @@ fn one(
         return Err("completed without its money".into());
     }
     Ok(sessions)
+}
+
+/// Each refund has ended as the books say, was made once at most, and no money went back unknown.
+fn given_back(inside: &Value, books: &HashMap<String, Vec<Value>>) -> Result<(), String> {
+    let known = inside["refunds"].as_array().ok_or("no refunds")?;
+    let attempts = inside["attempts"].as_array().into_iter().flatten();
+    let sessions: Vec<&Value> = attempts
+        .filter_map(|attempt| books.get(attempt["attempt_id"].as_str()?)?.first())
+        .collect();
+    let made: Vec<&Value> = sessions
+        .iter()
+        .filter_map(|session| session["refunds"].as_array())
+        .flatten()
+        .collect();
+    for refund in known.iter().filter(|refund| refund["origin"] != "provider") {
+        let of_it = |entry: &&&Value| entry["refund_id"] == refund["refund_id"];
+        let entries: Vec<_> = made.iter().filter(of_it).collect();
+        let state = match entries.as_slice() {
+            [] => "failed",
+            [entry] => entry["state"].as_str().unwrap_or_default(),
+            _ => return Err(format!("given back twice: {refund}")),
+        };
+        let state = if state == "cancelled" {
+            "failed"
+        } else {
+            state
+        };
+        if refund["status"] != state {
+            return Err(format!("{refund} is {state} in the books"));
+        }
+    }
+    let sum = |ours: bool| -> u64 {
+        let succeeded = known.iter().filter(|refund| {
+            refund["status"] == "succeeded" && (refund["origin"] != "provider") == ours
+        });
+        succeeded.map(|refund| cents(&refund["amount"])).sum()
+    };
+    let gone: u64 = sessions
+        .iter()
+        .map(|session| cents(&session["refunded"]))
+        .sum();
+    let taken = sessions
+        .iter()
+        .filter(|session| session["captured_times"] == 1);
+    let taken: u64 = taken.map(|session| cents(&session["amount"])).sum();
+    if gone > taken {
+        return Err(format!("{gone} cents went back of {taken}"));
+    }
+    let of_orders = made
+        .iter()
+        .filter(|entry| entry["state"] == "succeeded" && entry["refund_id"].is_string());
+    let ordered: u64 = of_orders.map(|entry| cents(&entry["amount"])).sum();
+    // The notice of a refund in the dashboard may never have been sent, which is a fault that clients order.
+    if ordered != sum(true) || sum(false) > gone.saturating_sub(ordered) {
+        let (ours, elsewhere) = (sum(true), sum(false));
+        return Err(format!(
+            "{gone} cents went back, {ordered} of them ordered; {ours} and {elsewhere} are known"
+        ));
+    }
+    Ok(())
 }
 
 fn by_operator(inside: &Value) -> bool {

@@ -50,6 +50,7 @@ mod races;
 mod rates;
 mod receiver;
 mod receivers;
+mod refunds;
 mod releases;
 mod requests;
 mod reseller_calls;

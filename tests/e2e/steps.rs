@@ -139,6 +139,43 @@ impl Server {
         self.books(account).await.into_iter().filter(ours).collect()
     }
 
+    /// A key of a merchant that may do everything, refunds included.
+    pub(crate) async fn refund_key(&self, merchant: u64, environment: &str) -> String {
+        let scopes = ["payments:create", "payments:read", "payments:refund"];
+        let body = json!({ "environment": environment, "scopes": scopes });
+        let path = format!("/merchants/{merchant}/keys");
+        let issued = self.admin("POST", &path, Some(&body)).await.expect(201);
+        issued.json()["key"].as_str().unwrap().to_owned()
+    }
+
+    /// A refund through the API; `more` overrides or adds fields. Without more: all that is left.
+    pub(crate) async fn refund(&self, key: &str, payment: &Value, more: Value) -> Answer {
+        let mut body = json!({ "idempotency_key": format!("refund-{}", unique()) });
+        merge(&mut body, more);
+        let id = payment["payment_id"].as_str().unwrap();
+        let path = format!("/api/v1/payments/{id}/refunds");
+        self.post(key, &path, &body).await
+    }
+
+    /// Its refunds, the newest first.
+    pub(crate) async fn refunds(&self, key: &str, payment: &Value) -> Vec<Value> {
+        let id = payment["payment_id"].as_str().unwrap();
+        let path = format!("/api/v1/payments/{id}/refunds");
+        let listed = self.get(key, &path).await.expect(200).json();
+        listed["refunds"].as_array().unwrap().clone()
+    }
+
+    /// Waits until a refund has this status.
+    pub(crate) async fn refund_until(&self, key: &str, refund: &Value, status: &str) -> Value {
+        let path = format!("/api/v1/refunds/{}", refund["refund_id"].as_str().unwrap());
+        let ask = async || {
+            let now = self.get(key, &path).await.expect(200).json();
+            (now["status"] == status).then_some(now)
+        };
+        self.wait_for(&format!("a refund that is {status}"), ask)
+            .await
+    }
+
     /// An operator's decision; `more` overrides or adds fields.
     pub(crate) async fn decide(&self, payment: &Value, decision: &str, more: Value) -> Answer {
         let mut body = json!({ "decision": decision, "actor": "ann", "reason": "looked at it" });

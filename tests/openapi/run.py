@@ -12,6 +12,8 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
+import urllib.parse
 import urllib.request
 
 # A payment id of the right form that no payment has is 404, and so the documents say; the two checks
@@ -66,11 +68,43 @@ def call(base, token, path, body=None):
         return json.load(answer)
 
 
+def paid(base, key):
+    """The id of a payment that was paid at the sandbox."""
+    payment = call(
+        base, key, "/payments",
+        {"order_id": "tried", "idempotency_key": "tried-refunds", "amount": "9999999.99",
+         "checkout_mode": "direct", "payment_method": "ideal"},
+    )["payment_id"]
+    started = call(base, key, "/payments/start", {"payment_id": payment, "payment_method": "ideal"})
+    page, _, session = started["redirect_url"].rpartition("/")
+    form = urllib.parse.urlencode({"session": session, "outcome": "approve"}).encode()
+    urllib.request.urlopen(page, data=form, timeout=30).close()
+    for _ in range(300):
+        if call(base, key, f"/payments/{payment}")["status"] == "completed":
+            return payment
+        time.sleep(0.1)
+    sys.exit("the payment to be given back was never completed")
+
+
 def public(ready):
     """The document's address, the settings, and further arguments."""
+    base = ready["base_url"] + "/api/v1"
+    merchant = ready["merchants"][0]["merchant_id"]
+    scopes = ["payments:create", "payments:read", "payments:refund"]
+    key = call(
+        ready["admin_url"], ready["operator_token"], f"/merchants/{merchant}/keys",
+        {"environment": "test", "scopes": scopes},
+    )["key"]
+    payment = paid(base, key)
+    refund = call(
+        base, key, f"/payments/{payment}/refunds",
+        {"idempotency_key": "tried-refunds", "amount": "1.00"},
+    )["refund_id"]
+    things = [(r"/payments/\{payment_id\}/refunds$", "payment_id", payment), ("/refunds/", "refund_id", refund)]
     # Test requests need no signature; tests/e2e signs live ones.
-    config = PUBLIC.format(
-        merchant=ready["merchants"][0]["test_key"], reseller=ready["resellers"][0]["test_key"]
+    config = PUBLIC.format(merchant=key, reseller=ready["resellers"][0]["test_key"])
+    config += "".join(
+        EXISTING.format(path=path, name=name, value=json.dumps(value)) for path, name, value in things
     )
     return ready["base_url"] + "/openapi.json", config, []
 

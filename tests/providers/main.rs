@@ -11,6 +11,7 @@
 //! | `ending` | expiry, an operator's cancel, another method chosen |
 //! | `news` | callbacks lost, late, twice, forged, replayed, misdirected, in the wrong order |
 //! | `money` | wrong amounts, money after the end, refunds, disputes, the work list and its commands |
+//! | `refunds` | money given back through our API: all of it, parts, lost answers, failures |
 //! | `prompt` | how soon after a vendor's notice a payment is a paid order |
 //! | `restored` | payments of which a store that was restored from a backup knows nothing |
 //! | `fallback` | thousands of payments while the first in rank fails in every way and the gateway is killed |
@@ -44,6 +45,7 @@ mod money;
 mod news;
 mod paying;
 mod prompt;
+mod refunds;
 mod restored;
 mod table;
 mod tap;

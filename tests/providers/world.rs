@@ -237,13 +237,7 @@ impl Shop {
         });
         let made = server.admin("POST", "/merchants", Some(&body)).await;
         let id = made.expect(201).json()["merchant_id"].as_u64().unwrap();
-        let body = json!({ "environment": "test" });
-        let path = format!("/merchants/{id}/keys");
-        let issued = server.admin("POST", &path, Some(&body)).await;
-        let key = issued.expect(201).json()["key"]
-            .as_str()
-            .unwrap()
-            .to_owned();
+        let key = server.refund_key(id, "test").await;
         let hook = server.hook(id, receiver, json!({})).await;
         Self {
             key,

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{EventId, PaymentId};
+use crate::id::{EventId, PaymentId, RefundId};
+use crate::money::Minor;
 use crate::payment::{Payment, Settlement, Status};
 use crate::time::Time;
 
@@ -104,6 +105,17 @@ pub struct Event {
     pub status: Status,
     /// Its settlement then.
     pub settlement: Settlement,
+    /// The refund that [`EventType::PaymentRefunded`] tells of; none in rows from before refunds had ids.
+    pub refund: Option<GivenBack>,
+}
+
+/// A refund that succeeded, as an event tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GivenBack {
+    /// Which.
+    pub refund: RefundId,
+    /// Minor units of the currency received.
+    pub amount: Minor,
 }
 
 impl Event {
@@ -116,6 +128,7 @@ impl Event {
             payment: payment.id,
             status: payment.status,
             settlement: payment.settlement,
+            refund: None,
         }
     }
 }

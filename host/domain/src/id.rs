@@ -98,6 +98,26 @@ random_id! {
     AttemptId
 }
 random_id! {
+    /// Money that is given back; the idempotency key and reference of a refund at the vendor.
+    RefundId
+}
+
+impl RefundId {
+    /// The id of a refund that was not ordered here: the vendor's id for it, or whatever else is unique
+    /// within the attempt, makes it, so that the same refund has the same id however often it is told.
+    pub fn derived(attempt: AttemptId, unique: &[u8]) -> Self {
+        use sha2::Digest as _;
+        let hash: [u8; 32] = sha2::Sha256::new()
+            .chain_update(attempt.as_bytes())
+            .chain_update(unique)
+            .finalize()
+            .into();
+        let mut id = [0; 16];
+        id.copy_from_slice(&hash[..16]);
+        Self(id)
+    }
+}
+random_id! {
     /// A webhook event; the same in header and body (spec, "Events" 3).
     EventId
 }

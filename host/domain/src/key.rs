@@ -207,11 +207,20 @@ pub enum Scope {
     /// Read delegated payments and merchants.
     #[serde(rename = "reseller:payments:read")]
     ResellerPaymentsRead,
+    /// Give money back.
+    #[serde(rename = "payments:refund")]
+    PaymentsRefund,
 }
 
 impl Scope {
-    /// All scopes that a merchant's key can have.
+    /// The scopes of a merchant's key where none are named.
     pub const MERCHANT: [Self; 2] = [Self::PaymentsCreate, Self::PaymentsRead];
+    /// All scopes that a merchant's key can have.
+    pub const MERCHANT_ALL: [Self; 3] = [
+        Self::PaymentsCreate,
+        Self::PaymentsRead,
+        Self::PaymentsRefund,
+    ];
     /// All scopes that a reseller's key can have.
     pub const RESELLER: [Self; 3] = [
         Self::ResellerInvite,
@@ -227,6 +236,7 @@ impl Scope {
             Self::ResellerInvite => "reseller:invite",
             Self::ResellerPaymentsCreate => "reseller:payments:create",
             Self::ResellerPaymentsRead => "reseller:payments:read",
+            Self::PaymentsRefund => "payments:refund",
         }
     }
 }

@@ -25,6 +25,7 @@ pub mod payment;
 pub mod policy;
 pub mod provider;
 pub mod rates;
+pub mod refund;
 pub mod release;
 pub mod reseller;
 pub mod returns;

@@ -8,7 +8,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-use crate::id::{AccountId, AttemptId};
+use crate::id::{AccountId, AttemptId, RefundId};
 use crate::key::Environment;
 use crate::method::MethodId;
 use crate::money::{Currency, Minor, Money};
@@ -385,6 +385,8 @@ impl Particulars {
 pub struct ProviderRefund {
     /// The vendor's id for it.
     pub id: String,
+    /// Which refund of ours it is, where the vendor tells that; none for one made in its dashboard.
+    pub order: Option<RefundId>,
     /// Minor units of the currency received.
     pub amount: Minor,
     /// What became of it.
@@ -401,6 +403,92 @@ pub enum RefundState {
     Succeeded,
     /// It came back, or never went out.
     Failed,
+}
+
+impl RefundState {
+    /// The wire name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// What a vendor lets be given back of payments by one method.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefundTerms {
+    /// Which method.
+    pub method: MethodId,
+    /// Whether a part can be given back; else only all that was received.
+    pub parts: bool,
+    /// How many refunds of one payment it takes; none where it tells no limit.
+    pub at_most: Option<u32>,
+    /// Days after the capture in which it takes a refund; none where it tells no limit.
+    pub days: Option<u32>,
+}
+
+/// The payment whose money is given back, as a module is told it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PaidFacts {
+    /// The attempt that took the money.
+    pub attempt: AttemptId,
+    /// By which method.
+    pub method: MethodId,
+    /// The vendor's newest id for it.
+    pub reference: String,
+    /// Its other ids, the newest first.
+    pub references: Vec<String>,
+    /// Minor units received.
+    pub received: Minor,
+    /// Of which currency; the vendor's code.
+    pub currency: String,
+    /// When the money was taken, as far as the vendor told.
+    pub captured_at: Option<Time>,
+    /// The merchant's order reference.
+    pub merchant_order: String,
+    /// The merchant's name.
+    pub merchant: String,
+}
+
+/// A refund that the host wants, as a module is told it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefundOrder {
+    /// The idempotency key and the merchant's reference at the vendor.
+    pub id: RefundId,
+    /// Minor units of the currency received.
+    pub amount: Minor,
+    /// The merchant's reason.
+    pub reason: Option<String>,
+    /// When it was first asked for.
+    pub asked_at: Time,
+    /// The vendor's id for it, once one is known.
+    pub reference: Option<String>,
+}
+
+/// A refund that the vendor has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Given {
+    /// The vendor's id for it.
+    pub reference: String,
+    /// Whether the payer has it.
+    pub state: RefundState,
+    /// Where the payer must claim it.
+    pub claim_url: Option<String>,
+    /// For the operator, at most 200 bytes.
+    pub detail: String,
+}
+
+/// Why a vendor gave nothing back. The texts are for the operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RefundFailure {
+    /// Surely nothing was created: ask again later.
+    Unavailable(String),
+    /// The vendor will not give it back; surely nothing was created.
+    Refused(String),
+    /// It may exist.
+    Uncertain(String),
 }
 
 /// One dispute, inquiry or chargeback.

@@ -2,26 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::id::{AttemptId, RefundId};
 use crate::money::Minor;
-use crate::provider::{Dispute, DisputeState, ProviderRefund, RefundState};
+use crate::provider::{Dispute, DisputeState, Given, ProviderRefund, RefundState};
+use crate::refund::{Refund, RefundOrigin};
+use crate::secret::Secret;
 use crate::time::Time;
-
-/// Refunds, and likewise disputes, kept of one attempt: no merchant makes more of one payment. Where
-/// there are more, the vendor's own sum still counts them.
-const MOST: usize = 64;
-
-/// One refund.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refunded {
-    /// The vendor's id; none for what it tells as part of a sum alone.
-    pub id: Option<String>,
-    /// Minor units of the currency received.
-    pub amount: Minor,
-    /// What became of it.
-    pub state: RefundState,
-    /// When it came to be in that state, as far as the host heard.
-    pub at: Time,
-}
+use crate::work::WorkKind;
 
 /// One dispute.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,12 +22,14 @@ pub struct Disputed {
 /// Everything that went back, or may.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Returns {
-    /// Refunds in the order in which they were told.
-    pub refunds: Vec<Refunded>,
+    /// Refunds in the order in which they were ordered or told.
+    pub refunds: Vec<Refund>,
     /// Disputes, likewise.
     pub disputes: Vec<Disputed>,
     /// The vendor's own sum, where it tells one.
     told: Minor,
+    /// How many refunds were made of what the sum alone told.
+    of_sum: u32,
 }
 
 /// What one report says of it.
@@ -56,11 +45,41 @@ pub struct Told<'a> {
     pub disputes: &'a [Dispute],
 }
 
-/// What a report added to what was known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// A refund that succeeded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Succeeded {
+    /// Which.
+    pub id: RefundId,
+    /// How much.
+    pub amount: Minor,
+    /// Whether it was ordered here.
+    pub ordered: bool,
+    /// The line on the work list that it settles.
+    pub line: Option<WorkKind>,
+}
+
+/// A refund ordered here that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failed {
+    /// Which.
+    pub id: RefundId,
+    /// How much.
+    pub amount: Minor,
+    /// Whether it had succeeded before.
+    pub late: bool,
+    /// The line on the work list that it was to settle.
+    pub line: Option<WorkKind>,
+}
+
+/// What a report or an answer added to what was known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Difference {
-    /// Refunds that succeeded.
-    pub refunds: usize,
+    /// Refunds that succeeded now, each told once.
+    pub succeeded: Vec<Succeeded>,
+    /// Refunds ordered here that failed now.
+    pub failed: Vec<Failed>,
+    /// Refunds that were thought never to have been made, and were.
+    pub revived: Vec<RefundId>,
     /// Whether more money is gone than before.
     pub more: bool,
     /// Whether less is.
@@ -71,18 +90,95 @@ pub struct Difference {
     pub lost: usize,
 }
 
+impl Difference {
+    /// Whether money was given back elsewhere.
+    pub fn is_elsewhere(&self) -> bool {
+        self.succeeded.iter().any(|refund| !refund.ordered)
+    }
+}
+
 impl Returns {
-    /// Everything that is gone: refunds that succeeded and disputes that were lost.
-    pub fn total(&self) -> Minor {
-        Minor(self.refunded().0.saturating_add(self.lost().0))
+    /// Refunds, and likewise disputes, kept of one attempt: no merchant makes more of one payment. Where
+    /// there are more, the vendor's own sum still counts them.
+    pub const MOST: usize = 64;
+
+    /// What was kept of an attempt before refunds were ordered here: each refund with its vendor's id where it
+    /// has one, amount, state and the time since when it has it; disputes; the vendor's sum.
+    pub fn of_before(
+        refunds: impl IntoIterator<Item = (Option<String>, Minor, RefundState, Time)>,
+        disputes: Vec<Disputed>,
+        told: Minor,
+        attempt: AttemptId,
+    ) -> Self {
+        let mut returns = Self {
+            disputes,
+            told,
+            ..Self::default()
+        };
+        for (reference, amount, state, at) in refunds {
+            let id = match &reference {
+                Some(reference) => RefundId::derived(attempt, reference.as_bytes()),
+                None => returns.id_of_sum(attempt),
+            };
+            returns
+                .refunds
+                .push(elsewhere(id, reference, amount, state, at));
+        }
+        returns
     }
 
-    fn refunded(&self) -> Minor {
-        let succeeded = self
-            .refunds
-            .iter()
-            .filter(|refund| refund.state == RefundState::Succeeded);
-        sum(succeeded.map(|refund| refund.amount))
+    /// The id of the next refund that the sum alone tells.
+    fn id_of_sum(&mut self, attempt: AttemptId) -> RefundId {
+        let number = self.of_sum;
+        self.of_sum = number.wrapping_add(1);
+        RefundId::derived(attempt, &number.to_be_bytes())
+    }
+
+    /// Whether a refund that was ordered here has not ended.
+    pub fn is_order_pending(&self) -> bool {
+        self.refunds.iter().any(Refund::is_order_pending)
+    }
+
+    /// Everything that is gone: refunds that succeeded and disputes that were lost.
+    pub fn total(&self) -> Minor {
+        plus(self.refunded(), self.lost())
+    }
+
+    /// What was given back: refunds that succeeded.
+    pub fn refunded(&self) -> Minor {
+        self.sum_of(|refund| refund.state == RefundState::Succeeded)
+    }
+
+    /// What is gone or may go: refunds that have not failed, and disputes that were not won.
+    pub fn committed(&self) -> Minor {
+        let not_won = |disputed: &&Disputed| disputed.dispute.state != DisputeState::Won;
+        let disputes = self.disputes.iter().filter(not_won);
+        let disputed = sum(disputes.map(|disputed| disputed.dispute.amount));
+        plus(self.sum_of(Refund::counts), disputed)
+    }
+
+    /// What of that was or is given back for a line of the work list.
+    pub(crate) fn committed_for(&self, line: WorkKind) -> Minor {
+        self.sum_of(|refund| refund.counts() && refund.is_for(line))
+    }
+
+    /// What was given back for a line of the work list.
+    pub(crate) fn refunded_for(&self, line: WorkKind) -> Minor {
+        self.sum_of(|refund| refund.state == RefundState::Succeeded && refund.is_for(line))
+    }
+
+    /// A refund by its id.
+    pub fn refund(&self, id: RefundId) -> Option<&Refund> {
+        self.refunds.iter().find(|refund| refund.id == id)
+    }
+
+    pub(crate) fn refund_mut(&mut self, id: RefundId) -> Option<&mut Refund> {
+        self.refunds.iter_mut().find(|refund| refund.id == id)
+    }
+
+    fn sum_of(&self, of: impl Fn(&Refund) -> bool) -> Minor {
+        let counted = self.refunds.iter().filter(|refund| of(refund));
+        sum(counted.map(|refund| refund.amount))
     }
 
     fn lost(&self) -> Minor {
@@ -93,57 +189,173 @@ impl Returns {
         sum(lost.map(|disputed| disputed.dispute.amount))
     }
 
-    /// Adds what a report says.
-    pub fn merge(&mut self, told: Told<'_>, now: Time) -> Difference {
-        let (before, refunded_before) = (self.total(), self.refunded());
+    /// Adds what a report about an attempt says.
+    pub fn merge(&mut self, told: Told<'_>, attempt: AttemptId, now: Time) -> Difference {
+        let before = self.total();
         let mut difference = Difference::default();
-        let mut named = 0;
         for refund in told.refunds {
-            named += usize::from(self.refund(refund, now));
+            self.hear_of(refund, attempt, now, &mut difference);
         }
         for dispute in told.disputes {
             self.dispute(dispute, now, &mut difference);
         }
         if let Some(sum) = told.sum {
             self.told = if told.fresh { sum } else { self.told.max(sum) };
+            if told.fresh {
+                // What has failed by now is not in it.
+                for refund in self.refunds.iter_mut().filter(|refund| !refund.counts()) {
+                    refund.in_sum = Minor(0);
+                }
+            }
         }
-        let unnamed = self.fill(now);
-        if self.refunded() > refunded_before {
-            difference.refunds = named.saturating_sub(unnamed).max(1);
+        let fresh = told.fresh && told.sum.is_some();
+        self.fit_sum(fresh, attempt, now, &mut difference);
+        self.concluded(before, difference)
+    }
+
+    /// Adds what the vendor answered about a refund that was ordered here. None where there is no such
+    /// order, or where the vendor names another refund's id.
+    pub(crate) fn answer(
+        &mut self,
+        id: RefundId,
+        given: &Given,
+        attempt: AttemptId,
+        now: Time,
+    ) -> Option<Difference> {
+        let before = self.total();
+        let mut difference = Difference::default();
+        let i = self.refunds.iter().position(|refund| refund.id == id)?;
+        let is_others = |other: &Refund| {
+            other.id != id
+                && other.ordered.is_some()
+                && other.reference.as_ref() == Some(&given.reference)
+        };
+        if self.refunds[i].ordered.is_none() || self.refunds.iter().any(is_others) {
+            return None;
         }
+        self.advance(i, given.state, &given.reference, now, &mut difference);
+        if let Some(refund) = self.refund_mut(id) {
+            refund.detail.clone_from(&given.detail);
+            if let Some(url) = &given.claim_url {
+                refund.claim_url = Some(Secret::new(url.as_str()));
+            }
+        }
+        self.fit_sum(false, attempt, now, &mut difference);
+        Some(self.concluded(before, difference))
+    }
+
+    fn concluded(&self, before: Minor, mut difference: Difference) -> Difference {
         let after = self.total();
         difference.more = after > before;
         difference.less = after < before;
         difference
     }
 
-    /// Whether a refund has succeeded with this. A state never goes back: pending, succeeded, failed.
-    fn refund(&mut self, told: &ProviderRefund, now: Time) -> bool {
-        let same = |known: &&mut Refunded| known.id.as_deref() == Some(told.id.as_str());
-        let succeeded = told.state == RefundState::Succeeded;
-        let full = self.refunds.len() >= MOST;
-        match self.refunds.iter_mut().find(same) {
-            Some(known) if rank(told.state) <= rank(known.state) => false,
-            Some(known) => {
-                (known.amount, known.state, known.at) = (told.amount, told.state, now);
-                succeeded
+    /// A refund that the vendor tells by its id.
+    fn hear_of(
+        &mut self,
+        told: &ProviderRefund,
+        attempt: AttemptId,
+        now: Time,
+        difference: &mut Difference,
+    ) {
+        let ordered = |refund: &Refund| refund.ordered.is_some() && refund.is_told_by(told);
+        let known = self
+            .refunds
+            .iter()
+            .position(ordered)
+            .or_else(|| self.refunds.iter().position(|it| it.is_told_by(told)));
+        if let Some(i) = known {
+            let refund = &mut self.refunds[i];
+            if refund.ordered.is_none() && rank(told.state) > rank(refund.state) {
+                refund.amount = told.amount;
             }
-            None if full => false,
-            None => {
-                self.refunds.push(Refunded {
-                    id: Some(told.id.clone()),
-                    amount: told.amount,
-                    state: told.state,
-                    at: now,
-                });
-                succeeded
+            self.advance(i, told.state, &told.id, now, difference);
+            return;
+        }
+        // What a sum told has got its id.
+        let of_sum = |refund: &&mut Refund| {
+            told.state == RefundState::Succeeded
+                && refund.is_of_sum()
+                && refund.amount == told.amount
+        };
+        if let Some(refund) = self.refunds.iter_mut().find(of_sum) {
+            refund.reference = Some(told.id.clone());
+            return;
+        }
+        if self.refunds.len() >= Self::MOST {
+            return;
+        }
+        let id = RefundId::derived(attempt, told.id.as_bytes());
+        let refund = elsewhere(id, Some(told.id.clone()), told.amount, told.state, now);
+        if refund.state == RefundState::Succeeded {
+            difference.succeeded.push(succeeded(&refund));
+        }
+        self.refunds.push(refund);
+    }
+
+    /// A vendor's word about a refund. A state never goes back: pending, succeeded, failed.
+    fn advance(
+        &mut self,
+        i: usize,
+        state: RefundState,
+        reference: &str,
+        now: Time,
+        difference: &mut Difference,
+    ) {
+        let revived = self.refunds[i].never_was();
+        let is_new = self.refunds[i].reference.as_deref() != Some(reference);
+        self.refunds[i].reference = Some(reference.to_owned());
+        let twin = self.refunds.iter().position(|other| {
+            other.ordered.is_none() && other.reference.as_deref() == Some(reference)
+        });
+        let (mut i, mut state, mut told_before) = (i, state, false);
+        // What a notice told before the order's answer named it was the ordered refund.
+        if let Some(twin) = twin.filter(|_| is_new && self.refunds[i].ordered.is_some()) {
+            let twin_refund = self.refunds.remove(twin);
+            i -= usize::from(twin < i);
+            told_before = twin_refund.state == RefundState::Succeeded;
+            let refund = &mut self.refunds[i];
+            let in_sum = if told_before && self.told > Minor(0) {
+                twin_refund.amount
+            } else {
+                twin_refund.in_sum
+            };
+            refund.in_sum = refund.amount.min(plus(refund.in_sum, in_sum));
+            if rank(twin_refund.state) > rank(state) {
+                state = twin_refund.state;
             }
+        }
+        let refund = &mut self.refunds[i];
+        if !revived && rank(state) <= rank(refund.state) {
+            return;
+        }
+        let late = refund.state == RefundState::Succeeded;
+        (refund.state, refund.at) = (state, now);
+        if refund.ordered.is_none() && (late || state == RefundState::Succeeded) {
+            // The sum goes on holding one that fails until it is told anew.
+            let holds = late && self.told > Minor(0);
+            refund.in_sum = if holds { refund.amount } else { Minor(0) };
+        }
+        if let Some(ordered) = &mut refund.ordered {
+            ordered.uncertain = false;
+            ordered.next_at = (state == RefundState::Pending).then_some(now);
+            if revived {
+                difference.revived.push(refund.id);
+            }
+        }
+        match state {
+            RefundState::Succeeded if !told_before => difference.succeeded.push(succeeded(refund)),
+            RefundState::Failed if refund.ordered.is_some() => {
+                difference.failed.push(failed(refund, late));
+            }
+            _ => {}
         }
     }
 
     /// A decided dispute is not open again; one that was lost can be won after all.
     fn dispute(&mut self, told: &Dispute, now: Time, difference: &mut Difference) {
-        let full = self.disputes.len() >= MOST;
+        let full = self.disputes.len() >= Self::MOST;
         let known = self
             .disputes
             .iter_mut()
@@ -175,51 +387,168 @@ impl Returns {
         }
     }
 
-    /// What the vendor's sum holds beyond the refunds and disputes that have ids becomes refunds
-    /// without one; as many of those go as the sum no longer holds. How many went.
-    fn fill(&mut self, now: Time) -> usize {
-        let with_id = self
-            .refunds
-            .iter()
-            .filter(|refund| refund.id.is_some() && refund.state == RefundState::Succeeded)
-            .map(|refund| refund.amount);
-        let known = sum(with_id).0.saturating_add(self.lost().0);
-        let missing = self.told.0.saturating_sub(known);
-        let without_id = |refund: &&Refunded| refund.id.is_none();
-        let have = sum(self
-            .refunds
-            .iter()
-            .filter(without_id)
-            .map(|refund| refund.amount))
-        .0;
-        if missing > have {
-            self.refunds.push(Refunded {
-                id: None,
-                amount: Minor(missing - have),
-                state: RefundState::Succeeded,
-                at: now,
-            });
-            return 0;
+    /// Fits the vendor's sum and the refunds to one another. The sum counts those elsewhere that have
+    /// succeeded and lost disputes in full. What it holds beyond them is put down to refunds that have ids,
+    /// first those ordered here: it may count them before they are known to have succeeded, and go on
+    /// counting them after they have failed, or, where it is not `fresh`, be older than their failure. What is
+    /// left becomes refunds without an id of the vendor's. As
+    /// much of these goes as the sum no longer holds.
+    fn fit_sum(&mut self, fresh: bool, attempt: AttemptId, now: Time, difference: &mut Difference) {
+        let with_id = |refund: &Refund| {
+            refund.ordered.is_none()
+                && refund.reference.is_some()
+                && refund.state == RefundState::Succeeded
+        };
+        let known = plus(self.sum_of(with_id), self.lost());
+        let rest = self.told.0.saturating_sub(known.0);
+        let put_down = sum(self.refunds.iter().map(|refund| refund.in_sum));
+        let explained = plus(put_down, self.sum_of(Refund::is_of_sum)).0;
+        if rest > explained {
+            let mut missing = rest - explained;
+            // An older sum can hold what has failed since.
+            let turns = [(true, true), (false, true), (true, false), (false, false)];
+            let turns = if fresh { &turns[..2] } else { &turns };
+            for (is_ordered, alive) in turns {
+                let takes = |refund: &&mut Refund| {
+                    let succeeded = refund.state == RefundState::Succeeded;
+                    (refund.ordered.is_some(), refund.counts()) == (*is_ordered, *alive)
+                        && (*is_ordered || !succeeded)
+                };
+                for refund in self.refunds.iter_mut().filter(takes) {
+                    let more = missing.min(refund.amount.0.saturating_sub(refund.in_sum.0));
+                    refund.in_sum.0 += more;
+                    missing -= more;
+                }
+            }
+            self.give_elsewhere(Minor(missing), attempt, now, difference);
+            return;
         }
-        let (mut surplus, mut gone) = (have - missing, 0);
+        let mut surplus = explained - rest;
+        self.take_down(&mut surplus, |refund| !refund.counts());
+        let before = surplus;
         while surplus > 0
-            && let Some(at) = self.refunds.iter().rposition(|refund| refund.id.is_none())
+            && let Some(at) = self.refunds.iter().rposition(Refund::is_of_sum)
         {
             let amount = &mut self.refunds[at].amount.0;
             if *amount > surplus {
                 *amount -= surplus;
+                surplus = 0;
                 break;
             }
             surplus -= *amount;
             self.refunds.remove(at);
-            gone += 1;
         }
-        gone
+        // Refunds that were told as part of the sum before are not told again by their ids.
+        let mut told = before - surplus;
+        difference.succeeded.retain(|refund| {
+            let again = !refund.ordered && refund.amount.0 <= told;
+            told -= if again { refund.amount.0 } else { 0 };
+            !again
+        });
+        self.take_down(&mut surplus, |_| true);
+    }
+
+    /// Takes as much of the sum off refunds as it no longer holds, the newest first, those elsewhere before
+    /// those ordered here.
+    fn take_down(&mut self, surplus: &mut u64, of: impl Fn(&Refund) -> bool) {
+        for is_ordered in [false, true] {
+            let is_it = |refund: &&mut Refund| refund.ordered.is_some() == is_ordered && of(refund);
+            for refund in self.refunds.iter_mut().rev().filter(is_it) {
+                let less = (*surplus).min(refund.in_sum.0);
+                refund.in_sum.0 -= less;
+                *surplus -= less;
+            }
+        }
+    }
+
+    /// Whether the sum may hold refunds that have failed: only an answer of the vendor's tells what else it
+    /// holds.
+    pub(crate) fn is_sum_in_doubt(&self) -> bool {
+        let failed = |refund: &Refund| !refund.counts() && refund.in_sum > Minor(0);
+        self.refunds.iter().any(failed)
+    }
+
+    /// The sum tells that more was given back elsewhere.
+    fn give_elsewhere(
+        &mut self,
+        amount: Minor,
+        attempt: AttemptId,
+        now: Time,
+        difference: &mut Difference,
+    ) {
+        if amount == Minor(0) {
+            return;
+        }
+        let full = self.refunds.len() >= Self::MOST;
+        let last = self.refunds.iter().rposition(Refund::is_of_sum);
+        let refund = match last.filter(|_| full) {
+            // A vendor that tells ever more makes no more refunds of it than there is room for.
+            Some(last) => {
+                let refund = &mut self.refunds[last];
+                refund.amount = plus(refund.amount, amount);
+                &self.refunds[last]
+            }
+            None => {
+                let id = self.id_of_sum(attempt);
+                self.refunds
+                    .push(elsewhere(id, None, amount, RefundState::Succeeded, now));
+                &self.refunds[self.refunds.len() - 1]
+            }
+        };
+        difference.succeeded.push(Succeeded {
+            amount,
+            ..succeeded(refund)
+        });
     }
 }
 
+fn elsewhere(
+    id: RefundId,
+    reference: Option<String>,
+    amount: Minor,
+    state: RefundState,
+    now: Time,
+) -> Refund {
+    Refund {
+        id,
+        reference,
+        amount,
+        state,
+        origin: RefundOrigin::Provider,
+        at: now,
+        created_at: now,
+        claim_url: None,
+        detail: String::new(),
+        in_sum: Minor(0),
+        ordered: None,
+    }
+}
+
+fn succeeded(refund: &Refund) -> Succeeded {
+    let ordered = refund.ordered.as_deref();
+    Succeeded {
+        id: refund.id,
+        amount: refund.amount,
+        ordered: ordered.is_some(),
+        line: ordered.and_then(|ordered| ordered.line),
+    }
+}
+
+pub(crate) fn failed(refund: &Refund, late: bool) -> Failed {
+    Failed {
+        id: refund.id,
+        amount: refund.amount,
+        late,
+        line: refund.ordered.as_ref().and_then(|ordered| ordered.line),
+    }
+}
+
+fn plus(one: Minor, other: Minor) -> Minor {
+    Minor(one.0.saturating_add(other.0))
+}
+
 fn sum(amounts: impl Iterator<Item = Minor>) -> Minor {
-    Minor(amounts.fold(0, |sum, amount| sum.saturating_add(amount.0)))
+    amounts.fold(Minor(0), plus)
 }
 
 const fn rank(state: RefundState) -> u8 {
@@ -235,10 +564,12 @@ mod tests {
     use super::*;
 
     const NOW: Time = Time::from_secs(1);
+    const ATTEMPT: AttemptId = AttemptId::from_bytes([1; 16]);
 
     fn refund(id: &str, amount: u64, state: RefundState) -> ProviderRefund {
         ProviderRefund {
             id: id.into(),
+            order: None,
             amount: Minor(amount),
             state,
         }
@@ -261,7 +592,7 @@ mod tests {
             refunds,
             disputes: &[],
         };
-        returns.merge(told, NOW)
+        returns.merge(told, ATTEMPT, NOW)
     }
 
     fn hear_disputes(returns: &mut Returns, disputes: &[Dispute]) -> Difference {
@@ -271,7 +602,7 @@ mod tests {
             refunds: &[],
             disputes,
         };
-        returns.merge(told, NOW)
+        returns.merge(told, ATTEMPT, NOW)
     }
 
     fn hear_sum(returns: &mut Returns, sum: u64, fresh: bool) -> Difference {
@@ -281,17 +612,26 @@ mod tests {
             refunds: &[],
             disputes: &[],
         };
-        returns.merge(told, NOW)
+        returns.merge(told, ATTEMPT, NOW)
     }
 
     #[test]
     fn refunds_are_summed_by_their_ids_whatever_is_told_twice() {
         let mut returns = Returns::default();
         let told = |id, amount| [refund(id, amount, RefundState::Succeeded)];
-        assert_eq!(hear_refunds(&mut returns, &told("a", 10)).refunds, 1);
-        assert_eq!(hear_refunds(&mut returns, &told("b", 10)).refunds, 1);
-        assert_eq!(hear_refunds(&mut returns, &told("b", 10)).refunds, 0);
-        assert_eq!(hear_refunds(&mut returns, &told("c", 5)).refunds, 1);
+        assert_eq!(
+            hear_refunds(&mut returns, &told("a", 10)).succeeded.len(),
+            1
+        );
+        assert_eq!(
+            hear_refunds(&mut returns, &told("b", 10)).succeeded.len(),
+            1
+        );
+        assert_eq!(
+            hear_refunds(&mut returns, &told("b", 10)).succeeded.len(),
+            0
+        );
+        assert_eq!(hear_refunds(&mut returns, &told("c", 5)).succeeded.len(), 1);
         assert_eq!(returns.total(), Minor(25));
     }
 
@@ -300,24 +640,24 @@ mod tests {
         let mut returns = Returns::default();
         hear_refunds(&mut returns, &[refund("a", 10, RefundState::Succeeded)]);
         let failed = hear_refunds(&mut returns, &[refund("a", 10, RefundState::Failed)]);
-        assert!(failed.less && failed.refunds == 0);
+        assert!(failed.less && failed.succeeded.is_empty());
         // The older news comes last.
         hear_refunds(&mut returns, &[refund("a", 10, RefundState::Succeeded)]);
         assert_eq!(returns.total(), Minor(0));
         let again = hear_refunds(&mut returns, &[refund("b", 10, RefundState::Succeeded)]);
-        assert_eq!((again.refunds, returns.total()), (1, Minor(10)));
+        assert_eq!((again.succeeded.len(), returns.total()), (1, Minor(10)));
     }
 
     #[test]
     fn a_sum_grows_by_any_news_and_shrinks_by_an_answer_alone() {
         let mut returns = Returns::default();
-        assert_eq!(hear_sum(&mut returns, 10, false).refunds, 1);
+        assert_eq!(hear_sum(&mut returns, 10, false).succeeded.len(), 1);
         assert_eq!(hear_sum(&mut returns, 0, false), Difference::default());
-        assert_eq!(hear_sum(&mut returns, 25, false).refunds, 1);
+        assert_eq!(hear_sum(&mut returns, 25, false).succeeded.len(), 1);
         assert_eq!(returns.refunds.len(), 2);
         assert!(hear_sum(&mut returns, 4, true).less);
         assert_eq!(returns.total(), Minor(4));
-        assert_eq!(hear_sum(&mut returns, 14, false).refunds, 1);
+        assert_eq!(hear_sum(&mut returns, 14, false).succeeded.len(), 1);
         assert_eq!(returns.total(), Minor(14));
     }
 
@@ -338,7 +678,7 @@ mod tests {
             refunds: &[refund("c", 9, RefundState::Succeeded)],
             disputes: &[],
         };
-        assert_eq!(returns.merge(both, NOW).refunds, 1);
+        assert_eq!(returns.merge(both, ATTEMPT, NOW).succeeded.len(), 1);
         assert_eq!(returns.total(), Minor(19));
     }
 
@@ -349,7 +689,7 @@ mod tests {
         assert_eq!(hear(DisputeState::Open).disputes, 1);
         assert_eq!(hear(DisputeState::Open), Difference::default());
         let lost = hear(DisputeState::Lost);
-        assert!((lost.disputes, lost.lost, lost.more) == (0, 1, true) && lost.refunds == 0);
+        assert!((lost.disputes, lost.lost, lost.more) == (0, 1, true) && lost.succeeded.is_empty());
         assert_eq!(hear(DisputeState::Open), Difference::default());
         assert!(hear(DisputeState::Won).less);
         assert!(hear(DisputeState::Lost).more);
@@ -365,7 +705,10 @@ mod tests {
             refunds: &[],
             disputes: &[dispute("d", 50, DisputeState::Lost)],
         };
-        let difference = returns.merge(told, NOW);
-        assert_eq!((returns.total(), difference.refunds), (Minor(50), 0));
+        let difference = returns.merge(told, ATTEMPT, NOW);
+        assert_eq!(
+            (returns.total(), difference.succeeded.len()),
+            (Minor(50), 0)
+        );
     }
 }

@@ -239,6 +239,7 @@ impl Gateway {
                 self.inner.query_throttle.lock().next(id, self.now());
                 Ok(false)
             }
+            NextAction::Refund(id) => self.call_about_refund(id).await,
             NextAction::Expire => {
                 let about = About::Payment(aggregate.payment.id);
                 self.step(about, Step::Act(Act::Expire), None).await?;

@@ -5,7 +5,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `auth`, `create`, `methods`, `start`, `checkout`, `callback`, `review`, `connect` | a use case each |
+//! | `auth`, `create`, `methods`, `start`, `checkout`, `callback`, `review`, `refunds`, `connect` | a use case each |
 //! | `reseller` | what a reseller does for merchants, and how they let it |
 //! | `rates` | tables of exchange rates, whatever their source |
 //! | `routing` | candidates, and what a method's module says of them |
@@ -44,6 +44,7 @@ pub mod nonces;
 mod permits;
 mod rates;
 mod reconcile;
+pub mod refunds;
 pub mod reseller;
 pub mod review;
 mod reviews;
@@ -155,6 +156,8 @@ struct Lines {
     barred: Sampled,
     /// Questions that a vendor did not answer.
     queries: Sampled,
+    /// Refunds that were sent or asked about.
+    refunds: Sampled,
     /// Attempts to deliver an event that failed.
     deliveries: Sampled,
 }
@@ -167,6 +170,7 @@ impl Default for Lines {
             starts: Sampled::new("start", FREQUENT_LINES_PER_SECOND),
             barred: Sampled::new("start-barred", 1),
             queries: Sampled::new("query-unanswered", FREQUENT_LINES_PER_SECOND),
+            refunds: Sampled::new("refund", FREQUENT_LINES_PER_SECOND),
             deliveries: Sampled::new("delivery-failed", FREQUENT_LINES_PER_SECOND),
         }
     }

@@ -11,8 +11,9 @@ use kassette_domain::id::{AccountId, Digest, Slot};
 use kassette_domain::key::Environment;
 use kassette_domain::method::MethodId;
 use kassette_domain::provider::{
-    Account, AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Condition,
-    ProviderDescription, QueryFailure, QueryPurpose, Report, StartFailure, Started,
+    Account, AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Condition, Given,
+    PaidFacts, ProviderDescription, QueryFailure, QueryPurpose, RefundFailure, RefundOrder,
+    RefundTerms, Report, StartFailure, Started,
 };
 use kassette_domain::routing::{Answer, Context, MethodDescription};
 use kassette_domain::secret::Secret;
@@ -98,6 +99,27 @@ pub trait Provider: Send + Sync {
         access: &'a Access,
         question: &'a Inquiry,
     ) -> Calling<'a, Result<Result<Report, QueryFailure>, CallError>>;
+    /// What can be given back at the account; a method that is not named cannot. Empty for a module without
+    /// the interface `refunds`.
+    fn refund_terms<'a>(
+        &'a self,
+        access: &'a Access,
+    ) -> Calling<'a, Result<Vec<RefundTerms>, CallError>>;
+    /// Gives money back; repeatable with the same order. A module that failed is `Unavailable` where nothing
+    /// that could change anything left this host, else `Uncertain`.
+    fn refund<'a>(
+        &'a self,
+        access: &'a Access,
+        paid: &'a PaidFacts,
+        order: &'a RefundOrder,
+    ) -> Calling<'a, Result<Given, RefundFailure>>;
+    /// Asks the vendor what became of a refund.
+    fn query_refund<'a>(
+        &'a self,
+        access: &'a Access,
+        paid: &'a PaidFacts,
+        order: &'a RefundOrder,
+    ) -> Calling<'a, Result<Result<Given, QueryFailure>, CallError>>;
     /// Whether the vendor can be reached with the account.
     fn health<'a>(&'a self, access: &'a Access) -> Calling<'a, Result<Condition, CallError>>;
 }

@@ -94,7 +94,7 @@ impl Gateway {
     }
 
     /// Asks the vendors of a payment's attempts where they stand: of those on which money can move or
-    /// has moved, else of the last one.
+    /// has moved, else of the last one; and what became of its refunds.
     ///
     /// # Errors
     /// See [`DecideError`]; a payment without an attempt is a conflict.
@@ -123,6 +123,11 @@ impl Gateway {
         for attempt in aggregate.attempts.iter().filter(matters) {
             // A look that is under way answers as well.
             self.look(&aggregate, attempt.id, Via::Query, false).await?;
+        }
+        for (_, refund) in aggregate.refunds() {
+            if refund.is_order_pending() {
+                self.call_about_refund(refund.id).await?;
+            }
         }
         self.reconcile_locked(payment).await?;
         Ok(())

@@ -52,13 +52,16 @@ impl Gateway {
     }
 
     /// Who speaks to the vendor of an attempt, and with what.
-    fn speaker(&self, attempt: &Attempt) -> Option<(Arc<dyn Provider>, Access)> {
+    pub(crate) fn speaker(&self, attempt: &Attempt) -> Option<(Arc<dyn Provider>, Access)> {
         let module = self.module_of(attempt)?;
         let access = self.configured().access(&attempt.account, self.now())?;
         Some((module, access))
     }
 
-    async fn merchant_name(&self, aggregate: &PaymentAggregate) -> Result<String, Fault> {
+    pub(crate) async fn merchant_name(
+        &self,
+        aggregate: &PaymentAggregate,
+    ) -> Result<String, Fault> {
         let merchant = self.store().merchant(aggregate.payment.merchant).await?;
         Ok(merchant.map(|merchant| merchant.name).unwrap_or_default())
     }
@@ -223,7 +226,7 @@ impl Gateway {
         }
     }
 
-    fn measure(&self, attempt: &Attempt, start: bool, worked: bool, took: Duration) {
+    pub(crate) fn measure(&self, attempt: &Attempt, start: bool, worked: bool, took: Duration) {
         let call = Call {
             start,
             worked,

@@ -7,8 +7,9 @@ use kassette_domain::id::{AccountId, Digest, Slot};
 use kassette_domain::key::Environment;
 use kassette_domain::method::MethodId;
 use kassette_domain::provider::{
-    AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Condition, Encoding,
-    ProviderDescription, QueryFailure, Report, StartFailure, Started,
+    AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Condition, Encoding, Given,
+    PaidFacts, ProviderDescription, QueryFailure, RefundFailure, RefundOrder, RefundTerms, Report,
+    StartFailure, Started,
 };
 use kassette_domain::routing::{Answer, Context, MethodDescription};
 use kassette_domain::secret::Secret;
@@ -224,6 +225,34 @@ impl Provider for WasmProvider {
                     returned,
                 )
                 .await
+        })
+    }
+
+    fn refund_terms<'a>(
+        &'a self,
+        access: &'a Access,
+    ) -> Calling<'a, Result<Vec<RefundTerms>, CallError>> {
+        Box::pin(async move { self.module.refund_terms(&self.access(access)).await })
+    }
+
+    fn refund<'a>(
+        &'a self,
+        access: &'a Access,
+        paid: &'a PaidFacts,
+        order: &'a RefundOrder,
+    ) -> Calling<'a, Result<Given, RefundFailure>> {
+        Box::pin(async move { self.module.refund(&self.access(access), paid, order).await })
+    }
+
+    fn query_refund<'a>(
+        &'a self,
+        access: &'a Access,
+        paid: &'a PaidFacts,
+        order: &'a RefundOrder,
+    ) -> Calling<'a, Result<Result<Given, QueryFailure>, CallError>> {
+        Box::pin(async move {
+            let access = self.access(access);
+            self.module.query_refund(&access, paid, order).await
         })
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use kassette_domain::attempt::{Attempt, AttemptState};
 use kassette_domain::event::EventType;
 use kassette_domain::id::AccountId;
-use kassette_domain::lifecycle::{Change, PaymentAggregate, Transition};
+use kassette_domain::lifecycle::{Change, NewEvent, PaymentAggregate, Transition};
 use kassette_domain::payment::Status;
 use kassette_domain::routing::Availability;
 use kassette_domain::work::WorkKind;
@@ -60,7 +60,7 @@ impl Gateway {
         if review {
             self.note_review(payment).await;
         }
-        let is_paid = |(kind, ..): &(EventType, _, _)| *kind == EventType::PaymentCompleted;
+        let is_paid = |told: &NewEvent| told.kind == EventType::PaymentCompleted;
         if ended {
             tell(aggregate, "a payment has ended");
         } else if change.events.iter().any(is_paid) {

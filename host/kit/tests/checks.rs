@@ -20,7 +20,7 @@ use kassette_domain::id::Digest;
 use kassette_domain::method::MethodId;
 use kassette_kit::{Facts, Harness, LoadError, NoNetwork, Report, accept, check};
 use kassette_runtime::{Acceptance, Runtime, RuntimeConfig};
-use support::{Data, Method, provider_with};
+use support::{Data, Method, Provider, Refunds, provider_with};
 
 /// What a server gives the questions.
 const BUDGET: Duration = Duration::from_secs(2);
@@ -194,9 +194,72 @@ fn a_provider_that_traps_on_a_strangers_callback_fails() {
             ("start", true),
             ("callback", false),
             ("query", false),
-            ("health", false)
+            ("health", false),
+            ("refunds", true)
         ]
     );
+}
+
+/// A provider that gives nothing back by these answers, each changed by a case.
+fn refunding(
+    terms: &[&str],
+    refund: impl FnOnce(&mut Data) -> u32,
+    query: impl FnOnce(&mut Data) -> u32,
+) -> Vec<u8> {
+    let mut data = Data::default();
+    let constant = |at: u32| format!("(i32.const {at})");
+    let refunds = Refunds {
+        terms: constant(support::terms(&mut data, terms)),
+        refund: constant(refund(&mut data)),
+        query: constant(query(&mut data)),
+    };
+    Provider {
+        data,
+        refunds: Some(refunds),
+        ..Provider::default()
+    }
+    .build()
+}
+
+#[test]
+fn a_provider_that_claims_a_refund_without_a_request_fails() {
+    let unavailable = |data: &mut Data| support::refund_failure(data, 0);
+    let given = |data: &mut Data| support::given(data, "re_1", 1, None);
+    let absent = |data: &mut Data| support::refund_failure(data, 1);
+    for (what, provider, words) in [
+        (
+            "a foreign method",
+            refunding(&["ideal"], unavailable, unavailable),
+            "not among its services",
+        ),
+        (
+            "given",
+            refunding(&[], given, unavailable),
+            "money was given back",
+        ),
+        (
+            "uncertain",
+            refunding(&[], |data| support::refund_failure(data, 2), unavailable),
+            "is uncertain",
+        ),
+        (
+            "absent",
+            refunding(&[], unavailable, absent),
+            "knows what became of a refund",
+        ),
+        (
+            "known",
+            refunding(&[], unavailable, given),
+            "knows what became of a refund",
+        ),
+    ] {
+        let report = checked(&provider, None);
+        let check = report.checks.last().unwrap();
+        assert_eq!((check.name, check.passed), ("refunds", false), "{what}");
+        assert!(check.message.contains(words), "{what}: {}", check.message);
+    }
+    let honest = checked(&refunding(&[], unavailable, unavailable), None);
+    assert!(honest.checks.last().unwrap().passed, "{honest:#?}");
 }
 
 #[test]

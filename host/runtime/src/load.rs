@@ -285,18 +285,17 @@ fn check_world(slot: &Slot, component: &Component) -> Result<(), LoadError> {
             }
         }
     }
-    let mut hint = "";
+    let (mut hint, mut found) = ("", false);
     for (name, _) in types.exports(engine) {
         match Name::of(name) {
             Name::Contract {
                 interface,
-                compatible: true,
-            } if interface == export => return Ok(()),
-            Name::Contract {
-                interface,
-                compatible: false,
-            } if interface == export => {
-                return Err(other_version(name));
+                compatible,
+            } if interface == export || interface == "refunds" => {
+                if !compatible {
+                    return Err(other_version(name));
+                }
+                found |= interface == export;
             }
             Name::Contract {
                 interface: "routing",
@@ -312,6 +311,9 @@ fn check_world(slot: &Slot, component: &Component) -> Result<(), LoadError> {
             }
             _ => {}
         }
+    }
+    if found {
+        return Ok(());
     }
     let export = format!("kassette:plugin/{export}@{VERSION}");
     Err(LoadError::MissingExport {

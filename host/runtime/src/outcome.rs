@@ -1,9 +1,13 @@
 //! What a call really means, by what the host itself saw leave.
 
-use kassette_domain::provider::{QueryFailure, Report, StartFailure, Started, VendorStatus};
+use kassette_domain::provider::{
+    Given, QueryFailure, RefundFailure, RefundState, Report, StartFailure, Started, VendorStatus,
+};
 
 use crate::error::CallError;
 use crate::guest::provider::SentRequests;
+
+const UNANSWERED: &str = "a request got no whole answer";
 
 /// How a start ended, and whether anything can have happened at the vendor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,17 +25,33 @@ pub(crate) fn start_outcome(
     answer: Result<Result<Started, StartFailure>, CallError>,
     sent: &SentRequests,
 ) -> StartOutcome {
-    let result = match answer {
-        Err(error) if sent.any_sent => Err(StartFailure::Uncertain(error.to_string())),
-        Err(error) => Err(StartFailure::Unavailable(error.to_string())),
-        Ok(_) if sent.any_unanswered() => Err(StartFailure::Uncertain(
-            "a request got no whole answer".into(),
-        )),
-        Ok(result) => result,
-    };
+    let (unavailable, uncertain) = (StartFailure::Unavailable, StartFailure::Uncertain);
     StartOutcome {
-        result,
+        result: believed(answer, sent, unavailable, uncertain),
         sent: sent.any_sent,
+    }
+}
+
+/// What a refund really means, by what the host saw leave.
+pub(crate) fn refund_outcome(
+    answer: Result<Result<Given, RefundFailure>, CallError>,
+    sent: &SentRequests,
+) -> Result<Given, RefundFailure> {
+    let (unavailable, uncertain) = (RefundFailure::Unavailable, RefundFailure::Uncertain);
+    believed(answer, sent, unavailable, uncertain)
+}
+
+fn believed<T, F>(
+    answer: Result<Result<T, F>, CallError>,
+    sent: &SentRequests,
+    unavailable: fn(String) -> F,
+    uncertain: fn(String) -> F,
+) -> Result<T, F> {
+    match answer {
+        Err(error) if sent.any_sent => Err(uncertain(error.to_string())),
+        Err(error) => Err(unavailable(error.to_string())),
+        Ok(_) if sent.any_unanswered() => Err(uncertain(UNANSWERED.into())),
+        Ok(result) => result,
     }
 }
 
@@ -51,10 +71,29 @@ pub(crate) fn query_outcome(
                 | VendorStatus::Expired
         ),
     };
+    unless_doubtful(answer, over, sent)
+}
+
+/// The same of a refund: that there is none, or that it gave nothing back.
+pub(crate) fn refund_query_outcome(
+    answer: Result<Given, QueryFailure>,
+    sent: &SentRequests,
+) -> Result<Given, QueryFailure> {
+    let over = match &answer {
+        Err(QueryFailure::Unavailable(_)) => false,
+        Err(QueryFailure::Absent) => true,
+        Ok(given) => given.state == RefundState::Failed,
+    };
+    unless_doubtful(answer, over, sent)
+}
+
+fn unless_doubtful<T>(
+    answer: Result<T, QueryFailure>,
+    over: bool,
+    sent: &SentRequests,
+) -> Result<T, QueryFailure> {
     if over && sent.any_unanswered() {
-        return Err(QueryFailure::Unavailable(
-            "a request got no whole answer".into(),
-        ));
+        return Err(QueryFailure::Unavailable(UNANSWERED.into()));
     }
     answer
 }
@@ -133,5 +172,42 @@ mod tests {
         }
         let news = Ok(report(VendorStatus::Completed));
         assert_eq!(query_outcome(news.clone(), &sent(false)), news);
+    }
+
+    fn given(state: RefundState) -> Given {
+        Given {
+            reference: "re_1".into(),
+            state,
+            claim_url: None,
+            detail: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_refund_is_uncertain_once_something_left_unanswered_whatever_the_module_says() {
+        for said in [
+            Ok(Ok(given(RefundState::Succeeded))),
+            Ok(Err(RefundFailure::Refused("no".into()))),
+            Ok(Err(RefundFailure::Unavailable("later".into()))),
+            Err(CallError::Timeout),
+        ] {
+            let outcome = refund_outcome(said, &sent(false));
+            assert!(matches!(outcome, Err(RefundFailure::Uncertain(_))));
+        }
+        let nothing_left = refund_outcome(Err(CallError::Trap), &SentRequests::default());
+        assert!(matches!(nothing_left, Err(RefundFailure::Unavailable(_))));
+        let refused = Err(RefundFailure::Refused("no".into()));
+        assert_eq!(refund_outcome(Ok(refused.clone()), &sent(true)), refused);
+    }
+
+    #[test]
+    fn a_refund_that_gave_nothing_back_is_not_believed_while_a_request_is_unanswered() {
+        for over in [Err(QueryFailure::Absent), Ok(given(RefundState::Failed))] {
+            let doubtful = refund_query_outcome(over.clone(), &sent(false));
+            assert!(matches!(doubtful, Err(QueryFailure::Unavailable(_))));
+            assert_eq!(refund_query_outcome(over.clone(), &sent(true)), over);
+        }
+        let news = Ok(given(RefundState::Succeeded));
+        assert_eq!(refund_query_outcome(news.clone(), &sent(false)), news);
     }
 }

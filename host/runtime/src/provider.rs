@@ -1,5 +1,7 @@
 //! A provider's module, ready to be called.
 
+mod refunds;
+
 use std::fmt;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -25,13 +27,14 @@ use crate::links::AllowedPages;
 use crate::meter::{Metered as _, apply_limits, diagnose};
 use crate::outcome::{StartOutcome, query_outcome, start_outcome};
 use crate::v0_2;
-use crate::v0_2::bindings::provider::{Provider, ProviderPre};
+use crate::v0_2::bindings::provider::RefundingProvider;
+use crate::v0_2::exports::{Exports, ExportsPre};
 
 /// One version of a provider's module. Immutable; each call gets a fresh instance.
 pub struct ProviderModule {
     identity: Arc<Identity>,
     host: Arc<Host>,
-    pre: ProviderPre<ProviderState>,
+    pre: ExportsPre<ProviderState>,
     description: Arc<ProviderDescription>,
     calls: CallHistograms,
 }
@@ -41,6 +44,9 @@ struct CallHistograms {
     callback: Histogram,
     query: Histogram,
     health: Histogram,
+    refund_terms: Histogram,
+    refund: Histogram,
+    query_refund: Histogram,
 }
 
 /// A call of the guest, waited for with its store.
@@ -82,19 +88,13 @@ impl ProviderModule {
             v0_2::provider::attempt(attempt),
         );
         let (answer, sent) = self
-            .call("start", &self.calls.start, access, |provider, store| {
-                Box::pin(async move {
-                    provider
-                        .kassette_plugin_payments()
-                        .call_start(store, &account, &attempt)
-                        .await
-                })
+            .call("start", &self.calls.start, access, |exports, store| {
+                Box::pin(
+                    async move { exports.payments.call_start(store, &account, &attempt).await },
+                )
             })
             .await;
-        let pages = AllowedPages {
-            hosts: &access.redirect_hosts,
-            plain_loopback: access.plain_loopback,
-        };
+        let pages = AllowedPages::of(access);
         let answer =
             answer.and_then(|answer| self.checked("start", v0_2::provider::started(answer, pages)));
         start_outcome(answer, &sent)
@@ -118,10 +118,10 @@ impl ProviderModule {
                 "callback",
                 &self.calls.callback,
                 access,
-                |provider, store| {
+                |exports, store| {
                     Box::pin(async move {
-                        provider
-                            .kassette_plugin_payments()
+                        exports
+                            .payments
                             .call_callback(store, &account, &incoming)
                             .await
                     })
@@ -156,9 +156,9 @@ impl ProviderModule {
         let (reference, returned) = (reference.map(str::to_owned), returned.map(str::to_owned));
         let purpose = v0_2::provider::purpose(purpose);
         let (answer, sent) = self
-            .call("query", &self.calls.query, access, |provider, store| {
+            .call("query", &self.calls.query, access, |exports, store| {
                 Box::pin(async move {
-                    let payments = provider.kassette_plugin_payments();
+                    let payments = &exports.payments;
                     let (reference, returned) = (reference.as_deref(), returned.as_deref());
                     payments
                         .call_query(store, &account, &attempt, reference, purpose, returned)
@@ -177,13 +177,8 @@ impl ProviderModule {
     pub async fn health(&self, access: &AccountAccess) -> Result<Condition, CallError> {
         let account = v0_2::provider::account(&access.account);
         let (answer, _) = self
-            .call("health", &self.calls.health, access, |provider, store| {
-                Box::pin(async move {
-                    provider
-                        .kassette_plugin_payments()
-                        .call_health(store, &account)
-                        .await
-                })
+            .call("health", &self.calls.health, access, |exports, store| {
+                Box::pin(async move { exports.payments.call_health(store, &account).await })
             })
             .await;
         answer.map(v0_2::provider::condition)
@@ -205,10 +200,10 @@ impl ProviderModule {
             &self.identity,
             &self.pre,
             "check-settings",
-            |provider, store| {
+            |exports, store| {
                 Box::pin(async move {
-                    provider
-                        .kassette_plugin_payments()
+                    exports
+                        .payments
                         .call_check_settings(store, environment, &settings)
                         .await
                 })
@@ -223,8 +218,7 @@ impl ProviderModule {
         function: &'static str,
         calls: &Histogram,
         access: &AccountAccess,
-        call: impl for<'a> FnOnce(&'a Provider, &'a mut Store<ProviderState>) -> CallFuture<'a, T>
-        + Send,
+        call: impl for<'a> FnOnce(&'a Exports, &'a mut Store<ProviderState>) -> CallFuture<'a, T> + Send,
     ) -> (Result<T, CallError>, SentRequests) {
         let environment = access.account.environment;
         let permits = self.host.acquire_waiting(self.identity.class, environment);
@@ -244,8 +238,8 @@ impl ProviderModule {
         let mut store = Store::new(self.pre.engine(), state);
         apply_limits(&mut store, &self.identity.limits);
         let running = async {
-            let provider = self.pre.instantiate_async(&mut store).await?;
-            call(&provider, &mut store).await
+            let exports = self.pre.instantiate(&mut store).await?;
+            call(&exports, &mut store).await
         };
         let outcome = tokio::time::timeout_at(ends, running).await;
         calls.record(started.elapsed());
@@ -300,6 +294,9 @@ impl ProviderModule {
             callback: identity.call_histogram("callback"),
             query: identity.call_histogram("query"),
             health: identity.call_histogram("health"),
+            refund_terms: identity.call_histogram("refund-terms"),
+            refund: identity.call_histogram("refund"),
+            query_refund: identity.call_histogram("query-refund"),
         };
         let description = Arc::new(description);
         Ok(Self {
@@ -312,28 +309,25 @@ impl ProviderModule {
     }
 }
 
-fn link(component: &Component) -> Result<ProviderPre<ProviderState>, LoadError> {
+fn link(component: &Component) -> Result<ExportsPre<ProviderState>, LoadError> {
     let mut linker = Linker::new(component.engine());
-    Provider::add_to_linker::<_, HasSelf<_>>(&mut linker, |state: &mut ProviderState| state)
-        .map_err(LoadError::types)?;
+    RefundingProvider::add_to_linker::<_, HasSelf<_>>(&mut linker, |state: &mut ProviderState| {
+        state
+    })
+    .map_err(LoadError::types)?;
     let pre = linker
         .instantiate_pre(component)
         .map_err(LoadError::types)?;
-    ProviderPre::new(pre).map_err(LoadError::types)
+    ExportsPre::new(pre).map_err(LoadError::types)
 }
 
 /// Asks a new module what it is.
 fn describe(
     identity: &Arc<Identity>,
-    pre: &ProviderPre<ProviderState>,
+    pre: &ExportsPre<ProviderState>,
 ) -> Result<v0_2::description::Description, LoadError> {
-    let described = call_at_once(identity, pre, "describe", |provider, store| {
-        Box::pin(async move {
-            provider
-                .kassette_plugin_payments()
-                .call_describe(store)
-                .await
-        })
+    let described = call_at_once(identity, pre, "describe", |exports, store| {
+        Box::pin(async move { exports.payments.call_describe(store).await })
     });
     described.map_err(LoadError::Describe)
 }
@@ -342,16 +336,16 @@ fn describe(
 /// refused at once.
 fn call_at_once<T>(
     identity: &Arc<Identity>,
-    pre: &ProviderPre<ProviderState>,
+    pre: &ExportsPre<ProviderState>,
     function: &'static str,
-    call: impl for<'a> FnOnce(&'a Provider, &'a mut Store<ProviderState>) -> CallFuture<'a, T>,
+    call: impl for<'a> FnOnce(&'a Exports, &'a mut Store<ProviderState>) -> CallFuture<'a, T>,
 ) -> Result<T, CallError> {
     let mut store = Store::new(pre.engine(), ProviderState::new(Arc::clone(identity), None));
     apply_limits(&mut store, &identity.limits);
     let outcome = {
         let running = pin!(async {
-            let provider = pre.instantiate_async(&mut store).await?;
-            call(&provider, &mut store).await
+            let exports = pre.instantiate(&mut store).await?;
+            call(&exports, &mut store).await
         });
         match running.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(outcome) => outcome,

@@ -11,95 +11,15 @@
 
 mod support;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use kassette_domain::provider::{
     Action, CallbackRequest, QueryPurpose, StartFailure, Started, Verb,
 };
-use kassette_runtime::{CallError, ProviderModule, StartOutcome};
-use support::{Data, NOW, access, attempt, failure, provider, provider_with, redirect, request};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use kassette_runtime::{CallError, StartOutcome};
+use support::vendor::{Bench, Vendor, sending};
+use support::{Data, NOW, access, attempt, failure, provider, provider_with, redirect};
 use tokio::net::TcpListener;
-
-/// A vendor that answers every request with a status, or never.
-struct Vendor {
-    address: SocketAddr,
-    requests: Arc<AtomicUsize>,
-}
-
-impl Vendor {
-    async fn start(answers: bool) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let requests = Arc::new(AtomicUsize::new(0));
-        let seen = Arc::clone(&requests);
-        tokio::spawn(async move {
-            let mut held = Vec::new();
-            while let Ok((mut stream, _)) = listener.accept().await {
-                let mut head = Vec::new();
-                while !head.ends_with(b"\r\n\r\n") {
-                    let Ok(byte) = stream.read_u8().await else {
-                        break;
-                    };
-                    head.push(byte);
-                }
-                seen.fetch_add(1, Ordering::SeqCst);
-                if answers {
-                    let answer =
-                        b"HTTP/1.1 201 Created\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-                    stream.write_all(answer).await.unwrap();
-                } else {
-                    held.push(stream);
-                }
-            }
-        });
-        Self { address, requests }
-    }
-
-    fn url(&self) -> String {
-        format!("http://{}/v1/orders", self.address)
-    }
-
-    fn requests(&self) -> usize {
-        self.requests.load(Ordering::SeqCst)
-    }
-}
-
-struct Bench {
-    module: Arc<ProviderModule>,
-    access: kassette_runtime::AccountAccess,
-}
-
-impl Bench {
-    fn new(vendor: &Vendor, bytes: &[u8]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let runtime = support::runtime_with(folder.path(), |config| {
-            config.limits.native.wall = Duration::from_millis(700);
-        });
-        runtime
-            .install(&support::slot("provider.vendor"), bytes, NOW)
-            .unwrap();
-        let module = runtime.provider("vendor").unwrap();
-        Self {
-            module,
-            access: access(&vendor.address.to_string()),
-        }
-    }
-
-    async fn start(&self) -> StartOutcome {
-        self.module.start(&self.access, &attempt()).await
-    }
-}
-
-/// Sends one request (0 is GET, 1 POST), then goes on.
-fn sending(data: &mut Data, verb: u8, url: &str, then: &str) -> String {
-    let request = request(data, verb, url);
-    let answer = data.put(&[0; 24]);
-    format!("(call $send (i32.const {request}) (i32.const {answer})) {then}")
-}
 
 async fn outcome(
     vendor: &Vendor,

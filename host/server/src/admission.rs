@@ -41,7 +41,7 @@ pub(crate) struct InHand {
     pub(crate) writes: usize,
     /// Listing methods and showing checkout pages.
     pub(crate) modules: usize,
-    /// Starting a payment and coming back from a vendor.
+    /// Starting a payment, giving one back, and coming back from a vendor.
     pub(crate) starts: usize,
     /// Shops that connect.
     pub(crate) exchanges: usize,
@@ -67,6 +67,8 @@ impl Default for InHand {
 pub(crate) enum Class {
     /// Reads by a safe method, writes by any other.
     ByMethod,
+    /// Reads by a safe method, starts by any other.
+    StartsByMethod,
     Modules,
     Starts,
     Exchanges,
@@ -101,10 +103,10 @@ impl Admission {
     /// The limiter for a request.
     pub(crate) fn limiter(&self, class: Class, method: &Method) -> &Arc<Limiter> {
         match class {
-            Class::ByMethod if method.is_safe() => &self.reads,
+            Class::ByMethod | Class::StartsByMethod if method.is_safe() => &self.reads,
             Class::ByMethod => &self.writes,
             Class::Modules => &self.modules,
-            Class::Starts => &self.starts,
+            Class::Starts | Class::StartsByMethod => &self.starts,
             Class::Exchanges => &self.exchanges,
             Class::Callbacks => &self.callbacks,
         }

@@ -155,6 +155,17 @@ impl Account {
         found.filter(|session| !session.forgotten)
     }
 
+    /// The payment that was refunded under that idempotency key.
+    pub(crate) fn by_refund_key(&self, key: &str) -> Option<Session> {
+        let found = self.books.lock().by_refund_key(key).cloned();
+        found.filter(|session| !session.forgotten)
+    }
+
+    /// Every payment of which something was given back, oldest first.
+    pub(crate) fn refunded(&self) -> Vec<Session> {
+        self.books.lock().refunded()
+    }
+
     pub(crate) fn by_token(&self, token: &str) -> Option<Session> {
         let found = self.books.lock().by_token(token).cloned();
         found.filter(|session| !session.forgotten)
@@ -252,10 +263,8 @@ impl Account {
         reference: String,
         act: impl FnOnce(&mut Session, &Self, u64) -> Result<Option<Happened>, Denied> + Send + 'static,
     ) -> Result<Session, Unchanged> {
-        let session = self
-            .blocking(move |account| {
-                let now = account.now();
-                let mut books = account.books.lock();
+        self.blocking(move |account| {
+            account.change_books(|books, now| {
                 let found = books.by_reference(&reference);
                 let mut session = found.cloned().ok_or(Unchanged::Unknown)?;
                 let (happened, answer) = match act(&mut session, account, now) {
@@ -264,20 +273,33 @@ impl Account {
                     Err(Denied::Conflict) => return Err(Unchanged::Conflict),
                     Err(Denied::Refused) => return Err(Unchanged::Refused),
                 };
-                let callbacks = match happened {
-                    Some(happened) => account
-                        .callbacks(&session, happened, books.next_callback(), now)
-                        .map_err(Unchanged::Books)?,
-                    None => Vec::new(),
-                };
-                books
-                    .commit(vec![session], callbacks)
-                    .map_err(Unchanged::Books)?;
-                Ok(answer)
+                Ok((Some((session, happened)), answer))
             })
-            .await?;
-        self.wake.notify_one();
-        session
+        })
+        .await?
+    }
+
+    /// Writes what `act` makes of a payment, with the callbacks about it, and wakes the delivery.
+    pub(crate) fn change_books<T>(
+        &self,
+        act: impl FnOnce(&Books, u64) -> Result<(Option<(Session, Option<Happened>)>, T), Unchanged>,
+    ) -> Result<T, Unchanged> {
+        let now = self.now();
+        let mut books = self.books.lock();
+        let (change, answer) = act(&books, now)?;
+        if let Some((session, happened)) = change {
+            let callbacks = match happened {
+                Some(happened) => self
+                    .callbacks(&session, happened, books.next_callback(), now)
+                    .map_err(Unchanged::Books)?,
+                None => Vec::new(),
+            };
+            books
+                .commit(vec![session], callbacks)
+                .map_err(Unchanged::Books)?;
+            self.wake.notify_one();
+        }
+        Ok(answer)
     }
 
     /// Does what is due of what the vendor has taken in, and where `moved` what waits for the clock
@@ -288,7 +310,7 @@ impl Account {
         let (mut changed, mut callbacks) = (Vec::new(), Vec::new());
         let mut number = books.next_callback();
         for mut session in books.ripe(now, moved) {
-            if let Some(happened) = self.ripen(&mut session, now) {
+            while let Some(happened) = self.ripen(&mut session, now, moved) {
                 let told = self.callbacks(&session, happened, number, now)?;
                 number = number.saturating_add(told.len() as u64);
                 callbacks.extend(told);
@@ -364,7 +386,7 @@ impl Account {
     }
 
     /// Runs work that waits for the disk on the runtime's blocking threads.
-    async fn blocking<T: Send + 'static>(
+    pub(crate) async fn blocking<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> Result<T, Unchanged> + Send + 'static,
     ) -> Result<T, Unchanged> {

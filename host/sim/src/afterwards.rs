@@ -1,4 +1,5 @@
-//! What happens once the money was taken: refunds in parts, refunds that fail afterwards, disputes.
+//! What happens once the money was taken, as people at the vendor's dashboard and payers' banks do it:
+//! disputes, and refunds of `refund`.
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -7,6 +8,7 @@ use crate::{
     account::{Account, Unchanged},
     ids,
     money::Amount,
+    refund::RefundState,
     session::{Conflict, Happened, Session, State},
 };
 
@@ -24,6 +26,8 @@ pub(crate) enum Later {
     Refund,
     /// Money that was given back comes back to the merchant.
     RefundFails,
+    /// The payer claims a refund that waits for it.
+    Claim,
     /// The payer disputes. Of a dispute that is open the vendor tells again.
     Dispute,
     /// The open dispute ends for the merchant.
@@ -37,18 +41,6 @@ pub(crate) enum Later {
 pub(crate) enum Part {
     Refund,
     Dispute,
-}
-
-/// Money that the merchant gave back.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Refund {
-    /// The vendor's id of it.
-    pub(crate) id: String,
-    pub(crate) amount: Amount,
-    /// It was made, and the money came back all the same.
-    pub(crate) failed: bool,
-    pub(crate) created_at: u64,
-    pub(crate) updated_at: u64,
 }
 
 /// How a dispute stands.
@@ -77,54 +69,6 @@ pub(crate) struct Dispute {
 impl Session {
     /// Refunds and disputes one payment can have; a script that wants more is out of control.
     pub(crate) const MOST_PARTS: usize = 100;
-
-    /// Gives back a part, or all that is left.
-    ///
-    /// # Errors
-    /// [`Conflict`] where there is nothing to give back, or not that much.
-    pub(crate) fn refund(
-        &mut self,
-        id: String,
-        now: u64,
-        amount: Amount,
-    ) -> Result<Happened, Conflict> {
-        let left = self.left();
-        let full = self.refunds.len() >= Self::MOST_PARTS;
-        if self.state != State::Captured || amount.0 == 0 || amount > left || full {
-            return Err(Conflict);
-        }
-        self.refund_told = self.refunds.len();
-        self.refunds.push(Refund {
-            id,
-            amount,
-            failed: false,
-            created_at: now,
-            updated_at: now,
-        });
-        self.returned = Amount(self.returned.0.saturating_add(amount.0));
-        if amount == left {
-            self.state = State::Refunded;
-        }
-        self.updated_at = now;
-        Ok(Happened::Refunded)
-    }
-
-    /// A refund that was made comes back: that of the id, or the newest one that has not failed.
-    ///
-    /// # Errors
-    /// [`Conflict`] where there is none.
-    pub(crate) fn fail_refund(&mut self, id: Option<&str>, now: u64) -> Result<Happened, Conflict> {
-        let made = |refund: &Refund| !refund.failed && id.is_none_or(|id| refund.id == id);
-        let at = self.refunds.iter().rposition(made).ok_or(Conflict)?;
-        let refund = self.refunds.get_mut(at).ok_or(Conflict)?;
-        refund.failed = true;
-        refund.updated_at = now;
-        self.returned = Amount(self.returned.0.saturating_sub(refund.amount.0));
-        self.refund_told = at;
-        self.state = State::Captured;
-        self.updated_at = now;
-        Ok(Happened::RefundFailed)
-    }
 
     /// The payer wants what was not given back from his bank; of a dispute that is open the vendor
     /// tells again.
@@ -178,13 +122,14 @@ impl Session {
         Ok(happened)
     }
 
-    /// What was taken and not given back.
+    /// What was taken, and is neither given back nor about to be.
     pub(crate) fn left(&self) -> Amount {
         let received = self.received.as_ref().map_or(0, |money| money.value.0);
-        Amount(received.saturating_sub(self.given_back().0))
+        let pending = self.refunded(RefundState::Pending);
+        Amount(received.saturating_sub(self.given_back().0.saturating_add(pending.0)))
     }
 
-    /// Refunds, and disputes that were lost.
+    /// Refunds that were made, and disputes that were lost.
     pub(crate) fn given_back(&self) -> Amount {
         Amount(self.returned.0.saturating_add(self.lost().0))
     }
@@ -194,15 +139,6 @@ impl Session {
         let lost = |dispute: &&Dispute| dispute.state == DisputeState::Lost;
         let amounts = self.disputes.iter().filter(lost);
         Amount(amounts.map(|dispute| dispute.amount.0).sum())
-    }
-
-    /// The refund that was made or has failed last: what news of a refund is about.
-    pub(crate) fn newest_refund(&self) -> Option<&Refund> {
-        self.refunds.get(self.refund_told)
-    }
-
-    pub(crate) fn refund_of(&self, id: &str) -> Option<&Refund> {
-        self.refunds.iter().find(|refund| refund.id == id)
     }
 
     /// The dispute that was opened last: what news of a dispute is about.
@@ -225,20 +161,6 @@ impl Session {
 }
 
 impl Account {
-    /// Gives back under an id in the vendor's form.
-    ///
-    /// # Errors
-    /// As [`Session::refund`].
-    pub(crate) fn refund(
-        &self,
-        session: &mut Session,
-        now: u64,
-        amount: Amount,
-    ) -> Result<Happened, Conflict> {
-        let id = self.part_id(session, Part::Refund);
-        session.refund(id, now, amount)
-    }
-
     /// Makes something happen to a payment that was paid, as a person at the vendor's dashboard or
     /// the payer's bank would. Without an amount all that is left is refunded, without a refund's id
     /// the newest one fails.
@@ -259,6 +181,7 @@ impl Account {
                     account.refund(session, now, amount)?
                 }
                 Later::RefundFails => session.fail_refund(refund.as_deref(), now)?,
+                Later::Claim => session.claim_refund(now)?,
                 Later::Dispute => {
                     let id = account.part_id(session, Part::Dispute);
                     session.dispute(id, now)?
@@ -272,7 +195,7 @@ impl Account {
     }
 
     /// The next refund's or dispute's id. It follows from the payment, so that nothing can fail.
-    fn part_id(&self, session: &Session, part: Part) -> String {
+    pub(crate) fn part_id(&self, session: &Session, part: Part) -> String {
         let number = match part {
             Part::Refund => session.refunds.len(),
             Part::Dispute => session.disputes.len(),
@@ -295,40 +218,10 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_given_back_than_was_taken() {
-        let mut s = paid();
-        let mut refund = |id: &str, amount| s.refund(id.into(), 2, Amount(amount));
-        assert_eq!(refund("r1", 4991), Err(Conflict));
-        refund("r1", 990).unwrap();
-        assert_eq!(refund("r2", 4001), Err(Conflict));
-        refund("r2", 4000).unwrap();
-        assert_eq!(refund("r3", 1), Err(Conflict));
-        assert_eq!((s.state, s.left()), (State::Refunded, Amount(0)));
-    }
-
-    #[test]
-    fn a_refund_that_fails_can_be_made_again_and_is_told_by_its_own_id() {
-        let mut s = paid();
-        for (id, amount) in [("r1", 1000), ("r2", 1000), ("r3", 2990)] {
-            s.refund(id.into(), 2, Amount(amount)).unwrap();
-        }
-        assert_eq!(s.state, State::Refunded);
-        assert_eq!(s.fail_refund(Some("r1"), 3), Ok(Happened::RefundFailed));
-        assert_eq!(s.newest_refund().unwrap().id, "r1");
-        assert_eq!((s.state, s.returned), (State::Captured, Amount(3990)));
-        assert_eq!(s.fail_refund(Some("r1"), 4), Err(Conflict));
-        s.refund("r4".into(), 5, Amount(1000)).unwrap();
-        assert_eq!(s.newest_refund().unwrap().id, "r4");
-        assert_eq!((s.state, s.returned), (State::Refunded, Amount(4990)));
-        assert_eq!(s.fail_refund(None, 6), Ok(Happened::RefundFailed));
-        assert_eq!(s.newest_refund().unwrap().id, "r4");
-    }
-
-    #[test]
     fn an_open_dispute_is_told_again_under_its_id_and_ends_once() {
         let mut s = paid();
         assert_eq!(s.end_dispute(true, 2), Err(Conflict));
-        s.refund("r1".into(), 2, Amount(990)).unwrap();
+        s.refund("r1".into(), 2, Amount(990), None).unwrap();
         s.dispute("d1".into(), 3).unwrap();
         assert_eq!(s.dispute("d2".into(), 4), Ok(Happened::Disputed));
         let dispute = s.newest_dispute().unwrap();
@@ -346,7 +239,7 @@ mod tests {
         assert_eq!(s.end_dispute(false, 3), Ok(Happened::DisputeLost));
         assert_eq!((s.given_back(), s.returned), (Amount(4990), Amount(0)));
         assert_eq!((s.state, s.disputed), (State::Captured, true));
-        assert_eq!(s.refund("r1".into(), 4, Amount(1)), Err(Conflict));
+        assert_eq!(s.refund("r1".into(), 4, Amount(1), None), Err(Conflict));
         assert_eq!(s.dispute("d2".into(), 4), Err(Conflict));
     }
 
@@ -354,11 +247,11 @@ mod tests {
     fn a_lost_dispute_does_not_take_what_was_refunded_meanwhile() {
         let mut s = paid();
         s.dispute("d1".into(), 2).unwrap();
-        s.refund("r1".into(), 3, Amount(990)).unwrap();
+        s.refund("r1".into(), 3, Amount(990), None).unwrap();
         let mut all = s.clone();
         assert_eq!(s.end_dispute(false, 4), Ok(Happened::DisputeLost));
         assert_eq!((s.lost(), s.given_back()), (Amount(4000), Amount(4990)));
-        all.refund("r2".into(), 4, Amount(4000)).unwrap();
+        all.refund("r2".into(), 4, Amount(4000), None).unwrap();
         assert_eq!(all.end_dispute(false, 5), Err(Conflict));
     }
 }

@@ -7,10 +7,10 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    capture::Underway,
     config::SimError,
     journal::Journal,
     money::Amount,
+    refund::{Refund, RefundState},
     session::{Session, State},
 };
 
@@ -37,8 +37,36 @@ pub struct BookEntry {
     pub currency: String,
     /// How many times money was taken.
     pub captured_times: u32,
-    /// Given back so far, by refunds and by disputes that were lost, as `0.00`.
+    /// Given back so far, by refunds that have succeeded and by disputes that were lost, as `0.00`.
     pub refunded: String,
+    /// Every refund, oldest first.
+    #[serde(default)]
+    pub refunds: Vec<BookRefund>,
+}
+
+/// One refund in the books.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BookRefund {
+    /// The vendor's id.
+    pub reference: String,
+    /// The merchant's reference of it: the gateway's refund id. None where it was made in the vendor's
+    /// dashboard.
+    pub refund_id: Option<String>,
+    /// As `49.90`, of the currency that was received.
+    pub amount: String,
+    /// Where it stands.
+    pub state: RefundState,
+}
+
+impl From<&Refund> for BookRefund {
+    fn from(refund: &Refund) -> Self {
+        Self {
+            reference: refund.id.clone(),
+            refund_id: refund.order().map(str::to_owned),
+            amount: refund.amount.to_string(),
+            state: refund.state,
+        }
+    }
 }
 
 /// A callback that waits to be delivered.
@@ -82,6 +110,8 @@ pub(crate) struct Books {
     by_attempt: HashMap<String, Vec<usize>>,
     /// By the ids of refunds and disputes.
     by_part: HashMap<String, usize>,
+    /// By the newest refund under an idempotency key.
+    by_refund_key: HashMap<String, usize>,
     /// Payments with something under way.
     underway: BTreeSet<usize>,
     callbacks: BTreeMap<u64, Callback>,
@@ -128,6 +158,7 @@ impl Books {
             by_token: HashMap::new(),
             by_attempt: HashMap::new(),
             by_part: HashMap::new(),
+            by_refund_key: HashMap::new(),
             underway: BTreeSet::new(),
             next_callback: callbacks
                 .keys()
@@ -181,7 +212,7 @@ impl Books {
     fn put(&mut self, session: Session) {
         let known = self.by_reference.get(&session.reference).copied();
         let at = known.unwrap_or(self.sessions.len());
-        if session.underway.is_some() {
+        if session.coming().next().is_some() {
             self.underway.insert(at);
         } else {
             self.underway.remove(&at);
@@ -190,6 +221,13 @@ impl Books {
             if !self.by_part.contains_key(id) {
                 self.by_part.insert(id.to_owned(), at);
             }
+        }
+        let asked = session
+            .refunds
+            .iter()
+            .filter_map(|made| made.asked.as_ref());
+        for key in asked.filter_map(|asked| asked.key.as_ref()) {
+            self.by_refund_key.insert(key.clone(), at);
         }
         if let Some(old) = self.sessions.get_mut(at) {
             *old = session;
@@ -231,6 +269,18 @@ impl Books {
         self.sessions.get(*self.by_part.get(id)?)
     }
 
+    /// The payment that was refunded under that idempotency key.
+    pub(crate) fn by_refund_key(&self, key: &str) -> Option<&Session> {
+        self.sessions.get(*self.by_refund_key.get(key)?)
+    }
+
+    /// Every payment with a refund, oldest first.
+    pub(crate) fn refunded(&self) -> Vec<Session> {
+        let known = self.sessions.iter().filter(|session| !session.forgotten);
+        let refunded = known.filter(|session| !session.refunds.is_empty());
+        refunded.cloned().collect()
+    }
+
     /// Every payment with that merchant reference, oldest first.
     pub(crate) fn by_attempt(&self, attempt_id: &str) -> Vec<Session> {
         let found = self
@@ -261,10 +311,8 @@ impl Books {
     /// have been ahead.
     pub(crate) fn hurry(&mut self, now: u64) {
         for &at in &self.underway {
-            let session = self.sessions.get_mut(at);
-            let underway = session.and_then(|session| session.underway.as_mut());
-            if let Some(at) = underway.and_then(|underway| underway.at.as_mut()) {
-                *at = now.min(*at);
+            if let Some(session) = self.sessions.get_mut(at) {
+                session.hurry(now);
             }
         }
     }
@@ -273,26 +321,23 @@ impl Books {
     /// was.
     pub(crate) fn ripe(&self, now: u64, moved: bool) -> Vec<Session> {
         let due = |at: Option<u64>| at.map_or(moved, |at| at <= now);
-        let ripe = self.under_way().filter(|(_, underway)| due(underway.at));
-        ripe.map(|(session, _)| session.clone()).collect()
+        let ripe = self.under_way().filter(|session| session.coming().any(due));
+        ripe.cloned().collect()
     }
 
     /// When the next of them is due.
     pub(crate) fn next_ripe(&self) -> Option<u64> {
-        self.under_way()
-            .filter_map(|(_, underway)| underway.at)
-            .min()
+        self.under_way().flat_map(Session::coming).flatten().min()
     }
 
     /// The same of what the merchant has asked for.
     pub(crate) fn confirms_at(&self) -> Option<u64> {
-        let asked = self.under_way().filter(|(session, _)| session.is_asked());
-        asked.filter_map(|(_, underway)| underway.at).min()
+        let asked = self.under_way().filter(|session| session.is_asked());
+        asked.flat_map(Session::coming).flatten().min()
     }
 
-    fn under_way(&self) -> impl Iterator<Item = (&Session, &Underway)> {
-        let sessions = self.underway.iter().filter_map(|&at| self.sessions.get(at));
-        sessions.filter_map(|session| Some((session, session.underway.as_ref()?)))
+    fn under_way(&self) -> impl Iterator<Item = &Session> {
+        self.underway.iter().filter_map(|&at| self.sessions.get(at))
     }
 
     /// Callbacks that are due, oldest first, at most `most`, without what is on its way already.
@@ -324,6 +369,7 @@ impl Books {
                 currency: money.currency.clone(),
                 captured_times: session.captured_times,
                 refunded: session.given_back().to_string(),
+                refunds: session.refunds.iter().map(BookRefund::from).collect(),
             }
         };
         self.sessions.iter().map(entry).collect()

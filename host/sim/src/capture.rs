@@ -93,10 +93,12 @@ impl Session {
         }
     }
 
-    /// Whether the vendor has taken in a request, a capture or a cancellation, and not done it yet.
+    /// Whether the vendor has taken in a request, a capture, a cancellation or a refund, and not done it
+    /// yet.
     pub(crate) fn is_asked(&self) -> bool {
         let what = self.underway.as_ref().map(|underway| &underway.what);
-        what.is_some_and(|what| *what != Doing::Void)
+        let refund = self.refunds.iter().any(|refund| refund.ends_at().is_some());
+        refund || what.is_some_and(|what| *what != Doing::Void)
     }
 
     /// Captured, or taken in to be captured.
@@ -211,11 +213,15 @@ impl Account {
         Ok(())
     }
 
-    /// Does what is under way with a payment; none where nothing comes of it.
-    pub(crate) fn ripen(&self, session: &mut Session, now: u64) -> Option<Happened> {
-        let underway = session.underway.take()?;
+    /// Does the next thing that is due with a payment, or where `moved` waits for the clock; none where
+    /// nothing is left to do.
+    pub(crate) fn ripen(&self, session: &mut Session, now: u64, moved: bool) -> Option<Happened> {
+        let due = |underway: &mut Underway| underway.at.map_or(moved, |at| at <= now);
+        let Some(underway) = session.underway.take_if(due) else {
+            return session.ripen_refund(now, moved);
+        };
         if session.state != State::Authorised {
-            return None;
+            return session.ripen_refund(now, moved);
         }
         match underway.what {
             Doing::Capture(money) => {

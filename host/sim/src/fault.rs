@@ -56,6 +56,12 @@ pub enum Fault {
     /// The payer's approval is taken although the payment was called off, declined for good or out of
     /// time.
     LateMoney,
+    /// The vendor refuses the merchant's refund.
+    RefundRefused,
+    /// The merchant's refund is taken in, and fails a moment later.
+    RefundFails,
+    /// The merchant's refund is taken in, and ends when the injected clock is next moved.
+    RefundLate,
     /// Every call is answered 503, until the faults are cleared.
     Down,
 }
@@ -65,7 +71,7 @@ impl Fault {
     pub const MOST_TIMES: u32 = 1_000_000;
 
     /// All of them.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 26] = [
         Self::RefuseConnection,
         Self::TimeoutBeforeEffect,
         Self::TimeoutAfterEffect,
@@ -88,6 +94,9 @@ impl Fault {
         Self::VoidsApproval,
         Self::Forgets,
         Self::LateMoney,
+        Self::RefundRefused,
+        Self::RefundFails,
+        Self::RefundLate,
         Self::Down,
     ];
 
@@ -117,6 +126,9 @@ impl Fault {
             Self::VoidsApproval => "voids-approval",
             Self::Forgets => "forgets",
             Self::LateMoney => "late-money",
+            Self::RefundRefused => "refund-refused",
+            Self::RefundFails => "refund-fails",
+            Self::RefundLate => "refund-late",
             Self::Down => "down",
         }
     }
@@ -231,6 +243,9 @@ mod tests {
             "capture-late",
             "voids-approval",
             "forgets",
+            "refund-refused",
+            "refund-fails",
+            "refund-late",
             "down",
         ] {
             assert!(name.parse::<Fault>().is_ok(), "{name}");

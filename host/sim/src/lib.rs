@@ -14,8 +14,8 @@
 //! ```
 //!
 //! Some vendors only take in what they are asked for and do it a moment later: `capture` decides when,
-//! and `delivery` does it in time. What happens to payments that were paid, refunds in parts and
-//! disputes, is in `afterwards`.
+//! and `delivery` does it in time. What happens to payments that were paid is in `refund` and, for what
+//! people at the vendor and payers' banks do, in `afterwards`.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -42,6 +42,7 @@ mod paypal;
 mod paysafe;
 mod razorpay;
 mod record;
+mod refund;
 mod revolut;
 mod rfc3339;
 mod sandbox;
@@ -50,8 +51,9 @@ mod sim;
 mod stripe;
 mod vendor;
 
-pub use books::BookEntry;
+pub use books::{BookEntry, BookRefund};
 pub use config::{Environment, Profile, SimAccount, SimClock, SimConfig, SimError};
 pub use fault::{Fault, UnknownFault};
+pub use refund::RefundState;
 pub use session::State;
 pub use sim::{SignedCallback, Sim, modules};

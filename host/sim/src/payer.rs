@@ -16,6 +16,7 @@ use crate::{
     account::{Account, Unchanged},
     afterwards::Later,
     money::Amount,
+    refund::Refund,
     session::{Outcome, Phase, Session},
 };
 
@@ -62,7 +63,7 @@ struct Payment<'a> {
     environment: &'a str,
     action: String,
     session: &'a str,
-    choices: &'static [Choice],
+    choices: Vec<&'static Choice>,
     /// What is left to refund, where it can be refunded in parts.
     refundable: Option<String>,
     back: String,
@@ -107,6 +108,12 @@ const REFUND_FAILS: Choice = Choice {
     value: "refund_fails",
     label: "Let the last refund fail",
     about: "The money of the newest refund comes back to the merchant.",
+};
+
+const CLAIM: Choice = Choice {
+    value: "claim",
+    label: "Claim the refund",
+    about: "The payer claims the newest refund that waits for it, and gets the money.",
 };
 
 const REVIEWED: [Choice; 2] = [
@@ -333,6 +340,9 @@ fn page(status: StatusCode, account: &Account, session: &Session) -> Response {
         Phase::Refunded => &REFUNDED,
         _ => &[],
     };
+    let claims = session.refunds.iter().any(Refund::waits_for_claim);
+    let claim = Some(&CLAIM).filter(|_| claims);
+    let choices: Vec<&Choice> = claim.into_iter().chain(choices).collect();
     let refunds = choices.iter().any(|choice| choice.value == REFUND.value);
     let refundable = Some(session.left().to_string()).filter(|_| refunds);
     render(

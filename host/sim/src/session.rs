@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    afterwards::{Dispute, Refund},
+    afterwards::Dispute,
     capture::Underway,
     config::SimError,
     ids,
     money::{Amount, Money},
+    refund::Refund,
 };
 
 /// Where a payment stands, as `dev/books` tells it.
@@ -69,8 +70,10 @@ pub(crate) enum Happened {
     CaptureRefused,
     /// The vendor itself took an authorisation back.
     Voided,
+    /// The merchant has asked for a refund, which is not made yet.
+    RefundPending,
     Refunded,
-    /// A refund that had been made came back.
+    /// A refund failed or was called off, before or after it was made.
     RefundFailed,
     Disputed,
     DisputeWon,
@@ -103,7 +106,7 @@ pub(crate) struct Session {
     pub(crate) due: Money,
     /// What was captured, where anything was.
     pub(crate) received: Option<Money>,
-    /// Refunded so far, in the currency received: the sum of the refunds that have not failed.
+    /// Given back so far, in the currency received: the sum of the refunds that have succeeded.
     pub(crate) returned: Amount,
     /// Oldest first.
     #[serde(default)]
@@ -144,8 +147,6 @@ pub(crate) struct Session {
     pub(crate) captured_times: u32,
     /// Idempotency key of the capture through the API.
     pub(crate) capture_key: Option<String>,
-    /// Idempotency keys of refunds through the API with their amounts.
-    pub(crate) refund_keys: Vec<(String, Amount)>,
     /// What only this vendor needs to know: a second id, a reason.
     #[serde(default)]
     pub(crate) extra: BTreeMap<String, String>,
@@ -195,7 +196,6 @@ impl Session {
             forgotten: false,
             captured_times: 0,
             capture_key: None,
-            refund_keys: Vec::new(),
             extra: BTreeMap::new(),
             reference: opening.reference,
             attempt_id: opening.attempt_id,
@@ -236,6 +236,23 @@ impl Session {
             self.voided = false;
             self.capture_refused = false;
             self.expires_at = self.expires_at.max(now.saturating_add(MINUTE_MS));
+        }
+    }
+
+    /// When the vendor does what it has taken in or decided; none for what waits for the clock to be
+    /// moved.
+    pub(crate) fn coming(&self) -> impl Iterator<Item = Option<u64>> {
+        let capture = self.underway.as_ref().map(|underway| underway.at);
+        let refunds = self.refunds.iter().filter_map(Refund::ends_at);
+        capture.into_iter().chain(refunds)
+    }
+
+    /// What waits for a time waits no longer than until `now`.
+    pub(crate) fn hurry(&mut self, now: u64) {
+        let capture = self.underway.iter_mut().map(|underway| &mut underway.at);
+        let refunds = self.refunds.iter_mut().filter_map(Refund::ending_at);
+        for at in capture.chain(refunds).flatten() {
+            *at = now.min(*at);
         }
     }
 

@@ -93,6 +93,20 @@ pub(crate) trait Vendor: Send + Sync {
         Happened::Captured
     }
 
+    /// How long after its answer this vendor makes a refund that the merchant asks for, in milliseconds;
+    /// 0 where the answer tells that it is made, [`ON_CLAIM`](crate::refund::ON_CLAIM) where the payer has to
+    /// claim it.
+    fn refunds_after_ms(&self, session: &Session) -> u64 {
+        let _ = session;
+        0
+    }
+
+    /// Whether this vendor takes in every refund of a payment that it knows, and tells later that it
+    /// cannot be made.
+    fn refuses_refunds_later(&self) -> bool {
+        false
+    }
+
     /// Whether this can happen to a payment at this vendor.
     fn knows(&self, later: Later) -> bool {
         let _ = later;
@@ -203,7 +217,7 @@ mod tests {
     /// The ids of parts in the news that a vendor sends about them.
     #[tokio::test]
     async fn refunds_and_disputes_are_told_under_ids_of_their_own() {
-        use crate::afterwards::{Later, Refund};
+        use crate::{afterwards::Later, refund::Refund};
         for module in MODULES.iter().copied() {
             let desk = Desk::at(module);
             let reference = desk.payment().await.reference;
@@ -236,7 +250,7 @@ mod tests {
             // Mollie and BTCPay tell no parts at all, Paysafe no disputes; of what is refunded Stripe
             // tells the whole charge.
             if !["mollie", "btcpay"].contains(&module) {
-                let told = |refund: &&Refund| module != "stripe" || refund.failed;
+                let told = |refund: &&Refund| module != "stripe" || refund.has_failed();
                 // PayPal tells nothing of one that failed, but told of it when it was made.
                 for refund in session.refunds.iter().filter(told) {
                     assert!(bodies.contains(&refund.id), "{module}: {}", refund.id);

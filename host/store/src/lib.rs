@@ -1,4 +1,4 @@
-//! Storage of Kassette: traits of whole atomic operations in the domain's terms, and sled behind them.
+//! Storage of Kassette: traits of whole atomic operations in the domain's terms, and sled or PostgreSQL behind them.
 //!
 //! Each call is one atomic operation: when it answers, its whole effect (record, indexes,
 //! idempotency, outbox rows, timeline, audit) is on disk, or none of it is. A read shows only what
@@ -7,9 +7,12 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod bell;
 mod connects;
 mod deliveries;
+mod ledger;
 mod nonces;
+pub mod postgres;
 mod resellers;
 mod rows;
 pub mod sled;
@@ -22,7 +25,9 @@ pub use crate::deliveries::{
     SwitchOff, TRIED_MOST, TriedOutcome,
 };
 pub use crate::nonces::{Nonces, Reservation, Reserved};
+pub use crate::postgres::PostgresStore;
 pub use crate::resellers::{Answered, InvitationStanding, Invited, Resellers};
+pub use crate::rows::seal::{MasterKey, NotAMasterKey};
 pub use crate::sled::SledStore;
 pub use kassette_engine::Fault;
 
@@ -33,10 +38,12 @@ use std::time::Duration;
 
 use kassette_domain::audit::{AuditEntry, Audited, Chain};
 use kassette_domain::event::Event;
-use kassette_domain::id::{AccountId, AttemptId, KeyId, MerchantId, OperatorId, PaymentId, WorkId};
+use kassette_domain::id::{
+    AccountId, AttemptId, KeyId, MerchantId, OperatorId, PaymentId, RefundId, WorkId,
+};
 use kassette_domain::key::{ApiKey, Environment, KeyOwner, TokenHash};
 use kassette_domain::lifecycle::{
-    Change, NewWork, Outcome, PaymentAggregate, QuerySchedule, Refusal, Step, Transition,
+    Change, NewRefund, NewWork, Outcome, PaymentAggregate, QuerySchedule, Refusal, Step, Transition,
 };
 use kassette_domain::merchant::Merchant;
 use kassette_domain::operator::Operator;
@@ -81,6 +88,8 @@ pub enum About {
         /// The vendor's id.
         reference: String,
     },
+    /// The payment of a refund.
+    Refund(RefundId),
 }
 
 /// What became of a step.
@@ -104,6 +113,38 @@ pub enum Stepped {
     },
     /// The vendor's reference belongs to another attempt of the account; nothing was changed.
     ReferenceTaken(PaymentAggregate),
+    /// There is no such payment.
+    Unknown,
+}
+
+/// What became of an order to give money back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RefundOrdered {
+    /// It was written.
+    New {
+        /// The payment as it is now.
+        aggregate: PaymentAggregate,
+        /// What it did.
+        change: Change,
+    },
+    /// The same was ordered before.
+    Replay {
+        /// The payment as it stands now.
+        aggregate: PaymentAggregate,
+        /// Which of its refunds it was.
+        refund: RefundId,
+    },
+    /// The idempotency key was used with other data.
+    Differs {
+        /// The first field that differs.
+        field: &'static str,
+    },
+    /// The key that asked is revoked or expired by now.
+    KeyRefused,
+    /// The line of the work list that it was to settle is no longer open.
+    LineClosed,
+    /// The machine refused.
+    Refused(Refusal),
     /// There is no such payment.
     Unknown,
 }
@@ -211,6 +252,19 @@ pub trait Payments: Send + Sync {
         now: Time,
     ) -> Answer<'_, Stepped>;
 
+    /// Orders money to be given back, as [`Step::Refund`], exactly once for each idempotency key of the
+    /// merchant in the environment at any concurrency. `authority` is the key that asked; it is checked
+    /// again in the transaction, and so is that a line which it is to settle is open. An `audited` line is
+    /// written only where it is new.
+    fn refund(
+        &self,
+        payment: PaymentId,
+        new: NewRefund,
+        authority: Option<TokenHash>,
+        audited: Option<Audited>,
+        now: Time,
+    ) -> Answer<'_, RefundOrdered>;
+
     /// From now on steps follow this schedule of questions.
     fn set_schedule(&self, schedule: QuerySchedule);
 
@@ -260,6 +314,9 @@ pub trait Payments: Send + Sync {
 
     /// Lists the work list, newest first; `open` leaves out what is done.
     fn work(&self, open: bool, paging: Paging) -> Answer<'_, Listed<WorkItem>>;
+
+    /// A line of the work list by its id.
+    fn work_item(&self, id: WorkId) -> Answer<'_, Option<WorkItem>>;
 
     /// Marks a line of the work list done; none where there is no such line.
     fn work_done(&self, id: WorkId, audited: Audited, now: Time) -> Answer<'_, Option<WorkItem>>;
@@ -386,8 +443,8 @@ pub trait Directory: Send + Sync {
 pub struct Vitals {
     /// Bytes that it takes on its disk.
     pub used: u64,
-    /// Bytes that it may still write there.
-    pub free: u64,
+    /// Bytes that it may still write there; none where the disk is a database's.
+    pub free: Option<u64>,
     /// Bytes that have to stay free: with less it takes nothing new.
     pub reserved: u64,
     /// When the newest payment was made, where the store can be read: a clock that shows an earlier time is
@@ -406,6 +463,9 @@ pub trait Health: Send + Sync {
     fn vitals(&self) -> Answer<'_, Vitals>;
     /// Takes no more operations, waits for those under way, closes the files.
     fn shut_down(&self) -> Answer<'_, ()>;
+    /// Resolves with the reason when the store has ended by itself: because it cannot say what is on disk, or
+    /// because another node has taken its database over. Never where it is shut down.
+    fn failed(&self) -> Pin<Box<dyn Future<Output = String> + Send + '_>>;
 }
 
 /// A backup, piece by piece in order; dropping it gives the backup up.

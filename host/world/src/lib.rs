@@ -38,8 +38,8 @@ use std::{
 use kassette_plugin::{
     provider::{
         Account, Action, Attempt, CallbackFailure, CallbackReply, CallbackRequest, Condition,
-        Environment, Money, Open, Payer, Provider, QueryFailure, QueryPurpose, Report,
-        StartFailure, Started, Verb, http::Response,
+        Environment, Given, Money, Open, Order, Paid, Payer, Provider, QueryFailure, QueryPurpose,
+        RefundFailure, Refundable, Report, StartFailure, Started, Verb, http::Response,
     },
     testing::with_host,
 };
@@ -354,6 +354,48 @@ impl<P: Provider> World<P> {
     /// The module's.
     pub fn callback(&self, incoming: &CallbackRequest) -> Result<CallbackReply, CallbackFailure> {
         self.within(|| P::callback(self.account(), incoming.clone()))
+    }
+
+    /// Calls the module.
+    pub fn refund_terms(&self) -> Vec<Refundable> {
+        self.within(|| P::refund_terms(self.account()))
+    }
+
+    /// Calls the module.
+    ///
+    /// # Errors
+    /// The module's.
+    pub fn give_back(&self, paid: &Paid, order: &Order) -> Result<Given, RefundFailure> {
+        self.within(|| P::refund(self.account(), paid.clone(), order.clone()))
+    }
+
+    /// Calls the module.
+    ///
+    /// # Errors
+    /// The module's.
+    pub fn query_refund(&self, paid: &Paid, order: &Order) -> Result<Given, QueryFailure> {
+        self.within(|| P::query_refund(self.account(), paid.clone(), order.clone()))
+    }
+
+    /// The methods that the module can take.
+    pub fn services(&self) -> Vec<String> {
+        let services = P::describe().services.into_iter();
+        services.map(|service| service.method).collect()
+    }
+
+    /// A new order to give back so many minor units.
+    pub fn order(&self, amount: u64, currency: &str) -> Order {
+        let number = self.attempts.fetch_add(1, Ordering::SeqCst);
+        Order {
+            id: format!("{number:032x}"),
+            amount: Money {
+                amount,
+                currency: currency.into(),
+            },
+            reason: Some("The parcel came back".into()),
+            asked_at: self.now(),
+            reference: None,
+        }
     }
 
     /// Calls the module.

@@ -53,7 +53,7 @@ pub mod bindings {
     pub mod provider {
         wit_bindgen::generate!({
             path: "wit",
-            world: "provider",
+            world: "refunding-provider",
             // One type for both worlds.
             with: { "kassette:plugin/types@0.2.0": crate::bindings::method::kassette::plugin::types },
             pub_export_macro: true,
@@ -103,7 +103,8 @@ macro_rules! export_provider {
 }
 
 /// Hands the functions that are named to the module's files: `start` to `start::start`, `callback` to
-/// `callback::read` and `query` to `query::query`, which borrow what they are given. Stands in the `impl` of
+/// `callback::read`, `query` to `query::query` and `refund` to `refund::terms`, `refund::refund` and
+/// `refund::query`, which borrow what they are given. Stands in the `impl` of
 /// [`provider::Provider`].
 #[macro_export]
 macro_rules! forward_provider {
@@ -133,6 +134,27 @@ macro_rules! forward_provider {
         ) -> Result<$crate::provider::Report, $crate::provider::QueryFailure> {
             let (reference, returned) = (reference.as_deref(), returned.as_deref());
             query::query(&account, &attempt, reference, purpose, returned)
+        }
+    };
+    (@refund) => {
+        fn refund_terms(
+            account: $crate::provider::Account,
+        ) -> Vec<$crate::provider::Refundable> {
+            refund::terms(&account)
+        }
+        fn refund(
+            account: $crate::provider::Account,
+            paid: $crate::provider::Paid,
+            order: $crate::provider::Order,
+        ) -> Result<$crate::provider::Given, $crate::provider::RefundFailure> {
+            refund::refund(&account, &paid, &order)
+        }
+        fn query_refund(
+            account: $crate::provider::Account,
+            paid: $crate::provider::Paid,
+            order: $crate::provider::Order,
+        ) -> Result<$crate::provider::Given, $crate::provider::QueryFailure> {
+            refund::query(&account, &paid, &order)
         }
     };
     ($($name:ident),+) => {

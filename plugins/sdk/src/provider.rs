@@ -19,6 +19,10 @@ pub use crate::bindings::provider::exports::kassette::plugin::payments::{
     RefundState, Report, SecretSpec, Service, Setting, SettingSpec, Settlement, StartFailure,
     Started, Status, Subject, Verb,
 };
+use crate::bindings::provider::exports::kassette::plugin::refunds::Guest as RefundsGuest;
+pub use crate::bindings::provider::exports::kassette::plugin::refunds::{
+    Given, Order, Paid, RefundFailure, Refundable,
+};
 pub use crate::bindings::provider::kassette::plugin::log::Level;
 pub use crate::export_provider as export;
 pub use crate::forward_provider as forward;
@@ -54,7 +58,26 @@ pub trait Provider {
 
     /// A cheap request that proves address and credentials.
     fn health(account: Account) -> Condition;
+
+    /// What can be given back at this account; a method that is not named cannot. Unless a module has
+    /// more to say nothing can.
+    fn refund_terms(_account: Account) -> Vec<Refundable> {
+        Vec::new()
+    }
+
+    /// Gives money back; `refunds.refund` in the WIT. The host asks only for what the terms name.
+    fn refund(_account: Account, _paid: Paid, _order: Order) -> Result<Given, RefundFailure> {
+        Err(RefundFailure::Unavailable(GIVES_NOTHING_BACK.to_owned()))
+    }
+
+    /// Asks the vendor what became of a refund; `refunds.query` in the WIT.
+    fn query_refund(_account: Account, _paid: Paid, _order: Order) -> Result<Given, QueryFailure> {
+        Err(QueryFailure::Unavailable(GIVES_NOTHING_BACK.to_owned()))
+    }
 }
+
+/// Another version of the module may have given something back: nothing is certain.
+const GIVES_NOTHING_BACK: &str = "this module gives nothing back";
 
 /// What a component exports of a [`Provider`].
 #[doc(hidden)]
@@ -92,6 +115,20 @@ impl<T: Provider> Guest for Exported<T> {
 
     fn health(account: Account) -> Condition {
         T::health(account)
+    }
+}
+
+impl<T: Provider> RefundsGuest for Exported<T> {
+    fn terms(account: Account) -> Vec<Refundable> {
+        T::refund_terms(account)
+    }
+
+    fn refund(account: Account, paid: Paid, order: Order) -> Result<Given, RefundFailure> {
+        T::refund(account, paid, order)
+    }
+
+    fn query(account: Account, paid: Paid, order: Order) -> Result<Given, QueryFailure> {
+        T::query_refund(account, paid, order)
     }
 }
 

@@ -11,6 +11,7 @@ use kassette_plugin::provider::{
 use crate::api;
 use crate::events;
 use crate::notification::{self, HMAC_KEY, Item, Unbelieved};
+use crate::wire;
 
 /// Most items in one notification; Adyen sends one.
 const ITEMS: usize = 64;
@@ -53,8 +54,9 @@ pub(crate) fn read(
     }
     let mut notices = Vec::new();
     for item in items.iter().flatten() {
-        let ours =
-            item.merchant_account == api::merchant_account(account) && is_attempt(&item.reference);
+        // Payments of the merchant's other systems are told here too.
+        let ours = item.merchant_account == api::merchant_account(account)
+            && wire::is_ours(&item.reference);
         if ours {
             notices.extend(events::notices(account, item)?);
         }
@@ -65,14 +67,6 @@ pub(crate) fn read(
         media_type: "text/plain".into(),
         body: "[accepted]".into(),
     })
-}
-
-/// Payments of the merchant's other systems are told here too.
-fn is_attempt(reference: &str) -> bool {
-    reference.len() == 32
-        && reference
-            .bytes()
-            .all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 fn malformed(why: &str) -> CallbackFailure {

@@ -105,6 +105,7 @@ fn refund(item: &Item, payment: &Payment, state: RefundState) -> Report {
     let mut report = payment.beside(&item.event);
     report.particulars.refunds = vec![Refund {
         id: own_id(item, payment),
+        order: item.order.clone(),
         amount: payment.amount.amount,
         state,
     }];
@@ -156,7 +157,7 @@ fn particular(item: &Item, mut report: Report) -> Report {
 mod tests {
     use super::*;
     use crate::callback::tests::{heard, told};
-    use crate::notification::tests::signed_item;
+    use crate::notification::tests::{ATTEMPT, item_of, signed_item};
     use crate::tests::account;
     use kassette_plugin::provider::{Settlement, Status};
     use serde_json::{Value, json};
@@ -305,6 +306,21 @@ mod tests {
                 "{event}"
             );
         }
+    }
+
+    #[test]
+    fn a_refund_of_ours_is_told_by_its_order_and_any_other_by_none() {
+        let order = "000000000000000000000000000000aa";
+        let named = |reference: &str| {
+            let item = item_of(reference, "REFUND", true, PAYMENT, json!({}));
+            let report = heard(&account(), &[item]).pop();
+            report.map(|report| report.particulars.refunds[0].order.clone())
+        };
+        let ours = named(&format!("{ATTEMPT}-{order}"));
+        assert_eq!(ours, Some(Some(order.to_owned())));
+        assert_eq!(named(ATTEMPT), Some(None));
+        // Not a refund of this gateway's: nothing says which payment it would be about.
+        assert_eq!(named(&format!("{ATTEMPT}-refund")), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Adyen's documents, by title: "Checkout API v72", "Hosted Checkout", "Pay by Link through the API",
 //! "Verify HMAC signatures", "Webhook structure and types", "Capture", "CAPTURE_FAILED and
-//! REFUND_FAILED reasons", "Cancel", "Dispute webhooks", "API idempotency".
+//! REFUND_FAILED reasons", "Refund", "Cancel", "Dispute webhooks", "API idempotency".
 //!
 //! | File | Holds |
 //! |---|---|
@@ -12,6 +12,7 @@
 //! | `query.rs` | finding what is to be asked about |
 //! | `session.rs`, `link.rs` | reading and ending a page |
 //! | `payment.rs` | capturing and cancelling a payment |
+//! | `refund.rs` | giving money back |
 //! | `reference.rs` | what is proved of a payment, kept in the reference |
 //! | `callback.rs` | notifications: which are believed, and whose they are |
 //! | `events.rs` | what each event reports |
@@ -30,6 +31,7 @@ mod notification;
 mod payment;
 mod query;
 mod reference;
+mod refund;
 mod refusal;
 mod session;
 mod start;
@@ -95,7 +97,7 @@ impl Provider for Adyen {
         api::has_address(environment, settings)
     }
 
-    kassette_plugin::provider::forward!(start, callback, query);
+    kassette_plugin::provider::forward!(start, callback, query, refund);
 
     fn health(account: Account) -> Condition {
         match query::methods_of(&account) {

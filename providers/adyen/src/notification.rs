@@ -20,6 +20,8 @@ pub(crate) struct Item {
     pub(crate) merchant_account: String,
     /// Our attempt.
     pub(crate) reference: String,
+    /// Our refund, where the item is about one.
+    pub(crate) order: Option<String>,
     pub(crate) amount: Option<Money>,
     pub(crate) event: String,
     pub(crate) success: bool,
@@ -94,13 +96,15 @@ pub(crate) fn read(item: &Json) -> Result<Option<Item>, Unbelieved> {
         event,
         success,
     ] = signed;
+    let (attempt, order) = wire::named(&reference);
     // Reports and account news name none, or nothing that could be a payment's.
     let amount = value.parse().ok().map(|amount| Money { amount, currency });
     Ok(Some(Item {
         psp_reference,
         original,
         merchant_account,
-        reference,
+        reference: attempt.to_owned(),
+        order: order.map(str::to_owned),
         amount,
         event,
         success: success == "true",

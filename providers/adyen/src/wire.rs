@@ -200,6 +200,32 @@ pub(crate) fn is_received(body: &[u8], payment: &str) -> bool {
         && said("paymentPspReference").as_deref() == Some(payment)
 }
 
+/// Our reference of a refund: the attempt, which tells whose it is, and the order.
+pub(crate) fn refund_reference(attempt: &str, order: &str) -> String {
+    format!("{attempt}-{order}")
+}
+
+/// The attempt that a reference names, and the refund's order where it is a refund's.
+pub(crate) fn named(reference: &str) -> (&str, Option<&str>) {
+    match reference.split_once('-') {
+        Some((attempt, order)) if is_ours(attempt) && is_ours(order) => (attempt, Some(order)),
+        _ => (reference, None),
+    }
+}
+
+/// Whether a text has the form of the host's ids: 32 hexadecimal characters.
+pub(crate) fn is_ours(text: &str) -> bool {
+    let plain = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    text.len() == 32 && text.bytes().all(plain)
+}
+
+/// Adyen's id of a refund that was taken in; none where the answer is not about that payment and amount.
+pub(crate) fn refund(body: &[u8], payment: &str, amount: &Money) -> Option<String> {
+    let told = Json::parse(body)?;
+    let same = is_received(body, payment) && money(told.get("amount")?)? == *amount;
+    text(&told, "pspReference").filter(|id| same && is_plain(id))
+}
+
 /// Reads a refusal; its fields are empty where there is none.
 pub(crate) fn problem(answer: &Answer) -> Problem {
     let body = answer.json().unwrap_or(Json::Null);

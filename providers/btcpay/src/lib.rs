@@ -1,13 +1,14 @@
 //! BTCPay Server: invoices of the Greenfield API, version 1, and its webhooks.
 //!
-//! The documents, by title: "BTCPay Greenfield API", "Webhooks", "Invoices" of BTCPay Server's
-//! documentation.
+//! The documents, by title: "BTCPay Greenfield API", "Webhooks", "Invoices", "Pull Payments" of BTCPay
+//! Server's documentation.
 //!
 //! | File | Holds |
 //! |---|---|
-//! | `lib.rs` | what the module is, and the world's five functions |
+//! | `lib.rs` | what the module is, and the world's functions |
 //! | `start.rs` | creating an invoice; what each refusal means |
 //! | `query.rs` | finding, closing and reading an invoice |
+//! | `refund.rs` | giving money back: pull payments that the payer claims |
 //! | `callback.rs` | the signature of a webhook and whom it is about |
 //! | `api.rs` | requests: address, credential |
 //! | `wire.rs` | the server's JSON, read strictly |
@@ -19,6 +20,7 @@ mod api;
 mod callback;
 mod coins;
 mod query;
+mod refund;
 mod report;
 mod start;
 mod wire;
@@ -53,8 +55,9 @@ impl Provider for BtcPay {
                 SecretSpec::text(
                     api::API_KEY,
                     "API key with btcpay.store.canviewinvoices, btcpay.store.cancreateinvoice and \
-                     btcpay.store.canmodifyinvoices for the one store. Account, Manage account, \
-                     API keys",
+                     btcpay.store.canmodifyinvoices for the one store, and to give money back \
+                     btcpay.store.cancreatepullpayments and btcpay.store.canviewpullpayments. \
+                     Account, Manage account, API keys",
                 ),
                 SecretSpec::text(
                     callback::WEBHOOK_SECRET,
@@ -66,7 +69,7 @@ impl Provider for BtcPay {
         }
     }
 
-    kassette_plugin::provider::forward!(start, callback, query);
+    kassette_plugin::provider::forward!(start, callback, query, refund);
 
     fn health(account: Account) -> Condition {
         // Proves address, key and store.

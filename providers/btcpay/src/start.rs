@@ -4,7 +4,7 @@
 //! document's schema of a creation allows amount, currency and search terms and nothing else, so the
 //! rest is told in a second request, and until it has been no payer gets the invoice's address. What an
 //! invoice is created with beside that, its life and the confirmations it waits for, is the store's.
-use kassette_plugin::amount::{self, MINOR_UNITS};
+use kassette_plugin::amount;
 use kassette_plugin::json::{Json, object};
 use kassette_plugin::provider::call::{Answer, Broken};
 use kassette_plugin::provider::{
@@ -44,10 +44,8 @@ pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, Sta
 }
 
 fn creation(attempt: &Attempt) -> Json {
-    let due = attempt.due.amount;
-    let amount = format!("{}.{:02}", due / MINOR_UNITS, due % MINOR_UNITS);
     object([
-        ("amount", amount.into()),
+        ("amount", wire::decimal(attempt.due.amount).into()),
         ("currency", attempt.due.currency.as_str().into()),
         (
             "additionalSearchTerms",

@@ -102,9 +102,108 @@ fn invoice_of(value: &Json) -> Option<Invoice> {
     })
 }
 
+/// What the payer has claimed of a pull payment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Claims {
+    /// What was paid out, in parts of [`PARTS`] of a cent of the pull payment's currency.
+    pub(crate) paid: u128,
+    /// A claim waits for the store's approval.
+    pub(crate) unapproved: bool,
+    /// A claim waits for its payment, or for the chain.
+    pub(crate) underway: bool,
+}
+
+/// What the payer can claim payouts from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PullPayment {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) currency: String,
+    /// In parts of [`PARTS`] of a cent.
+    pub(crate) amount: u128,
+    /// Nothing can be claimed any more.
+    pub(crate) archived: bool,
+    /// Where the payer claims.
+    pub(crate) link: String,
+}
+
+/// Reads a pull payment; none where anything in it is not as documented.
+pub(crate) fn pull_payment(body: &[u8]) -> Option<PullPayment> {
+    pull_payment_of(&Json::parse(body)?)
+}
+
+/// Reads a list of pull payments.
+pub(crate) fn pull_payments(body: &[u8]) -> Option<Vec<PullPayment>> {
+    match Json::parse(body)? {
+        Json::List(all) => all.iter().map(pull_payment_of).collect(),
+        _ => None,
+    }
+}
+
+fn pull_payment_of(value: &Json) -> Option<PullPayment> {
+    Some(PullPayment {
+        id: text(value, "id").filter(|id| is_plain(id))?,
+        name: text(value, "name")?,
+        currency: text(value, "currency")?,
+        amount: fine(value.get("amount")?)?,
+        archived: value.get("archived")?.flag()?,
+        link: text(value, "viewLink")?,
+    })
+}
+
+/// Reads the payouts of a pull payment in that currency.
+pub(crate) fn claims(body: &[u8], currency: &str) -> Option<Claims> {
+    let Json::List(payouts) = Json::parse(body)? else {
+        return None;
+    };
+    let mut claims = Claims::default();
+    for payout in &payouts {
+        let amount = fine(payout.get("originalAmount")?)?;
+        if payout.get("originalCurrency")?.text()? != currency {
+            return None;
+        }
+        match payout.get("state")?.text()? {
+            "AwaitingApproval" => claims.unapproved = true,
+            "AwaitingPayment" | "InProgress" => claims.underway = true,
+            "Completed" => claims.paid = claims.paid.checked_add(amount)?,
+            "Cancelled" => {}
+            _ => return None,
+        }
+    }
+    Some(claims)
+}
+
+/// Parts of a cent that are told apart: what is claimed in coins comes out at fractions of one.
+const PARTS: u128 = 1_000_000;
+
+/// A decimal in parts of a cent, rounded to the nearest.
+fn fine(value: &Json) -> Option<u128> {
+    scaled(value, 8)
+}
+
+/// Parts of a cent in minor units, rounded to the nearest.
+pub(crate) const fn cents(fine: u128) -> u128 {
+    fine.saturating_add(PARTS / 2) / PARTS
+}
+
+/// Minor units in parts of a cent.
+pub(crate) fn parts(minor: u64) -> u128 {
+    u128::from(minor) * PARTS
+}
+
+/// Minor units as the server writes amounts: "49.90".
+pub(crate) fn decimal(minor: u64) -> String {
+    format!("{}.{:02}", minor / MINOR_UNITS, minor % MINOR_UNITS)
+}
+
 /// A decimal in minor units, rounded to the nearest: what is paid in coins comes out at fractions
 /// of a cent.
 fn minor(value: &Json) -> Option<u64> {
+    scaled(value, 2)?.try_into().ok()
+}
+
+/// A decimal in units of that many decimal places, rounded to the nearest.
+fn scaled(value: &Json, places: usize) -> Option<u128> {
     let text = value.text().or_else(|| value.number())?;
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
@@ -113,11 +212,11 @@ fn minor(value: &Json) -> Option<u64> {
     }
     let digit = |place: usize| {
         let byte = fraction.as_bytes().get(place).copied().unwrap_or(b'0');
-        u64::from(byte - b'0')
+        u128::from(byte - b'0')
     };
-    let cents = digit(0) * 10 + digit(1) + u64::from(digit(2) >= 5);
-    let whole: u64 = whole.parse().ok()?;
-    whole.checked_mul(MINOR_UNITS)?.checked_add(cents)
+    let add = |number: u128, place| number.checked_mul(10)?.checked_add(digit(place));
+    let number = (0..places).try_fold(whole.parse().ok()?, add)?;
+    number.checked_add(u128::from(digit(places) >= 5))
 }
 
 /// A refusal in the operator's words; the server's own sentences may repeat what was sent.
@@ -227,6 +326,60 @@ pub(crate) mod tests {
         }
         assert_eq!(read(&told("Paid", "None", "0")), None);
         assert_eq!(read(&told("Settled", "PaidTwice", "49.90")), None);
+    }
+
+    /// A pull payment as the server would tell it.
+    pub(crate) fn pull_told(name: &str, archived: bool) -> Value {
+        json!({
+            "id": "2xY7mkVxEMQdhsq9", "name": name, "description": "", "currency": "EUR",
+            "amount": "9.9", "BOLT11Expiration": "30", "autoApproveClaims": false,
+            "archived": archived, "viewLink": "https://pay.shop.example/pull-payments/2xY7mkVxEMQdhsq9",
+        })
+    }
+
+    /// A payout as the server would tell it.
+    pub(crate) fn payout_told(state: &str, amount: &str) -> Value {
+        json!({
+            "id": "p1", "pullPaymentId": "2xY7mkVxEMQdhsq9", "originalCurrency": "EUR",
+            "originalAmount": amount, "payoutCurrency": "BTC", "payoutAmount": null,
+            "payoutMethodId": "BTC-CHAIN", "state": state, "destination": "bc1q", "metadata": {},
+        })
+    }
+
+    #[test]
+    fn a_pull_payment_or_payout_that_lacks_anything_is_no_answer() {
+        let read = |value: &Value| pull_payment(value.to_string().as_bytes());
+        assert!(read(&pull_told("Refund 1", false)).is_some());
+        for field in ["id", "name", "currency", "amount", "archived", "viewLink"] {
+            let mut told = pull_told("Refund 1", false);
+            told.as_object_mut().unwrap().remove(field);
+            assert_eq!(read(&told), None, "{field}");
+        }
+        let read = |value: &Value| claims(json!([value]).to_string().as_bytes(), "EUR");
+        assert!(read(&payout_told("Completed", "9.9")).is_some());
+        assert_eq!(read(&payout_told("Odd", "9.9")), None);
+        for field in ["originalAmount", "originalCurrency", "state"] {
+            let mut told = payout_told("Completed", "9.9");
+            told.as_object_mut().unwrap().remove(field);
+            assert_eq!(read(&told), None, "{field}");
+        }
+        let mut coins = payout_told("Completed", "0.1");
+        coins["originalCurrency"] = json!("BTC");
+        assert_eq!(read(&coins), None);
+    }
+
+    #[test]
+    fn what_was_claimed_in_parts_of_cents_adds_up() {
+        let all = json!([
+            payout_told("Completed", "3.33333333"),
+            payout_told("Completed", "3.33333333"),
+            payout_told("Completed", "3.33333334"),
+            payout_told("Cancelled", "3"),
+        ]);
+        let read = claims(all.to_string().as_bytes(), "EUR").unwrap();
+        assert_eq!(cents(read.paid), 1_000);
+        assert!(!read.unapproved && !read.underway);
+        assert_eq!(cents(parts(990)), 990);
     }
 
     #[test]

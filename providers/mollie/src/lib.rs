@@ -1,7 +1,7 @@
 //! Mollie, over its Payments API v2. `providers/README.md` says what is mapped to what.
 //!
 //! Written after Mollie's own documents "Payments API" (create, get, list and cancel payment, create
-//! capture, release authorization), "Profiles API" (get current profile), "Webhooks", "Handling
+//! capture, release authorization), "Refunds API" (create, get, list payment refund), "Profiles API" (get current profile), "Webhooks", "Handling
 //! payment status", "API idempotency", "Place a hold for a payment", "Multicurrency" and "Klarna".
 //!
 //! | File | Holds |
@@ -12,6 +12,7 @@
 //! | `method.rs` | the methods and what they can be paid in |
 //! | `locale.rs` | the languages of Mollie's pages |
 //! | `query.rs` | capturing, cancelling and reading a payment |
+//! | `refund.rs` | giving money back, and what became of it |
 //! | `report.rs` | what a payment says |
 //! | `particulars.rs` | what it tells beside: captures, refunds, chargebacks, ids, times, the card |
 //! | `search.rs` | finding a payment whose creation got no answer |
@@ -27,6 +28,7 @@ mod locale;
 mod method;
 mod particulars;
 mod query;
+mod refund;
 mod report;
 mod search;
 mod start;
@@ -76,7 +78,7 @@ impl Provider for Mollie {
         }
     }
 
-    kassette_plugin::provider::forward!(start, query);
+    kassette_plugin::provider::forward!(start, query, refund);
 
     fn callback(_: Account, incoming: CallbackRequest) -> Result<CallbackReply, CallbackFailure> {
         callback::read(&incoming)

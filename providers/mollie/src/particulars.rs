@@ -4,7 +4,7 @@ use kassette_plugin::json::Json;
 use kassette_plugin::provider::{Dispute, DisputeState, Money, Particulars, Refund, RefundState};
 use kassette_plugin::time;
 
-use crate::wire::money;
+use crate::wire::{self, money};
 
 /// What is asked for along with a payment.
 pub(crate) const EMBED: &str = "embed=captures,refunds,chargebacks";
@@ -140,9 +140,18 @@ fn captured(value: &Json) -> Option<Captured> {
     })
 }
 
-fn refund(value: &Json, taken_in: &str) -> Option<Refund> {
+/// The order that a refund of ours names; none of one that was made in Mollie's dashboard.
+pub(crate) fn order(refund: &Json) -> Option<String> {
+    text(refund, "metadata")
+        .filter(|order| wire::is_ours(order))
+        .map(str::to_owned)
+}
+
+/// Reads a refund; none where it is not as documented, or in another currency.
+pub(crate) fn refund(value: &Json, taken_in: &str) -> Option<Refund> {
     Some(Refund {
         id: id(value, "id")?,
+        order: order(value),
         amount: sum(value, taken_in)?,
         state: match value.get("status")?.text()? {
             "queued" | "pending" | "processing" => RefundState::Pending,
@@ -210,7 +219,7 @@ fn text<'a>(value: &'a Json, name: &str) -> Option<&'a str> {
 }
 
 /// Whether this has the form of an id or a code: it goes to the operator.
-fn is_word(word: &str) -> bool {
+pub(crate) fn is_word(word: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     (1..=64).contains(&word.len()) && word.bytes().all(plain)
 }
@@ -297,6 +306,7 @@ mod tests {
         let states: Vec<RefundState> = told.refunds.iter().map(|each| each.state).collect();
         use RefundState::{Failed, Pending, Succeeded};
         assert_eq!(states, [Pending, Failed, Succeeded]);
+        assert!(told.refunds.iter().all(|each| each.order.is_none()));
         assert_eq!(told.refunded(1490), 990);
         // Some are not among those that were told.
         assert_eq!(told.refunded(2490), 2490);

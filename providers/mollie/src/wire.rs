@@ -147,6 +147,12 @@ pub(crate) fn is_id(id: &str) -> bool {
     })
 }
 
+/// Whether a text has the form of the host's ids: 32 hexadecimal characters.
+pub(crate) fn is_ours(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    text.len() == 32 && text.bytes().all(plain)
+}
+
 fn stands(status: &str) -> Option<Stands> {
     Some(match status {
         "open" => Stands::Open,

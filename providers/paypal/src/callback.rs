@@ -37,6 +37,7 @@ enum Kind {
 
 fn kind(event: &str) -> Option<Kind> {
     Some(match event {
+        _ if event.starts_with("PAYMENT.REFUND.") => Kind::Changed,
         "CHECKOUT.ORDER.APPROVED" => Kind::Approved,
         "CHECKOUT.PAYMENT-APPROVAL.REVERSED"
         | "PAYMENT.CAPTURE.COMPLETED"
@@ -150,11 +151,13 @@ fn subject(resource: &Json) -> Option<Found> {
     let disputed = resource
         .get("disputed_transactions")
         .map_or(&[][..], Json::items);
+    let refunded = wire::linked(resource, "/v2/payments/captures/").or_else(|| related(resource));
     let names = [
         named(unit.first(), "custom_id"),
         named(unit.first(), "invoice_id"),
         named(Some(resource), "custom_id"),
-        named(Some(resource), "invoice_id"),
+        // A refund's is its own, of the same form as an attempt's id.
+        named(Some(resource), "invoice_id").filter(|_| refunded.is_none()),
         named(disputed.first(), "custom"),
         named(disputed.first(), "invoice_number"),
     ];
@@ -163,7 +166,7 @@ fn subject(resource: &Json) -> Option<Found> {
     }
     let capture = match disputed.first() {
         Some(_) => seller_transaction(resource),
-        None => wire::linked(resource, "/v2/payments/captures/").or_else(|| related(resource)),
+        None => refunded,
     };
     capture.map(Found::Capture)
 }

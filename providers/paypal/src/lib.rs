@@ -2,13 +2,14 @@
 //!
 //! Written after PayPal's documents "Orders API v2", "Payments API v2", "Webhooks management API v1",
 //! "Integrate webhooks", "Webhook event names", "Disputes API v1", "API idempotency", "Currency codes",
-//! "Pay with Venmo" and "Handle uncaptured payments".
+//! "Pay with Venmo", "Handle uncaptured payments" and "Refund Payments for Individual Transactions".
 //!
 //! | File | Holds |
 //! |---|---|
-//! | `lib.rs` | what the module is, and the world's five functions |
+//! | `lib.rs` | what the module is, and the world's functions |
 //! | `start.rs` | creating an order; what each refusal proves |
 //! | `query.rs` | capturing, closing and reading an order |
+//! | `refund.rs` | giving a capture back; what each refusal proves |
 //! | `callback.rs` | which webhooks matter, and what they prove |
 //! | `signature.rs` | whether a webhook is PayPal's |
 //! | `certificate.rs` | RSA, and certificates that lead to a root |
@@ -26,6 +27,7 @@ mod capture;
 mod certificate;
 mod money;
 mod query;
+mod refund;
 mod signature;
 mod start;
 mod wire;
@@ -64,7 +66,7 @@ impl Provider for PayPal {
             secrets: vec![
                 SecretSpec::text(
                     api::CLIENT_ID,
-                    "Client ID of the REST app: Developer Dashboard, Apps & Credentials, your app",
+                    "Client ID of the REST app: Developer Dashboard, Apps & Credentials, your app. Giving money back needs its scope https://uri.paypal.com/services/payments/refund",
                 ),
                 SecretSpec::text(
                     api::CLIENT_SECRET,
@@ -79,7 +81,7 @@ impl Provider for PayPal {
         signature::simulator(settings).map(drop)
     }
 
-    kassette_plugin::provider::forward!(start, callback, query);
+    kassette_plugin::provider::forward!(start, callback, query, refund);
 
     fn health(account: Account) -> Condition {
         callback::health(&account)

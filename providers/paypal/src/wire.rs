@@ -83,14 +83,15 @@ pub(crate) fn order(value: &Json) -> Option<Order> {
     // Given back in what was taken, which an odd capture makes another currency than the order's.
     let captured = captures.first().map_or(&amount, |capture| &capture.amount);
     let captured = captured.currency.as_str();
+    let attempt = custom.strip_suffix(CLOSED).unwrap_or(custom);
     Some(Order {
         id: value.get("id")?.text()?.to_owned(),
-        attempt: custom.strip_suffix(CLOSED).unwrap_or(custom).to_owned(),
+        attempt: attempt.to_owned(),
         closed: custom.ends_with(CLOSED),
         phase: phase(value.get("status")?.text()?)?,
         refunds: listed("refunds")
             .iter()
-            .map(|value| refund(value, captured))
+            .map(|value| refund(value, captured, attempt))
             .collect::<Option<_>>()?,
         approve: link(value, "payer-action").or_else(|| link(value, "approve")),
         beside: Beside {
@@ -140,12 +141,18 @@ fn phase(status: &str) -> Option<Phase> {
     })
 }
 
-/// A refund in this currency. Another is no answer.
-fn refund(value: &Json, currency: &str) -> Option<Refund> {
+/// A refund of this attempt's money in this currency. Another is no answer.
+pub(crate) fn refund(value: &Json, currency: &str, attempt: &str) -> Option<Refund> {
     let given = money::read(value.get("amount")?)?;
     (given.currency == currency).then_some(())?;
     Some(Refund {
         id: value.get("id")?.text().filter(|id| is_id(id))?.to_owned(),
+        // One that was made in PayPal's dashboard may show the capture's own.
+        order: value
+            .get("invoice_id")
+            .and_then(Json::text)
+            .filter(|id| *id != attempt)
+            .map(str::to_owned),
         amount: given.amount,
         state: match value.get("status")?.text()? {
             "COMPLETED" => RefundState::Succeeded,
@@ -189,6 +196,11 @@ impl Order {
                 Taken::UnderWay => 4,
                 Taken::Refused => 5,
             })
+    }
+
+    /// The capture whose money can be given back.
+    pub(crate) fn credited(&self) -> Option<&Capture> {
+        self.best().filter(|capture| capture.taken.is_received())
     }
 
     /// Whether money was taken, or may still arrive, by a capture.

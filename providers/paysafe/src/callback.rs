@@ -57,7 +57,7 @@ fn notice(name: &str, event: &Json) -> Option<Notice> {
         return None;
     }
     let payload = event.get("payload")?;
-    let about = subject(payload)?;
+    let about = subject(name, payload)?;
     let completed = wire::payment(payload)
         .filter(|(_, payment)| name == "PAYMENT_COMPLETED" && payment.stands == Paid::Completed)
         .filter(|_| matches!(about, Subject::Attempt(_)));
@@ -69,10 +69,11 @@ fn notice(name: &str, event: &Json) -> Option<Notice> {
 }
 
 /// Which payment a payload is about: ours by its own reference, or what was given back of one that it
-/// names, under whatever reference that was made in the Business Portal.
-fn subject(payload: &Json) -> Option<Subject> {
+/// names, under whatever reference that was made: ours has the form of an attempt's id too, and is none.
+fn subject(event: &str, payload: &Json) -> Option<Subject> {
     let text = |name| payload.get(name).and_then(Json::text);
-    let reference = text("merchantRefNum").filter(|reference| is_attempt(reference));
+    let own = !event.starts_with("REFUND_");
+    let reference = text("merchantRefNum").filter(|reference| own && is_attempt(reference));
     let made_for = || text("paymentId").or_else(|| text("settlementId"));
     reference
         .map(|attempt| Subject::Attempt(attempt.to_owned()))
@@ -155,7 +156,6 @@ mod tests {
             ("PAYMENT_HELD", "HELD"),
             ("PAYMENT_COMPLETED", "HELD"),
             ("SETTLEMENT_COMPLETED", "COMPLETED"),
-            ("REFUND_COMPLETED", "COMPLETED"),
         ] {
             let told = notices(&event(name, status, ID));
             assert_eq!(told.len(), 1, "{name}");
@@ -191,14 +191,16 @@ mod tests {
     #[test]
     fn a_refund_under_a_reference_of_its_own_leads_to_its_payment() {
         for name in ["paymentId", "settlementId"] {
-            let mut refund = event("REFUND_COMPLETED", "COMPLETED", "refund of the portal");
-            refund["payload"][name] = "3aeb9c63".into();
-            let told = notices(&refund);
-            let [notice] = told.as_slice() else {
-                panic!("one notice")
-            };
-            assert_eq!(notice.about, Subject::Reference("3aeb9c63".into()));
-            assert_eq!(notice.report, None);
+            for made_under in ["refund of the portal", ID] {
+                let mut refund = event("REFUND_COMPLETED", "COMPLETED", made_under);
+                refund["payload"][name] = "3aeb9c63".into();
+                let told = notices(&refund);
+                let [notice] = told.as_slice() else {
+                    panic!("one notice")
+                };
+                assert_eq!(notice.about, Subject::Reference("3aeb9c63".into()));
+                assert_eq!(notice.report, None);
+            }
         }
     }
 

@@ -1,16 +1,17 @@
 //! Paysafe: the Payments API (Payment Hub), paid by Interac e-Transfer in Canadian dollars.
 //!
-//! Written after Paysafe's documents "Payments API", "Interac e-Transfer", "Configure Webhooks" and
-//! "Get available payment methods".
+//! Written after Paysafe's documents "Payments API", "Interac e-Transfer", "Processing Refunds",
+//! "Configure Webhooks" and "Get available payment methods".
 //!
 //! | File | Holds |
 //! |---|---|
-//! | `lib.rs` | what the module is, and the world's five functions |
+//! | `lib.rs` | what the module is, and the world's functions |
 //! | `start.rs` | creating a payment handle; what each refusal proves |
 //! | `query.rs` | asking for the money, and reading where it is |
+//! | `refund.rs` | giving money back |
 //! | `callback.rs` | the signature of a webhook and its news |
 //! | `api.rs` | requests: address, credentials, refusals |
-//! | `wire.rs` | handles, payments and settlements, read strictly |
+//! | `wire.rs` | handles, payments, settlements and refunds, read strictly |
 //! | `report.rs` | what they say |
 //!
 //! A payment has two halves. The handle leads the payer to Interac and moves no money; once the payer is
@@ -21,6 +22,7 @@
 mod api;
 mod callback;
 mod query;
+mod refund;
 mod report;
 mod start;
 mod wire;
@@ -70,7 +72,7 @@ impl Provider for Paysafe {
         }
     }
 
-    kassette_plugin::provider::forward!(start, query);
+    kassette_plugin::provider::forward!(start, query, refund);
 
     fn callback(_: Account, incoming: CallbackRequest) -> Result<CallbackReply, CallbackFailure> {
         callback::read(&incoming)

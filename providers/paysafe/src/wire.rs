@@ -1,6 +1,6 @@
 //! Paysafe's JSON. Reading is strict: an answer that is not as documented is no answer.
 use kassette_plugin::json::Json;
-use kassette_plugin::provider::Money;
+use kassette_plugin::provider::{Money, RefundState};
 use kassette_plugin::time;
 
 /// The only currency of Interac e-Transfer.
@@ -78,6 +78,19 @@ pub(crate) struct Given {
     pub(crate) settlements: Vec<String>,
 }
 
+/// One sum that was given back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refund {
+    pub(crate) id: String,
+    /// In Paysafe's words.
+    pub(crate) status: String,
+    pub(crate) state: RefundState,
+    /// In minor units.
+    pub(crate) amount: u64,
+    /// Paysafe's number of the error.
+    pub(crate) error: Option<String>,
+}
+
 /// Reads a handle and the attempt that it names.
 pub(crate) fn handle(value: &Json) -> Option<(String, Handle)> {
     let links = value.get("links").map_or(&[][..], Json::items);
@@ -139,20 +152,42 @@ pub(crate) fn payment(value: &Json) -> Option<(String, Payment)> {
     Some((text(value, "merchantRefNum")?, payment))
 }
 
-/// Reads the answer to a look-up by `merchantRefNum`: what belongs to the attempt. None where the answer
-/// cannot be read.
+/// Reads a refund and the order that it names.
+pub(crate) fn refund(value: &Json) -> Option<(String, Refund)> {
+    let status = text(value, "status")?;
+    let error = value.path(&["error", "code"]).and_then(Json::text);
+    let refund = Refund {
+        id: id(value)?,
+        state: match status.as_str() {
+            "COMPLETED" => RefundState::Succeeded,
+            "FAILED" | "CANCELLED" | "EXPIRED" => RefundState::Failed,
+            // Of one that is held or in error Paysafe has not said that it went back.
+            "RECEIVED" | "INITIATED" | "PENDING" | "PROCESSING" | "HELD" | "ERROR" => {
+                RefundState::Pending
+            }
+            _ => return None,
+        },
+        status,
+        amount: value.get("amount")?.whole()?,
+        error: error.filter(|code| is_word(code)).map(str::to_owned),
+    };
+    Some((text(value, "merchantRefNum")?, refund))
+}
+
+/// Reads the answer to a look-up by `merchantRefNum`: what belongs to the attempt or order.
+/// None where the answer cannot be read.
 pub(crate) fn found<T>(
     answer: &Json,
     list: &str,
-    attempt: &str,
+    ours: &str,
     read: fn(&Json) -> Option<(String, T)>,
 ) -> Option<Vec<T>> {
     let Json::List(items) = answer.get(list)? else {
         return None;
     };
     let items: Vec<(String, T)> = items.iter().map(read).collect::<Option<_>>()?;
-    let ours = items.into_iter().filter(|(named, _)| named == attempt);
-    Some(ours.map(|(_, item)| item).collect())
+    let items = items.into_iter().filter(|(named, _)| named == ours);
+    Some(items.map(|(_, item)| item).collect())
 }
 
 /// What the payment's settlements tell; none where the answer cannot be read.
@@ -186,7 +221,7 @@ fn id(value: &Json) -> Option<String> {
 }
 
 /// Whether this has the form of an id or a code: it goes to the operator.
-fn is_word(word: &str) -> bool {
+pub(crate) fn is_word(word: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     (1..=64).contains(&word.len()) && word.bytes().all(plain)
 }
@@ -261,6 +296,28 @@ pub(crate) mod tests {
             found(&read(&json!({})), "payments", "attempt-1", payment),
             None
         );
+    }
+
+    #[test]
+    fn each_status_of_a_refund_has_its_state() {
+        let state = |status: &str| {
+            let told =
+                json!({ "id": "r1", "merchantRefNum": "order-1", "amount": 1, "status": status });
+            refund(&read(&told)).map(|(_, refund)| refund.state)
+        };
+        for (status, expected) in [
+            ("RECEIVED", Some(RefundState::Pending)),
+            ("INITIATED", Some(RefundState::Pending)),
+            ("PENDING", Some(RefundState::Pending)),
+            ("HELD", Some(RefundState::Pending)),
+            ("COMPLETED", Some(RefundState::Succeeded)),
+            ("FAILED", Some(RefundState::Failed)),
+            ("CANCELLED", Some(RefundState::Failed)),
+            ("EXPIRED", Some(RefundState::Failed)),
+            ("ODD", None),
+        ] {
+            assert_eq!(state(status), expected, "{status}");
+        }
     }
 
     #[test]

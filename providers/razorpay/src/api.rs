@@ -22,6 +22,17 @@ pub(crate) fn post(account: &Account, path: &str, body: &Json) -> Result<Answer,
     call(account, Verb::Post, path).json(body).send()
 }
 
+/// A refund, repeatable under its key.
+pub(crate) fn refund(
+    account: &Account,
+    path: &str,
+    key: &str,
+    body: &Json,
+) -> Result<Answer, Broken> {
+    let call = call(account, Verb::Post, path).header("x-refund-idempotency", key);
+    call.json(body).send()
+}
+
 fn call(account: &Account, verb: Verb, path: &str) -> Call {
     let base = base_url(account, API, API);
     Call::new(verb, format!("{base}{path}")).basic(KEY_ID, Some(KEY_SECRET))

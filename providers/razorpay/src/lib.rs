@@ -3,11 +3,12 @@
 //!
 //! | File | Holds |
 //! |---|---|
-//! | `lib.rs` | what the module is, and the world's five functions |
+//! | `lib.rs` | what the module is, and the world's functions |
 //! | `start.rs` | creating a link; what each refusal means |
 //! | `query.rs` | finding a link, capturing, cancelling |
 //! | `tries.rs` | what can still become of a try that failed |
 //! | `report.rs` | what a link and its payments say in the host's words |
+//! | `refund.rs` | giving a payment back, and finding what was given back |
 //! | `callback.rs` | the signature of an event and whom it is about |
 //! | `api.rs` | requests: address and key |
 //! | `wire.rs` | the vendor's JSON, read strictly |
@@ -16,6 +17,7 @@
 mod api;
 mod callback;
 mod query;
+mod refund;
 mod report;
 mod start;
 mod tries;
@@ -68,7 +70,7 @@ impl Provider for Razorpay {
         }
     }
 
-    kassette_plugin::provider::forward!(start, callback, query);
+    kassette_plugin::provider::forward!(start, callback, query, refund);
 
     fn health(account: Account) -> Condition {
         match api::get(&account, "/v1/payments?count=1") {

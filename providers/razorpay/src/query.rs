@@ -11,7 +11,7 @@ use crate::start::LINKS;
 use crate::tries::{is_alive, was_given_back};
 use crate::wire::{self, Link, Objection, Payment, Phase, Stage};
 
-const PAYMENTS: &str = "/v1/payments";
+pub(crate) const PAYMENTS: &str = "/v1/payments";
 const ORDERS: &str = "/v1/orders";
 
 /// Setting: whether a link stays open after a decline.
@@ -20,11 +20,11 @@ pub(crate) const KEEP_OPEN: &str = "keep-open-after-decline";
 /// The host allows 16 requests a call. Of a link that shows payments without an order so many are read,
 /// of captured payments the refunds of so many, and so many pages of disputes.
 const MOST_PAYMENTS: usize = 3;
-const MOST_REFUNDED: usize = 2;
+pub(crate) const MOST_REFUNDED: usize = 2;
 const MOST_PAGES: usize = 5;
 
 /// Items of a page.
-const PAGE: usize = 100;
+pub(crate) const PAGE: usize = 100;
 
 /// What is done to a link before it is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,8 +45,8 @@ pub(crate) fn query(
     let keep = settings::flag(&account.settings, KEEP_OPEN, true)
         .map_err(|refusal| QueryFailure::Unavailable(refusal.detail))?;
     let mut link = match reference.filter(|reference| is_id(reference)) {
-        Some(reference) => read(account, attempt, reference)?,
-        None => find(account, attempt)?.ok_or(QueryFailure::Absent)?,
+        Some(reference) => read(account, &attempt.id, reference)?,
+        None => find(account, &attempt.id)?.ok_or(QueryFailure::Absent)?,
     };
     let mut tries = tries(account, &link)?;
     let mut refusal = None;
@@ -103,9 +103,9 @@ fn needed(
 fn cancel(account: &Account, attempt: &Attempt, link: &Link) -> Result<Link, QueryFailure> {
     let answer = api::post(account, &format!("{LINKS}/{}/cancel", link.id), &object([]))?;
     match answer.status {
-        200 => ours(attempt, wire::link(&answer.body)),
+        200 => ours(&attempt.id, wire::link(&answer.body)),
         // It has moved on meanwhile: what it is now is the answer.
-        400 => read(account, attempt, &link.id),
+        400 => read(account, &attempt.id, &link.id),
         _ => Err(refused(&answer)),
     }
 }
@@ -148,7 +148,7 @@ fn capture(
     }
 }
 
-fn read(account: &Account, attempt: &Attempt, id: &str) -> Result<Link, QueryFailure> {
+pub(crate) fn read(account: &Account, attempt: &str, id: &str) -> Result<Link, QueryFailure> {
     let answer = api::get(account, &format!("{LINKS}/{id}"))?;
     match answer.status {
         200 => ours(attempt, wire::link(&answer.body)),
@@ -159,8 +159,8 @@ fn read(account: &Account, attempt: &Attempt, id: &str) -> Result<Link, QueryFai
 }
 
 /// Looks the attempt up by its id.
-pub(crate) fn find(account: &Account, attempt: &Attempt) -> Result<Option<Link>, QueryFailure> {
-    let query = encode::form(&[("reference_id", &attempt.id)]);
+pub(crate) fn find(account: &Account, attempt: &str) -> Result<Option<Link>, QueryFailure> {
+    let query = encode::form(&[("reference_id", attempt)]);
     let answer = api::get(account, &format!("{LINKS}?{query}"))?;
     if answer.status != 200 {
         return Err(refused(&answer));
@@ -188,7 +188,7 @@ pub(crate) fn attempt_of(account: &Account, order: &str) -> Result<Option<String
 
 /// Every try to pay a link, the newest first. The link itself shows captured payments alone; its order,
 /// which is there as soon as a payer has opened the link, knows all of them.
-fn tries(account: &Account, link: &Link) -> Result<Vec<Payment>, QueryFailure> {
+pub(crate) fn tries(account: &Account, link: &Link) -> Result<Vec<Payment>, QueryFailure> {
     let mut tries = match &link.order {
         Some(order) if is_id(order) => {
             let answer = api::get(account, &format!("{ORDERS}/{order}/payments"))?;
@@ -232,17 +232,22 @@ fn refunds(
         .filter(|each| each.captured && each.refunded > 0);
     let mut all = Vec::new();
     for payment in refunded.take(MOST_REFUNDED) {
-        let path = format!("{PAYMENTS}/{}/refunds?count={PAGE}", payment.id);
-        let answer = api::get(account, &path)?;
-        if answer.status != 200 {
-            return Err(refused(&answer));
-        }
-        let refunds = wire::refunds(&answer.body).ok_or_else(unreadable)?;
+        let refunds = refunds_of(account, &payment.id)?;
         if refunds.len() < PAGE {
             all.push((payment.id.clone(), refunds));
         }
     }
     Ok(all)
+}
+
+/// The newest refunds of a payment, a page of them.
+pub(crate) fn refunds_of(account: &Account, payment: &str) -> Result<Vec<Refund>, QueryFailure> {
+    let path = format!("{PAYMENTS}/{payment}/refunds?count={PAGE}");
+    let answer = api::get(account, &path)?;
+    match answer.status {
+        200 => wire::refunds(&answer.body).ok_or_else(unreadable),
+        _ => Err(refused(&answer)),
+    }
 }
 
 /// What was disputed of captured payments. A payment does not say it, and disputes are not searched by
@@ -273,9 +278,9 @@ fn disputes(account: &Account, tries: &[Payment]) -> Result<Vec<Objection>, Quer
     Ok(disputes)
 }
 
-fn ours(attempt: &Attempt, link: Option<Link>) -> Result<Link, QueryFailure> {
+fn ours(attempt: &str, link: Option<Link>) -> Result<Link, QueryFailure> {
     match link {
-        Some(link) if link.attempt == attempt.id => Ok(link),
+        Some(link) if link.attempt == attempt => Ok(link),
         Some(link) => Err(unavailable(&format!(
             "{} belongs to another attempt",
             link.id
@@ -292,15 +297,15 @@ pub(crate) fn is_id(reference: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-fn refused(answer: &Answer) -> QueryFailure {
+pub(crate) fn refused(answer: &Answer) -> QueryFailure {
     QueryFailure::Unavailable(wire::problem(answer).to_string())
 }
 
-fn unreadable() -> QueryFailure {
+pub(crate) fn unreadable() -> QueryFailure {
     unavailable("the answer cannot be read")
 }
 
-fn unavailable(why: &str) -> QueryFailure {
+pub(crate) fn unavailable(why: &str) -> QueryFailure {
     QueryFailure::Unavailable(why.into())
 }
 

@@ -26,7 +26,7 @@ pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, Sta
     let problem = wire::problem(&answer);
     match problem.status {
         // Refused, maybe because the reference is taken: then its link is the one.
-        400 => match query::find(account, attempt) {
+        400 => match query::find(account, &attempt.id) {
             Ok(Some(link)) => opened(attempt, Some(link)),
             Ok(None) => Err(refused(&problem)),
             Err(_) => Err(StartFailure::Uncertain(problem.to_string())),

@@ -280,10 +280,12 @@ fn instrument(payment: &Json) -> Option<String> {
     (told.len() <= MOST_WORDS).then_some(told)
 }
 
-fn refund(value: &Json) -> Option<Refund> {
+/// Reads a refund; its receipt is our own id for it, where it has one.
+pub(crate) fn refund(value: &Json) -> Option<Refund> {
     is(value, "refund")?;
     Some(Refund {
         id: text(value, "id").filter(|id| is_id(id))?,
+        order: text(value, "receipt"),
         amount: value.get("amount")?.whole()?,
         state: match value.get("status")?.text()? {
             "pending" => RefundState::Pending,

@@ -22,6 +22,17 @@ pub(crate) fn post(account: &Account, path: &str, body: &Json) -> Result<Answer,
     call(account, Verb::Post, path).json(body).send()
 }
 
+/// A refund, repeatable under its key.
+pub(crate) fn refund(
+    account: &Account,
+    path: &str,
+    key: &str,
+    body: &Json,
+) -> Result<Answer, Broken> {
+    let call = call(account, Verb::Post, path).header("idempotency-key", key);
+    call.json(body).send()
+}
+
 /// A change that its address says all about.
 pub(crate) fn act(account: &Account, path: &str) -> Result<Answer, Broken> {
     call(account, Verb::Post, path).send()

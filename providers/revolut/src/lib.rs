@@ -1,14 +1,15 @@
 //! Revolut, over the orders of its Merchant API. `providers/README.md` says what is mapped to what.
 //!
-//! Written after Revolut's own documents "Merchant API" (create, retrieve, list, capture and cancel
-//! orders, retrieve disputes, webhook event), "Order and payment lifecycle", "Hosted Checkout Page"
-//! and "Webhook signature verification", version 2026-04-20.
+//! Written after Revolut's own documents "Merchant API" (create, retrieve, list, capture, cancel and
+//! refund orders, retrieve disputes, webhook event), "Refund payments", "Order and payment lifecycle", "Hosted
+//! Checkout Page" and "Webhook signature verification", version 2026-04-20.
 //!
 //! | File | Holds |
 //! |---|---|
-//! | `lib.rs` | what the module is, and the world's five functions |
+//! | `lib.rs` | what the module is, and the world's functions |
 //! | `start.rs` | creating an order; what each refusal means |
 //! | `query.rs` | finding, capturing, cancelling and reading an order |
+//! | `refund.rs` | giving an order back, and finding what was given back |
 //! | `callback.rs` | which order a webhook is about |
 //! | `signature.rs` | the webhook's signature |
 //! | `api.rs` | addresses and headers of the requests |
@@ -21,6 +22,7 @@ mod api;
 mod callback;
 mod particulars;
 mod query;
+mod refund;
 mod report;
 mod signature;
 mod start;
@@ -94,7 +96,7 @@ impl Provider for Revolut {
         }
     }
 
-    kassette_plugin::provider::forward!(start, callback, query);
+    kassette_plugin::provider::forward!(start, callback, query, refund);
 
     /// The keys of the two environments are taken at different addresses, so that one that is taken
     /// is of the right one.

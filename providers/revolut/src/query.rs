@@ -2,7 +2,7 @@
 use kassette_plugin::encode;
 use kassette_plugin::json::object;
 use kassette_plugin::provider::call::Answer;
-use kassette_plugin::provider::{Account, Attempt, QueryFailure, QueryPurpose, Report};
+use kassette_plugin::provider::{Account, Attempt, QueryFailure, QueryPurpose, Refund, Report};
 use kassette_plugin::settings;
 
 use crate::api;
@@ -15,6 +15,11 @@ pub(crate) const KEEP_OPEN: &str = "keep-open-after-decline";
 /// Orders of one attempt that are looked at. More than one is there only where two starts met, and
 /// then the payer was shown the address of one.
 const ORDERS: usize = 4;
+
+/// Orders of one reference that are listed: those and the refunds that the host asks for, of which a report
+/// tells no more than so many.
+const LISTED: usize = 100;
+const MOST_REFUNDS: usize = 64;
 
 /// What is done to an order before it is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +56,13 @@ pub(crate) fn query(
         return Err(unavailable("declined, but not yet cancelled"));
     }
     let disputes = disputes(account, &order)?;
-    Ok(report(order, &disputes, over))
+    let refunds = match order.stands {
+        Stands::Completed => refunds(account, &attempt.id, &order.id)?,
+        _ => Vec::new(),
+    };
+    let mut report = report(order, &disputes, over);
+    report.particulars.refunds = refunds;
+    Ok(report)
 }
 
 /// What the purpose asks of an order as it stands. A declined payer could still try again, so that order
@@ -112,15 +123,7 @@ fn locate(
 /// Looks the attempt up by its id, which is the merchant's reference. Of several orders the one that
 /// went furthest counts.
 pub(crate) fn find(account: &Account, attempt: &str) -> Result<Option<Order>, QueryFailure> {
-    let path = format!(
-        "/api/orders?merchant_order_data_reference={}&limit={ORDERS}",
-        encode::percent(attempt)
-    );
-    let answer = api::get(account, &path)?;
-    if answer.status != 200 {
-        return Err(no_answer(&answer));
-    }
-    let ids = wire::listed(&answer.body).ok_or_else(unreadable)?;
+    let ids = wire::listed(&list(account, attempt)?).ok_or_else(unreadable)?;
     let mut best: Option<Order> = None;
     for id in ids.iter().take(ORDERS) {
         let order = read(account, id)?;
@@ -129,6 +132,31 @@ pub(crate) fn find(account: &Account, attempt: &str) -> Result<Option<Order>, Qu
         }
     }
     Ok(best)
+}
+
+/// The refunds of an order that carry its reference: those that the host has asked for. Others are seen in
+/// the order's sum alone.
+pub(crate) fn refunds(
+    account: &Account,
+    attempt: &str,
+    order: &str,
+) -> Result<Vec<Refund>, QueryFailure> {
+    let mut refunds = wire::refunds(&list(account, attempt)?, order).ok_or_else(unreadable)?;
+    refunds.truncate(MOST_REFUNDS);
+    Ok(refunds)
+}
+
+/// The newest orders with that reference, payments and refunds.
+fn list(account: &Account, reference: &str) -> Result<Vec<u8>, QueryFailure> {
+    let path = format!(
+        "/api/orders?merchant_order_data_reference={}&limit={LISTED}",
+        encode::percent(reference)
+    );
+    let answer = api::get(account, &path)?;
+    match answer.status {
+        200 => Ok(answer.body),
+        _ => Err(no_answer(&answer)),
+    }
 }
 
 const fn rank(order: &Order) -> u8 {
@@ -141,7 +169,7 @@ const fn rank(order: &Order) -> u8 {
     }
 }
 
-fn read(account: &Account, id: &str) -> Result<Order, QueryFailure> {
+pub(crate) fn read(account: &Account, id: &str) -> Result<Order, QueryFailure> {
     let answer = api::get(account, &format!("/api/orders/{id}"))?;
     match answer.status {
         200 => wire::order(&answer.body).ok_or_else(unreadable),
@@ -187,7 +215,7 @@ fn unreadable() -> QueryFailure {
     unavailable("the answer cannot be read")
 }
 
-fn unavailable(why: &str) -> QueryFailure {
+pub(crate) fn unavailable(why: &str) -> QueryFailure {
     QueryFailure::Unavailable(why.into())
 }
 

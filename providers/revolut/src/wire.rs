@@ -2,11 +2,14 @@
 use std::fmt;
 
 use kassette_plugin::json::Json;
-use kassette_plugin::provider::Money;
 use kassette_plugin::provider::call::Answer;
+use kassette_plugin::provider::{Money, Refund, RefundState};
 use kassette_plugin::time;
 
 use crate::particulars::{self, Facts};
+
+/// Where a refund's own id for the host stands in its `metadata`.
+pub(crate) const REFUND: &str = "refund";
 
 /// Where an order stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,6 +193,38 @@ pub(crate) fn listed(body: &[u8]) -> Option<Vec<String>> {
         .collect()
 }
 
+/// Reads the refunds of an order among listed ones, newest first as Revolut lists them.
+pub(crate) fn refunds(body: &[u8], of: &str) -> Option<Vec<Refund>> {
+    let value = Json::parse(body)?;
+    let Json::List(orders) = value.get("orders")? else {
+        return None;
+    };
+    let is = |order: &Json, name, what| order.get(name).and_then(Json::text) == Some(what);
+    let refunds = orders
+        .iter()
+        .filter(|order| is(order, "type", "refund") && is(order, "related_order_id", of));
+    refunds
+        .map(|order| {
+            let ours = order.path(&["metadata", REFUND]).and_then(Json::text);
+            Some(Refund {
+                id: text(order, "id").filter(|id| is_id(id))?,
+                order: ours.map(str::to_owned),
+                amount: order.get("amount")?.whole()?,
+                state: refunded(stands(order.get("state")?.text()?)?),
+            })
+        })
+        .collect()
+}
+
+/// What it says of a refund that its order stands so.
+pub(crate) const fn refunded(stands: Stands) -> RefundState {
+    match stands {
+        Stands::Completed => RefundState::Succeeded,
+        Stands::Cancelled | Stands::Failed => RefundState::Failed,
+        Stands::Pending | Stands::Processing | Stands::Authorised => RefundState::Pending,
+    }
+}
+
 /// Reads one dispute.
 pub(crate) fn dispute(body: &[u8]) -> Option<Dispute> {
     read_dispute(&Json::parse(body)?)
@@ -358,6 +393,30 @@ pub(crate) mod tests {
         );
         assert_eq!(listed(b"{\"orders\":[]}"), Some(Vec::new()));
         assert_eq!(listed(b"[]"), None);
+    }
+
+    #[test]
+    fn of_what_is_listed_the_refunds_of_the_order_are_told_with_our_ids() {
+        let other = "a1b2c3d4-0003-0000-0000-000000000003";
+        let refund = |id: &str, of: &str, state: &str| {
+            json!({ "id": id, "type": "refund", "state": state, "amount": 1000, "related_order_id": of,
+                "metadata": { "refund": "refund-1" } })
+        };
+        let mut dashboard = refund(PAYMENT, ID, "processing");
+        dashboard["metadata"] = json!(null);
+        let list = json!({ "orders": [
+            refund(other, ID, "failed"), dashboard, refund(other, other, "completed"), told("completed"),
+        ] });
+        let refunds = refunds(list.to_string().as_bytes(), ID).unwrap();
+        let told: Vec<_> = refunds
+            .iter()
+            .map(|refund| (refund.id.as_str(), refund.order.as_deref(), refund.state))
+            .collect();
+        let expected = [
+            (other, Some("refund-1"), RefundState::Failed),
+            (PAYMENT, None, RefundState::Pending),
+        ];
+        assert_eq!(told, expected);
     }
 
     #[test]

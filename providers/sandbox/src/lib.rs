@@ -3,9 +3,10 @@
 //!
 //! | File | Holds |
 //! |---|---|
-//! | `lib.rs` | what the module is, and the world's five functions |
+//! | `lib.rs` | what the module is, and the world's functions |
 //! | `start.rs` | creating a session; what each refusal means |
 //! | `query.rs` | finding, capturing, closing and reading a session |
+//! | `refund.rs` | giving money back |
 //! | `callback.rs` | the signature of a callback and its news |
 //! | `api.rs` | requests: token, headers, what can have happened |
 //! | `wire.rs` | the vendor's JSON, read strictly |
@@ -17,6 +18,7 @@ mod api;
 mod callback;
 mod particulars;
 mod query;
+mod refund;
 mod report;
 mod start;
 mod wire;
@@ -77,7 +79,7 @@ impl Provider for Sandbox {
         }
     }
 
-    kassette_plugin::provider::forward!(start, callback, query);
+    kassette_plugin::provider::forward!(start, callback, query, refund);
 
     fn health(account: Account) -> Condition {
         match api::get(&account, "/v1/account") {

@@ -41,10 +41,14 @@ fn list<T>(session: &Json, name: &str, read: fn(&Json) -> Option<T>) -> Option<V
     }
 }
 
-fn refund(value: &Json) -> Option<Refund> {
+/// Reads one refund.
+pub(crate) fn refund(value: &Json) -> Option<Refund> {
     let Money { amount, .. } = money(value.get("amount")?)?;
     Some(Refund {
         id: text(value, "id")?,
+        order: optional(value, "merchant_reference", |value| {
+            value.text().map(str::to_owned)
+        })?,
         amount,
         state: match value.get("status")?.text()? {
             "pending" => RefundState::Pending,
@@ -98,7 +102,10 @@ mod tests {
             ("reason", json!("risk")),
             (
                 "refunds",
-                json!([{ "id": "sbr_1", "amount": euros("9.90"), "status": "failed", "created_at": 14 }]),
+                json!([{
+                    "id": "sbr_1", "merchant_reference": "order-1", "amount": euros("9.90"),
+                    "status": "failed", "created_at": 14,
+                }]),
             ),
             (
                 "disputes",
@@ -122,6 +129,7 @@ mod tests {
             instrument: Some("visa 4242".into()),
             refunds: vec![Refund {
                 id: "sbr_1".into(),
+                order: Some("order-1".into()),
                 amount: 990,
                 state: RefundState::Failed,
             }],

@@ -123,14 +123,14 @@ fn ours(session: Option<Session>, attempt: &Attempt) -> Result<Session, QueryFai
 }
 
 /// The vendor's ids need no escaping in a path; anything else is not one.
-fn is_plain(reference: &str) -> bool {
+pub(crate) fn is_plain(reference: &str) -> bool {
     !reference.is_empty()
         && reference
             .bytes()
             .all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-fn broken(broken: Broken) -> QueryFailure {
+pub(crate) fn broken(broken: Broken) -> QueryFailure {
     match broken {
         Broken::NotSent(why) | Broken::NoAnswer(why) => QueryFailure::Unavailable(why),
     }

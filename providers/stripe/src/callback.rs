@@ -49,12 +49,14 @@ const WITH_METADATA: [&str; 8] = [
 ];
 
 /// Events about something that only names the payment.
-const OF_PAYMENT: [&str; 9] = [
+const OF_PAYMENT: [&str; 11] = [
     "charge.dispute.created",
     "charge.dispute.updated",
     "charge.dispute.closed",
     "charge.dispute.funds_withdrawn",
     "charge.dispute.funds_reinstated",
+    "charge.refund.updated",
+    "refund.created",
     "refund.updated",
     "refund.failed",
     "review.opened",
@@ -133,14 +135,17 @@ fn whose(account: &Account, event: &Json) -> Result<Option<String>, CallbackFail
     } else if WITH_METADATA.contains(&kind) {
         wire::attempt_in_metadata(object)
     } else if OF_PAYMENT.contains(&kind) {
-        match object.get("payment_intent").and_then(Json::text) {
-            Some(payment) if is_id(payment) => of_payment(account, payment)?,
-            _ => None,
+        let payment = object.get("payment_intent").and_then(Json::text);
+        match (wire::attempt_in_metadata(object), payment) {
+            // A refund of ours says whose it is.
+            (Some(attempt), _) => Some(attempt),
+            (None, Some(payment)) if is_id(payment) => of_payment(account, payment)?,
+            (None, _) => None,
         }
     } else {
         None
     };
-    Ok(attempt.filter(|attempt| is_attempt(attempt)))
+    Ok(attempt.filter(|attempt| wire::is_ours(attempt)))
 }
 
 /// Disputes, refunds and reviews name a payment alone, which says whose it is when asked. They are
@@ -158,12 +163,6 @@ fn of_payment(account: &Account, payment: &str) -> Result<Option<String>, Callba
         404 => Ok(None),
         _ => Err(CallbackFailure::Later(wire::problem(&answer).to_string())),
     }
-}
-
-/// The host's ids: 32 hexadecimal characters.
-fn is_attempt(text: &str) -> bool {
-    let plain = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-    text.len() == 32 && text.bytes().all(plain)
 }
 
 /// `t=1800000000,v1=<64 hexadecimal characters>,v1=…,v0=…`
@@ -295,6 +294,14 @@ mod tests {
                 json!({ "metadata": {}, "payment_intent": "pi_1" }),
             ),
             ("review.opened", json!({ "payment_intent": "pi_1" })),
+            (
+                "refund.created",
+                json!({ "metadata": { "attempt": ATTEMPT }, "payment_intent": "pi_2" }),
+            ),
+            (
+                "charge.refund.updated",
+                json!({ "metadata": {}, "payment_intent": "pi_1" }),
+            ),
         ] {
             let notices = told(kind, &object);
             let [notice] = notices.as_slice() else {

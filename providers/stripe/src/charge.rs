@@ -4,7 +4,10 @@ use kassette_plugin::json::Json;
 use kassette_plugin::provider::{Dispute, DisputeState, Money, Refund, RefundState};
 
 use crate::query::is_id;
-use crate::wire::{code, currency, is, list_of, seconds, text};
+use crate::wire::{code, currency, is, is_ours, list_of, seconds, text};
+
+/// Where our order's id stands in a refund's `metadata`.
+pub(crate) const ORDER: &str = "refund";
 
 /// Most refunds that a report tells one by one.
 const MOST_REFUNDS: usize = 64;
@@ -27,7 +30,7 @@ pub(crate) struct Charge {
     /// Refunds, newest first.
     pub(crate) refunds: Vec<Refund>,
     /// Whether those are all of them.
-    all_refunds: bool,
+    pub(crate) all_refunds: bool,
     /// What the charge did to the merchant's balance; none before it has.
     pub(crate) booking: Option<Booking>,
     /// Until when an authorisation can be captured.
@@ -86,7 +89,7 @@ pub(crate) fn charge(value: &Json) -> Option<Charge> {
 
 /// Reads the refunds of a charge, and whether there are no more. What was released because it was not
 /// captured in time is none: that money was never taken.
-fn refunds(list: &Json) -> Option<(Vec<Refund>, bool)> {
+pub(crate) fn refunds(list: &Json) -> Option<(Vec<Refund>, bool)> {
     let (items, more) = list_of(list)?;
     let mut refunds = Vec::new();
     for item in items {
@@ -99,10 +102,16 @@ fn refunds(list: &Json) -> Option<(Vec<Refund>, bool)> {
     Some((refunds, all))
 }
 
-fn refund(value: &Json) -> Option<Refund> {
+/// Reads a refund, with our order where it names one.
+pub(crate) fn refund(value: &Json) -> Option<Refund> {
     is(value, "refund")?;
     Some(Refund {
         id: text(value, "id").filter(|id| is_id(id))?,
+        order: value
+            .path(&["metadata", ORDER])
+            .and_then(Json::text)
+            .filter(|order| is_ours(order))
+            .map(str::to_owned),
         amount: value.get("amount")?.whole()?,
         state: match value.get("status")?.text()? {
             "pending" | "requires_action" => RefundState::Pending,

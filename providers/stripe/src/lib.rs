@@ -6,6 +6,7 @@
 //! | `lib.rs` | what the module is, and the world's five functions |
 //! | `start.rs` | creating a session; what each refusal means |
 //! | `query.rs` | finding a session, capturing, voiding and expiring it |
+//! | `refund.rs` | giving money back, and what became of it |
 //! | `report.rs` | what a session and its payment say in the host's words |
 //! | `particulars.rs` | what is told beside: ids, fee, times, card, reasons |
 //! | `callback.rs` | the signature of an event and whom it is about |
@@ -19,6 +20,7 @@ mod callback;
 mod charge;
 mod particulars;
 mod query;
+mod refund;
 mod report;
 mod start;
 mod wire;
@@ -85,9 +87,9 @@ impl Provider for Stripe {
                 SecretSpec::text(
                     api::SECRET_KEY,
                     "Dashboard, Developers, API keys: the secret key sk_live_… (sk_test_… in test \
-                     mode), or a restricted key rk_… with write access to Checkout Sessions and \
-                     PaymentIntents and read access to Balance, Balance Transactions, Charges and \
-                     Refunds, Disputes and Reviews",
+                     mode), or a restricted key rk_… with write access to Checkout Sessions, \
+                     PaymentIntents and, to give money back, Charges and Refunds, and read access to \
+                     Balance, Balance Transactions, Disputes and Reviews",
                 ),
                 SecretSpec::text(
                     callback::SECRET,
@@ -99,7 +101,7 @@ impl Provider for Stripe {
         }
     }
 
-    kassette_plugin::provider::forward!(start, callback, query);
+    kassette_plugin::provider::forward!(start, callback, query, refund);
 
     fn health(account: Account) -> Condition {
         match api::get(&account, "/v1/balance") {

@@ -71,6 +71,9 @@ pub(crate) fn query(
     if let Some(act) = needed(&session, purpose, kept_open) {
         (session, refusal) = perform(account, attempt, session, act)?;
     }
+    if let Some(payment) = &mut session.payment {
+        all_refunds(account, payment)?;
+    }
     let disputes = match &session.payment {
         Some(payment) if is_disputed(payment) => disputes(account, payment)?,
         _ => Vec::new(),
@@ -274,6 +277,22 @@ pub(crate) fn list(account: &Account, attempt: &Attempt) -> Result<Option<Sessio
         }
     }
     Err(unavailable("too many sessions to look through"))
+}
+
+/// Reads the refunds that the charge, which tells ten of them, does not.
+fn all_refunds(account: &Account, payment: &mut Payment) -> Result<(), QueryFailure> {
+    let Some(charge) = payment.charge.as_mut().filter(|charge| !charge.all_refunds) else {
+        return Ok(());
+    };
+    let query = [("payment_intent", payment.id.as_str()), ("limit", "100")];
+    let answer = api::get(account, &format!("/v1/refunds?{}", encode::form(&query)))?;
+    if answer.status != 200 {
+        return Err(refused(&answer));
+    }
+    let list = answer.json();
+    let refunds = list.as_ref().and_then(charge::refunds);
+    (charge.refunds, charge.all_refunds) = refunds.ok_or_else(unreadable)?;
+    Ok(())
 }
 
 fn disputes(account: &Account, payment: &Payment) -> Result<Vec<Dispute>, QueryFailure> {

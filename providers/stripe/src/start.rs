@@ -171,7 +171,7 @@ fn with_query(url: &str) -> String {
 }
 
 /// Text that Stripe shows or keeps: without control characters.
-fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).collect()
 }
 

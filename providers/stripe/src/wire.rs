@@ -165,6 +165,12 @@ pub(crate) fn attempt_in_metadata(object: &Json) -> Option<String> {
     Some(attempt.to_owned())
 }
 
+/// Whether a text has the form of the host's ids: 32 hexadecimal characters.
+pub(crate) fn is_ours(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    text.len() == 32 && text.bytes().all(plain)
+}
+
 /// Reads a refusal; its words are empty where there are none.
 pub(crate) fn problem(answer: &Answer) -> Problem {
     let body = answer.json().unwrap_or(Json::Null);

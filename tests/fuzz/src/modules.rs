@@ -8,9 +8,10 @@ use kassette_domain::key::Environment;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::Minor;
 use kassette_domain::provider::{
-    Action, AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Condition, Instructions,
-    Notice, Open, Particulars, ProviderDescription, QueryFailure, Question, QuestionKind, Report,
-    Service, StartFailure, Started, Subject, VendorSettlement, VendorStatus,
+    Action, AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Condition, Given,
+    Instructions, Notice, Open, PaidFacts, Particulars, ProviderDescription, QueryFailure,
+    Question, QuestionKind, RefundFailure, RefundOrder, RefundTerms, Report, Service, StartFailure,
+    Started, Subject, VendorSettlement, VendorStatus,
 };
 use kassette_domain::routing::{
     Answer, Availability, Context, Ground, MethodDescription, Refusal, Verdict,
@@ -223,6 +224,35 @@ impl Provider for Speaks {
             false => Ok(report(attempt.id, VendorStatus::Pending, Minor(0), "EUR")),
         };
         Box::pin(async move { Ok(said) })
+    }
+
+    fn refund_terms<'a>(
+        &'a self,
+        _: &'a Access,
+    ) -> Calling<'a, Result<Vec<RefundTerms>, CallError>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn refund<'a>(
+        &'a self,
+        _: &'a Access,
+        _: &'a PaidFacts,
+        _: &'a RefundOrder,
+    ) -> Calling<'a, Result<Given, RefundFailure>> {
+        Box::pin(async { Err(RefundFailure::Unavailable("it gives nothing back".into())) })
+    }
+
+    fn query_refund<'a>(
+        &'a self,
+        _: &'a Access,
+        _: &'a PaidFacts,
+        _: &'a RefundOrder,
+    ) -> Calling<'a, Result<Result<Given, QueryFailure>, CallError>> {
+        Box::pin(async {
+            Ok(Err(QueryFailure::Unavailable(
+                "it gives nothing back".into(),
+            )))
+        })
     }
 
     fn health<'a>(&'a self, _: &'a Access) -> Calling<'a, Result<Condition, CallError>> {

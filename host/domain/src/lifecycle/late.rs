@@ -36,15 +36,12 @@ impl PaymentAggregate {
         i: usize,
         report: &Report,
         via: Via,
-        returned: Difference,
+        returned: &Difference,
         log: &mut Log<'_>,
     ) {
         let new = self.compare(i, report, log);
         if self.payment.status != Status::Completed {
-            if returned.more {
-                self.review(ReviewCause::Refund, log);
-                self.remark_once(log);
-            }
+            self.went_back(i, returned, log);
             return;
         }
         self.settle(i, log);
@@ -53,19 +50,7 @@ impl PaymentAggregate {
             let detail = "more was received than was due";
             self.work(i, WorkKind::Excess, excess, detail, log);
         }
-        let total = self.attempts[i].returns.total();
-        if returned.refunds > 0 {
-            let detail = "the provider reports money as returned";
-            self.work(i, WorkKind::Refund, total, detail, log);
-            self.remark(log);
-            for _ in 0..returned.refunds {
-                self.tell(EventType::PaymentRefunded, log);
-            }
-        } else if returned.less {
-            let detail = "a refund failed or a dispute was won: less is returned than before";
-            self.work(i, WorkKind::Refund, total, detail, log);
-            self.remark(log);
-        }
+        self.went_back(i, returned, log);
         for _ in 0..self.dispute(i, report, returned, new.disputed, log) {
             self.tell(EventType::PaymentDisputed, log);
         }
@@ -84,7 +69,7 @@ impl PaymentAggregate {
         &mut self,
         i: usize,
         report: &Report,
-        returned: Difference,
+        returned: &Difference,
         log: &mut Log<'_>,
     ) {
         let new = self.compare(i, report, log);
@@ -93,12 +78,7 @@ impl PaymentAggregate {
             self.work(i, WorkKind::Surplus, report.received, detail, log);
             self.remark_once(log);
         }
-        if returned.more || returned.less {
-            let total = self.attempts[i].returns.total();
-            let detail = "the provider reports money as returned that was not the payment's";
-            self.work(i, WorkKind::Refund, total, detail, log);
-            self.remark_once(log);
-        }
+        self.went_back(i, returned, log);
         self.dispute(i, report, returned, new.disputed, log);
     }
 
@@ -133,7 +113,7 @@ impl PaymentAggregate {
         &self,
         i: usize,
         report: &Report,
-        returned: Difference,
+        returned: &Difference,
         looks: bool,
         log: &mut Log<'_>,
     ) -> usize {
@@ -160,7 +140,7 @@ impl PaymentAggregate {
     }
 
     /// A line for what was recorded, where the step has none yet.
-    fn remark_once(&self, log: &mut Log<'_>) {
+    pub(super) fn remark_once(&self, log: &mut Log<'_>) {
         if log.change.transitions.is_empty() {
             self.remark(log);
         }

@@ -11,6 +11,7 @@
 //! | `report` | what a vendor reports |
 //! | `late` | reports of money, and of attempts that are no longer the payment's own |
 //! | `query_failed` | questions without an answer, and the schedule of questions |
+//! | `refund` | money that is given back: ordered, sent, asked about |
 //! | `act` | what an operator does, and expiry |
 //! | `review` | an operator's decision about a review, until it is carried out |
 //! | `schedule` | when vendors are asked |
@@ -24,6 +25,7 @@ mod moves;
 mod next_action;
 mod open;
 mod query_failed;
+mod refund;
 mod report;
 mod review;
 mod schedule;
@@ -33,6 +35,7 @@ mod tests;
 pub use crate::attempt::Via;
 pub use act::Act;
 pub use next_action::NextAction;
+pub use refund::{NewRefund, RefundAnswer};
 pub use review::NewDecision;
 pub use schedule::QuerySchedule;
 
@@ -41,8 +44,8 @@ use serde::{Deserialize, Serialize};
 use moves::Log;
 
 use crate::attempt::{Attempt, AttemptState, Choice};
-use crate::event::EventType;
-use crate::id::{AccountId, AttemptId};
+use crate::event::{EventType, GivenBack};
+use crate::id::{AccountId, AttemptId, RefundId};
 use crate::money::Minor;
 use crate::payment::{Decision, Payment, Settlement, Status};
 use crate::provider::{Action, QueryPurpose, Report};
@@ -127,6 +130,27 @@ pub enum Step {
         attempt: AttemptId,
         /// Its raw query.
         query: Secret,
+    },
+    /// Order money to be given back; the vendor is called afterwards.
+    Refund(Box<NewRefund>),
+    /// Take a refund in hand before talking to the vendor: a compare-and-set.
+    ClaimRefund {
+        /// Which refund.
+        refund: RefundId,
+        /// Whether it is sent; else it is asked about. As [`crate::refund::Refund::is_to_send`] says.
+        send: bool,
+        /// Until when.
+        until: Time,
+    },
+    /// What became of a call about a refund.
+    RefundAnswered {
+        /// Which refund.
+        refund: RefundId,
+        /// Until when the call held it: the answer of a call that holds it no more proves only that the
+        /// vendor has the refund.
+        held: Time,
+        /// What the module said, as far as the host believes it.
+        answer: RefundAnswer,
     },
     /// An operator's decision, or time that has passed.
     Act(Act),
@@ -222,6 +246,39 @@ pub enum Refusal {
          an admin approves with \"vouch\""
     )]
     NeedsVouch,
+    /// The account, or its module, gives back no money of payments by the method.
+    #[error("the provider account cannot give this payment's money back")]
+    CannotRefund,
+    /// The vendor takes no refund so long after the capture.
+    #[error("the provider takes refunds only within {days} days after the capture")]
+    RefundTooLate {
+        /// How long it does.
+        days: u32,
+    },
+    /// The vendor, or the host, takes no more refunds of one payment.
+    #[error("the payment has as many refunds as the provider takes of one")]
+    TooManyRefunds,
+    /// What was received is of another currency than the invoice: an operator decides.
+    #[error("what was received is not of the payment's currency: an operator has to give it back")]
+    OtherCurrency,
+    /// More than can be given back.
+    #[error("only {left} can still be given back")]
+    MoreThanLeft {
+        /// How much can, minor units.
+        left: Minor,
+    },
+    /// The vendor gives back the whole or nothing.
+    #[error("the provider gives back only all that was received, {received}, at once")]
+    WholeOnly {
+        /// What was received, minor units.
+        received: Minor,
+    },
+    /// No refund of this payment has the id, or it was not ordered here.
+    #[error("the payment has no such refund")]
+    NoSuchRefund,
+    /// The refund has ended, or it is to be sent where it was to be asked about, or the reverse.
+    #[error("the refund is not to be called about so")]
+    WrongRefund,
 }
 
 /// A line of a payment's timeline.
@@ -239,6 +296,19 @@ pub struct Transition {
     pub cause: String,
     /// False for what was not allowed, and so changed nothing.
     pub applied: bool,
+}
+
+/// An event to tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewEvent {
+    /// What happened.
+    pub kind: EventType,
+    /// The payment's status then.
+    pub status: Status,
+    /// Its settlement then.
+    pub settlement: Settlement,
+    /// The refund that succeeded.
+    pub refund: Option<GivenBack>,
 }
 
 /// A line to be put on the work list.
@@ -265,11 +335,13 @@ pub struct Change {
     /// Lines of the timeline, in order, at most a handful.
     pub transitions: Vec<Transition>,
     /// Events to tell, each of the payment as it stood when it was pushed.
-    pub events: Vec<(EventType, Status, Settlement)>,
+    pub events: Vec<NewEvent>,
     /// Lines for the work list. An open line of the same kind and attempt is replaced, not doubled.
     pub work: Vec<NewWork>,
     /// Attempts whose open work the step itself settled (approved late money); before `work`.
     pub work_done: Vec<AttemptId>,
+    /// Lines that were settled by giving money back, one of each kind and attempt; before `work`.
+    pub work_closed: Vec<(AttemptId, WorkKind)>,
     /// Routing decisions to keep.
     pub decisions: Vec<Decision>,
     /// References that became known, to be indexed by (account, reference).
@@ -360,6 +432,17 @@ impl PaymentAggregate {
             } => self.query_failed(attempt, asked, absent, scheduled, &mut log),
             Step::AskAt { attempt, at } => self.ask_at(attempt, at),
             Step::Returned { attempt, query } => self.returned(attempt, query),
+            Step::Refund(new) => self.order_refund(*new, &mut log),
+            Step::ClaimRefund {
+                refund,
+                send,
+                until,
+            } => self.claim_refund(refund, send, until, now),
+            Step::RefundAnswered {
+                refund,
+                held,
+                answer,
+            } => self.refund_answered(refund, held, answer, &mut log),
             Step::Act(act) => self.act(act, &mut log),
             Step::Release => Ok(self.release()),
             Step::Redact => Ok(self.redact()),

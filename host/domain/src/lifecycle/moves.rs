@@ -1,8 +1,8 @@
 //! The legal transitions, and what goes with each: the timeline, events, settlement, fee, work.
 
-use super::{Change, NewWork, PaymentAggregate, QuerySchedule, Refusal, Transition};
+use super::{Change, NewEvent, NewWork, PaymentAggregate, QuerySchedule, Refusal, Transition};
 use crate::attempt::{Attempt, AttemptState};
-use crate::event::EventType;
+use crate::event::{EventType, GivenBack};
 use crate::id::AttemptId;
 use crate::key::Environment;
 use crate::money::{Minor, platform_fee};
@@ -86,9 +86,22 @@ impl PaymentAggregate {
     }
 
     /// An event about the payment as it stands.
-    pub(super) fn tell(&self, event: EventType, log: &mut Log<'_>) {
-        let (status, settlement) = (self.payment.status, self.payment.settlement);
-        log.change.events.push((event, status, settlement));
+    pub(super) fn tell(&self, kind: EventType, log: &mut Log<'_>) {
+        self.tell_of(kind, None, log);
+    }
+
+    /// An event about a refund.
+    pub(super) fn tell_refund(&self, given: GivenBack, log: &mut Log<'_>) {
+        self.tell_of(EventType::PaymentRefunded, Some(given), log);
+    }
+
+    fn tell_of(&self, kind: EventType, refund: Option<GivenBack>, log: &mut Log<'_>) {
+        log.change.events.push(NewEvent {
+            kind,
+            status: self.payment.status,
+            settlement: self.payment.settlement,
+            refund,
+        });
     }
 
     /// A line for the work list about an attempt.

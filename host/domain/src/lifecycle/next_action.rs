@@ -2,7 +2,7 @@
 
 use super::PaymentAggregate;
 use crate::attempt::{Attempt, AttemptState};
-use crate::id::AttemptId;
+use crate::id::{AttemptId, RefundId};
 use crate::payment::{Resolution, Status};
 use crate::provider::VendorStatus;
 use crate::time::Time;
@@ -16,6 +16,8 @@ pub enum NextAction {
     Close(AttemptId),
     /// Query with the purpose `sync`, as the schedule says.
     Look(AttemptId),
+    /// Claim a refund and send it, or ask about it.
+    Refund(RefundId),
     /// `Act::Expire`.
     Expire,
 }
@@ -50,6 +52,7 @@ impl PaymentAggregate {
         each(Self::capture_due)
             .chain(each(Self::close_due))
             .chain(each(|_, attempt| look_due(attempt)))
+            .chain(self.attempts.iter().flat_map(refunds_due))
             .chain(self.expiry_due())
     }
 
@@ -100,6 +103,15 @@ fn look_due(attempt: &Attempt) -> Option<(Time, NextAction)> {
     attempt
         .next_query
         .map(|due| (due.max(busy), NextAction::Look(attempt.id)))
+}
+
+/// Refunds that the vendor is to make, or of which it is not known what became.
+fn refunds_due(attempt: &Attempt) -> impl Iterator<Item = (Time, NextAction)> + '_ {
+    attempt.returns.refunds.iter().filter_map(|refund| {
+        let ordered = refund.pending_order()?;
+        let due = ordered.next_at?.max(ordered.busy_until.unwrap_or_default());
+        Some((due, NextAction::Refund(refund.id)))
+    })
 }
 
 /// From when on an attempt can be captured or closed.

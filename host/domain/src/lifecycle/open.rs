@@ -265,7 +265,9 @@ fn new_attempt(payment: &Payment, choice: Choice, log: &Log<'_>) -> Attempt {
         uncertain: false,
         vendor: None,
         busy_until: Some(choice.busy_until),
-        next_query: log.schedule.turn(choice.attempt, now, Some(expires_at), 0),
+        next_query: log
+            .schedule
+            .turn(choice.attempt.as_bytes(), now, Some(expires_at), 0),
         queries: 0,
         silences: 0,
         silent_since: None,

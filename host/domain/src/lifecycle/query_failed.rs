@@ -14,7 +14,7 @@ use crate::time::Time;
 /// taken effect, short enough for a payer who waits.
 pub(super) const FIRST_RETRY: Duration = Duration::from_secs(30);
 /// An "unknown to the vendor" is believed this long after the last start: no request lives longer.
-const ABSENT_AFTER: Duration = Duration::from_secs(120);
+pub(super) const ABSENT_AFTER: Duration = Duration::from_secs(120);
 /// The first pause after a capture, close or unscheduled question in vain; doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 /// The longest such pause: a vendor's outage of hours costs few requests and ends minutes late.
@@ -169,7 +169,7 @@ impl PaymentAggregate {
         let attempt = &self.attempts[i];
         let end = Some(attempt.expires_at).filter(|_| attempt.state.is_open());
         log.schedule
-            .turn(attempt.id, attempt.watched_from, end, number)
+            .turn(attempt.id.as_bytes(), attempt.watched_from, end, number)
     }
 
     /// A question of the schedule, if one was due, is asked and has ended nothing.

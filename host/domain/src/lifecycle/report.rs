@@ -32,12 +32,12 @@ impl PaymentAggregate {
         self.refer(i, Some(&report.reference), log.change);
         let (before, asked_for) = (self.attempts[i].state, self.attempts[i].next_query);
         let returned = self.learn(i, &report, via, log);
-        let happened = happened(&report, returned);
+        let happened = happened(&report, &returned);
         let account = &self.attempts[i].account;
         log.cause = format!("{}: {happened} at {account}", via.as_str());
         match before {
-            AttemptState::Captured => self.own_money(i, &report, via, returned, log),
-            AttemptState::Surplus => self.surplus_money(i, &report, returned, log),
+            AttemptState::Captured => self.own_money(i, &report, via, &returned, log),
+            AttemptState::Surplus => self.surplus_money(i, &report, &returned, log),
             state if state.is_open() && self.is_own(i) => {
                 self.apply_open(i, &report, may_exceed, log)
             }
@@ -87,7 +87,7 @@ impl PaymentAggregate {
             refunds: &report.particulars.refunds,
             disputes: &report.particulars.disputes,
         };
-        let difference = attempt.returns.merge(told, log.now);
+        let difference = attempt.returns.merge(told, attempt.id, log.now);
         let total = attempt.returns.total();
         if let Some(facts) = &mut attempt.vendor {
             facts.returned = total;
@@ -330,14 +330,14 @@ fn check(report: &Report) -> Result<(), Refusal> {
 }
 
 /// What a report says, in the timeline's words: what it adds, else where the payment stands.
-const fn happened(report: &Report, returned: Difference) -> &'static str {
-    if returned.refunds > 0 {
+const fn happened(report: &Report, returned: &Difference) -> &'static str {
+    if !returned.succeeded.is_empty() {
         "refunded"
     } else if returned.lost > 0 {
         "dispute lost"
     } else if returned.disputes > 0 {
         "disputed"
-    } else if returned.less {
+    } else if returned.less || !returned.failed.is_empty() {
         "refund failed or dispute won"
     } else {
         match report.status {

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::id::AttemptId;
 use crate::time::Time;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -32,8 +31,8 @@ impl QuerySchedule {
     pub const SILENCES: u8 = 5;
 
     /// When question `number`, counted from 0, is asked; none after the last. `end` is the end of the
-    /// attempt's life where that lies ahead.
-    pub fn turn(&self, id: AttemptId, from: Time, end: Option<Time>, number: u8) -> Option<Time> {
+    /// attempt's life where that lies ahead, `id` the attempt's or the refund's.
+    pub fn turn(&self, id: &[u8; 16], from: Time, end: Option<Time>, number: u8) -> Option<Time> {
         let number = usize::from(number);
         let before_end = end
             .map(|end| end.before(self.before_end))
@@ -65,11 +64,10 @@ impl Default for QuerySchedule {
 }
 
 /// Up to a tenth later, so that attempts of one moment, of a sale or after an outage, are not asked
-/// about all at once. An attempt's id was drawn at random; it stands in for a draw of its own, so that
+/// about all at once. Their ids were drawn at random; they stand in for a draw of their own, so that
 /// the same step always does the same.
-fn spread(id: AttemptId, from: Time, after: Duration) -> Time {
-    let bytes = id.as_bytes();
-    let drawn = u32::from(u16::from_be_bytes([bytes[14], bytes[15]]));
+fn spread(id: &[u8; 16], from: Time, after: Duration) -> Time {
+    let drawn = u32::from(u16::from_be_bytes([id[14], id[15]]));
     from.after(after + after / 10 * drawn / u32::from(u16::MAX))
 }
 
@@ -79,18 +77,18 @@ mod tests {
 
     const FROM: Time = Time::from_secs(1_000_000);
 
-    fn turns(id: AttemptId, end: Option<Duration>) -> Vec<Duration> {
+    fn turns(id: [u8; 16], end: Option<Duration>) -> Vec<Duration> {
         let schedule = QuerySchedule::default();
         let end = end.map(|end| FROM.after(end));
         (0..=u8::MAX)
-            .map_while(|number| schedule.turn(id, FROM, end, number))
+            .map_while(|number| schedule.turn(&id, FROM, end, number))
             .map(|at| at.since(FROM))
             .collect()
     }
 
     #[test]
     fn questions_come_within_minutes_before_the_end_and_then_daily() {
-        let id = AttemptId::from_bytes([0; 16]);
+        let id = [0; 16];
         let asked = turns(id, Some(MINUTE * 60));
         let first: Vec<_> = [1, 3, 7, 15, 30, 58].map(|minutes| MINUTE * minutes).into();
         assert_eq!(asked[..6], first);
@@ -101,14 +99,14 @@ mod tests {
 
     #[test]
     fn a_short_life_has_its_last_question_in_between() {
-        let asked = turns(AttemptId::from_bytes([0; 16]), Some(MINUTE * 10));
+        let asked = turns([0; 16], Some(MINUTE * 10));
         let first: Vec<_> = [1, 3, 7, 8, 15, 30].map(|minutes| MINUTE * minutes).into();
         assert_eq!(asked[..6], first);
     }
 
     #[test]
     fn attempts_of_one_moment_are_asked_about_one_after_another() {
-        let first = |byte| turns(AttemptId::from_bytes([byte; 16]), None)[0];
+        let first = |byte| turns([byte; 16], None)[0];
         assert_eq!(first(0), MINUTE);
         assert_eq!(first(255), MINUTE + MINUTE / 10);
         assert!(first(0) < first(100) && first(100) < first(200));

@@ -4,7 +4,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::Serialize;
 use sha2::Sha256;
 
-use crate::event::{Event, EventType};
+use crate::event::{Event, EventType, GivenBack};
 use crate::id::{EventId, PaymentId};
 use crate::key::Environment;
 use crate::money::{Currency, Minor, Money};
@@ -55,6 +55,8 @@ pub struct Message<'a> {
     pub usd: Minor,
     /// In which world.
     pub environment: Environment,
+    /// The refund that it tells of.
+    pub refund: Option<GivenBack>,
 }
 
 #[derive(Serialize)]
@@ -75,6 +77,10 @@ struct Data<'a> {
     usd_amount: String,
     settlement_status: &'static str,
     test_mode: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refund_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refund_amount: Option<String>,
 }
 
 impl<'a> Message<'a> {
@@ -92,6 +98,7 @@ impl<'a> Message<'a> {
             due: payment.due,
             usd: payment.usd,
             environment: payment.environment,
+            refund: event.refund,
         }
     }
 
@@ -112,6 +119,7 @@ impl<'a> Message<'a> {
             },
             usd: one,
             environment: Environment::Test,
+            refund: None,
         }
     }
 
@@ -130,6 +138,8 @@ impl<'a> Message<'a> {
                 usd_amount: self.usd.to_string(),
                 settlement_status: self.settlement.as_str(),
                 test_mode: self.environment == Environment::Test,
+                refund_id: self.refund.map(|given| given.refund.to_string()),
+                refund_amount: self.refund.map(|given| given.amount.to_string()),
             },
         };
         // Text and booleans in memory: nothing here can fail.
@@ -140,6 +150,7 @@ impl<'a> Message<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::RefundId;
     use proptest::prelude::*;
 
     const NOW: Time = Time::from_millis(1_795_253_400_123);
@@ -155,6 +166,21 @@ mod tests {
             r#""settlement_status":"pending","test_mode":true}}"#,
         );
         assert_eq!(body, expected);
+    }
+
+    #[test]
+    fn a_refund_is_told_with_its_id_and_amount() {
+        let refund = GivenBack {
+            refund: RefundId::from_bytes([0xcd; 16]),
+            amount: Minor(250),
+        };
+        let message = Message {
+            refund: Some(refund),
+            ..Message::test(EventId::from_bytes([1; 16]), NOW)
+        };
+        let read: serde_json::Value = serde_json::from_str(&message.body()).unwrap();
+        assert_eq!(read["data"]["refund_id"], "cd".repeat(16));
+        assert_eq!(read["data"]["refund_amount"], "2.50");
     }
 
     #[test]

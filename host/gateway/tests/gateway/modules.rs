@@ -3,14 +3,15 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use kassette_domain::id::{AccountId, AttemptId, Digest, Slot};
+use kassette_domain::id::{AccountId, AttemptId, Digest, RefundId, Slot};
 use kassette_domain::key::Environment;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::Minor;
 use kassette_domain::provider::{
-    Action, AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Condition, Open,
-    Particulars, ProviderDescription, QueryFailure, QueryPurpose, Question, QuestionKind, Report,
-    Service, StartFailure, Started, VendorSettlement, VendorStatus,
+    Action, AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Condition, Given, Open,
+    PaidFacts, Particulars, ProviderDescription, ProviderRefund, QueryFailure, QueryPurpose,
+    Question, QuestionKind, RefundFailure, RefundOrder, RefundState, RefundTerms, Report, Service,
+    StartFailure, Started, VendorSettlement, VendorStatus,
 };
 use kassette_domain::routing::{
     Answer, Availability, Context, Ground, MethodDescription, Refusal, Verdict,
@@ -35,6 +36,21 @@ pub(crate) enum Script {
     Slow(Arc<Notify>),
     /// Answers with a reference of another attempt.
     Reference(String),
+}
+
+/// What the vendor does when it is to give money back.
+#[derive(Clone)]
+pub(crate) enum RefundScript {
+    Unavailable,
+    Refused,
+    /// It never heard of it, and the caller cannot know.
+    LostBefore,
+    /// It gave the money back, and the answer is lost.
+    LostAfter,
+    /// It has it in hand.
+    Pending,
+    /// It gives the money back, and answers when it is told to.
+    Slow(Arc<Notify>),
 }
 
 /// What the vendor believes of one attempt.
@@ -63,6 +79,13 @@ struct Books {
     stuck_calls: usize,
     silent: bool,
     down: bool,
+    /// Refunds by the orders that asked for them.
+    refunds: HashMap<RefundId, ProviderRefund>,
+    refund_scripts: VecDeque<RefundScript>,
+    refund_calls: (usize, usize),
+    /// The account cannot give back, or not in parts.
+    terms: Option<Vec<RefundTerms>>,
+    terms_fail: bool,
     /// Slots that are switched off.
     disabled: HashSet<&'static str>,
 }
@@ -71,6 +94,7 @@ struct Books {
 pub(crate) struct Vendor {
     books: Mutex<Books>,
     calls: watch::Sender<usize>,
+    refunds_seen: watch::Sender<usize>,
     slot: Slot,
     description: ProviderDescription,
 }
@@ -84,6 +108,7 @@ impl Vendor {
         Arc::new(Self {
             books: Mutex::default(),
             calls: watch::Sender::new(0),
+            refunds_seen: watch::Sender::new(0),
             slot: Slot::of_provider("sandbox").unwrap(),
             description: ProviderDescription {
                 id: "sandbox".into(),
@@ -190,6 +215,52 @@ impl Vendor {
             entry.received = Minor(4990);
         }
         report(entry)
+    }
+
+    pub(crate) fn script_refunds(&self, scripts: impl IntoIterator<Item = RefundScript>) {
+        self.books.lock().refund_scripts.extend(scripts);
+    }
+
+    /// What the account lets be given back from now on.
+    pub(crate) fn set_terms(&self, terms: Vec<RefundTerms>) {
+        self.books.lock().terms = Some(terms);
+    }
+
+    /// The account's module fails when it is asked for its terms.
+    pub(crate) fn fail_terms(&self, fail: bool) {
+        self.books.lock().terms_fail = fail;
+    }
+
+    /// What it has given back, or has in hand.
+    pub(crate) fn refunds(&self) -> Vec<ProviderRefund> {
+        self.books.lock().refunds.values().cloned().collect()
+    }
+
+    /// How often it was told to give back, and asked what became of it.
+    pub(crate) fn refund_calls(&self) -> (usize, usize) {
+        self.books.lock().refund_calls
+    }
+
+    /// A refund comes to be in a state at the vendor; the news of it.
+    pub(crate) fn refund_becomes(
+        &self,
+        attempt: AttemptId,
+        order: RefundId,
+        state: RefundState,
+    ) -> Report {
+        let mut books = self.books.lock();
+        let refund = books.refunds.get_mut(&order).unwrap();
+        refund.state = state;
+        let refund = refund.clone();
+        let mut report = report(&books.entries[&attempt]);
+        report.particulars.refunds.push(refund);
+        report
+    }
+
+    /// Waits until so many refunds have reached the vendor.
+    pub(crate) async fn refunds_reached(&self, refunds: usize) {
+        let mut calls = self.refunds_seen.subscribe();
+        calls.wait_for(|calls| *calls >= refunds).await.unwrap();
     }
 
     /// Waits until so many starts have reached the vendor.
@@ -347,6 +418,20 @@ impl Speaks {
         script
     }
 
+    fn give_back(&self, order: &RefundOrder, state: RefundState) -> Given {
+        let mut books = self.0.books.lock();
+        let refund = books
+            .refunds
+            .entry(order.id)
+            .or_insert_with(|| ProviderRefund {
+                id: format!("re-{}", order.id),
+                order: Some(order.id),
+                amount: order.amount,
+                state,
+            });
+        given(refund)
+    }
+
     fn create(&self, attempt: AttemptId) -> Open {
         let mut books = self.0.books.lock();
         let entry = books.entries.entry(attempt).or_insert_with(|| Entry {
@@ -360,6 +445,15 @@ impl Speaks {
             action: Action::Redirect(format!("https://pay.example/{attempt}")),
             until: None,
         }
+    }
+}
+
+fn given(refund: &ProviderRefund) -> Given {
+    Given {
+        reference: refund.id.clone(),
+        state: refund.state,
+        claim_url: None,
+        detail: String::new(),
     }
 }
 
@@ -466,6 +560,78 @@ impl Provider for Speaks {
                 }
                 Ok(report(entry))
             }
+        };
+        Box::pin(async move { Ok(answer) })
+    }
+
+    fn refund_terms<'a>(
+        &'a self,
+        _: &'a Access,
+    ) -> Calling<'a, Result<Vec<RefundTerms>, CallError>> {
+        let books = self.0.books.lock();
+        let any = RefundTerms {
+            method: MethodId::Ideal,
+            parts: true,
+            at_most: None,
+            days: None,
+        };
+        let terms = books.terms.clone().unwrap_or_else(|| vec![any]);
+        let answer = if books.terms_fail {
+            Err(CallError::Trap)
+        } else {
+            Ok(terms)
+        };
+        Box::pin(async move { answer })
+    }
+
+    fn refund<'a>(
+        &'a self,
+        _: &'a Access,
+        paid: &'a PaidFacts,
+        order: &'a RefundOrder,
+    ) -> Calling<'a, Result<Given, RefundFailure>> {
+        Box::pin(async move {
+            let script = {
+                let mut books = self.0.books.lock();
+                assert!(books.entries[&paid.attempt].received == paid.received);
+                books.refund_calls.0 += 1;
+                books.refund_scripts.pop_front()
+            };
+            let lost = || RefundFailure::Uncertain("lost".into());
+            let answer = match script {
+                None => Ok(self.give_back(order, RefundState::Succeeded)),
+                Some(RefundScript::Pending) => Ok(self.give_back(order, RefundState::Pending)),
+                Some(RefundScript::Unavailable) => Err(RefundFailure::Unavailable("429".into())),
+                Some(RefundScript::Refused) => Err(RefundFailure::Refused("too old".into())),
+                Some(RefundScript::LostBefore) => Err(lost()),
+                Some(RefundScript::LostAfter) => {
+                    self.give_back(order, RefundState::Succeeded);
+                    Err(lost())
+                }
+                Some(RefundScript::Slow(go)) => {
+                    let given = self.give_back(order, RefundState::Succeeded);
+                    self.0.refunds_seen.send_modify(|seen| *seen += 1);
+                    go.notified().await;
+                    Ok(given)
+                }
+            };
+            self.0.refunds_seen.send_modify(|seen| *seen += 1);
+            answer
+        })
+    }
+
+    fn query_refund<'a>(
+        &'a self,
+        _: &'a Access,
+        _: &'a PaidFacts,
+        order: &'a RefundOrder,
+    ) -> Calling<'a, Result<Result<Given, QueryFailure>, CallError>> {
+        let mut books = self.0.books.lock();
+        books.refund_calls.1 += 1;
+        let answer = match books.refunds.get(&order.id) {
+            _ if books.silent => Err(QueryFailure::Unavailable("silent".into())),
+            Some(refund) => Ok(given(refund)),
+            None => Err(QueryFailure::Absent),
         };
         Box::pin(async move { Ok(answer) })
     }

@@ -1,16 +1,18 @@
 //! A provider's answers where its vendor is out of reach and strangers call.
 
+use kassette_domain::id::RefundId;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor, Money};
 use kassette_domain::provider::{
-    AttemptFacts, CallbackRequest, Condition, ProviderDescription, QueryPurpose, Report,
-    StartFailure, Started, Verb,
+    AttemptFacts, CallbackRequest, Condition, PaidFacts, ProviderDescription, QueryFailure,
+    QueryPurpose, RefundFailure, RefundOrder, RefundTerms, Report, StartFailure, Started, Verb,
 };
 use kassette_domain::setting::SettingForm;
 use kassette_runtime::{AccountAccess, CallError, ProviderModule};
 
 use super::Check;
 use crate::account::{account, attempt};
+use crate::harness::NOW;
 
 /// No such host; nothing is sent there anyway.
 const HOST: &str = "vendor.invalid";
@@ -35,6 +37,7 @@ pub(super) fn checks(module: &ProviderModule) -> Vec<Check> {
             Check::of("callback", callback(module, &access).await),
             Check::of("query", query(module, &access, &attempt).await),
             Check::of("health", health(module, &access).await),
+            Check::of("refunds", refunds(module, &access, &attempt).await),
         ]
     })
 }
@@ -160,6 +163,74 @@ async fn query(
         }
     }
     Ok("reports nothing that the vendor has not said".into())
+}
+
+async fn refunds(
+    module: &ProviderModule,
+    access: &AccountAccess,
+    attempt: &AttemptFacts,
+) -> Result<String, String> {
+    let terms = module.refund_terms(access).await;
+    let terms = terms.map_err(|error| format!("{error}, asked for its terms"))?;
+    let services = &module.description().services;
+    let foreign = |term: &&RefundTerms| !services.iter().any(|of| of.method == term.method);
+    if let Some(term) = terms.iter().find(foreign) {
+        return Err(format!(
+            "gives back payments by {}, which is not among its services",
+            term.method
+        ));
+    }
+    let (paid, order) = refund(attempt);
+    let claims = match module.refund(access, &paid, &order).await {
+        Ok(_) => Some("says that money was given back"),
+        Err(RefundFailure::Uncertain(_)) => Some("is uncertain whether money was given back"),
+        Err(RefundFailure::Unavailable(_) | RefundFailure::Refused(_)) => None,
+    };
+    if let Some(claims) = claims {
+        return Err(format!(
+            "{claims} though nothing was sent: say `unavailable` for `not-sent`"
+        ));
+    }
+    for reference in [None, Some("reference-1".into())] {
+        let order = RefundOrder {
+            reference,
+            ..order.clone()
+        };
+        let answer = module.query_refund(access, &paid, &order).await;
+        if let Ok(_) | Err(QueryFailure::Absent) = answer.map_err(|error| broke(&error))? {
+            return Err(
+                "knows what became of a refund though no request was sent: say `unavailable`"
+                    .into(),
+            );
+        }
+    }
+    Ok(match terms.len() {
+        0 => "gives no money back".into(),
+        count => format!("gives back payments by {count} methods"),
+    })
+}
+
+/// What is given back of an ordinary payment.
+fn refund(attempt: &AttemptFacts) -> (PaidFacts, RefundOrder) {
+    let paid = PaidFacts {
+        attempt: attempt.id,
+        method: attempt.method,
+        reference: "reference-1".into(),
+        references: Vec::new(),
+        received: attempt.due.amount,
+        currency: attempt.due.currency.code().into(),
+        captured_at: Some(NOW),
+        merchant_order: attempt.order.clone(),
+        merchant: attempt.merchant.clone(),
+    };
+    let order = RefundOrder {
+        id: RefundId::from_bytes([9; 16]),
+        amount: attempt.due.amount,
+        reason: None,
+        asked_at: NOW,
+        reference: None,
+    };
+    (paid, order)
 }
 
 async fn health(module: &ProviderModule, access: &AccountAccess) -> Result<String, String> {

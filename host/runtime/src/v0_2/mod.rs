@@ -5,8 +5,10 @@
 
 mod bounds;
 pub(crate) mod description;
+pub(crate) mod exports;
 pub(crate) mod method;
 pub(crate) mod provider;
+pub(crate) mod refunds;
 pub(crate) mod routing;
 pub(crate) mod settings;
 
@@ -24,7 +26,7 @@ pub(crate) mod bindings {
     pub(crate) mod provider {
         wasmtime::component::bindgen!({
             path: "../../wit",
-            world: "provider",
+            world: "refunding-provider",
             // One type for both worlds.
             with: { "kassette:plugin/types": crate::v0_2::bindings::method::kassette::plugin::types },
             imports: {

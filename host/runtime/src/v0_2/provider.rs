@@ -1,6 +1,6 @@
 //! The interface `payments`, to and from the domain.
 
-use kassette_domain::id::AttemptId;
+use kassette_domain::id::{AttemptId, RefundId};
 use kassette_domain::key::Environment;
 use kassette_domain::money::Minor;
 use kassette_domain::provider::{
@@ -255,7 +255,7 @@ fn question(question: wit::Question) -> Result<Question, CallError> {
 }
 
 /// The vendor's id: 1-255 bytes, printable.
-fn reference(reference: String) -> Result<String, CallError> {
+pub(super) fn reference(reference: String) -> Result<String, CallError> {
     if reference.is_empty() || reference.len() > REFERENCE {
         return bad_reply("a reference is not 1-255 bytes");
     }
@@ -346,13 +346,19 @@ fn names_a_card(text: &str) -> bool {
 fn refund(told: wit::Refund) -> Result<ProviderRefund, CallError> {
     Ok(ProviderRefund {
         id: reference(told.id)?,
+        // Another form is that of another system at the same account.
+        order: told.order.and_then(|id| RefundId::parse(&id).ok()),
         amount: Minor(told.amount),
-        state: match told.state {
-            wit::RefundState::Pending => RefundState::Pending,
-            wit::RefundState::Succeeded => RefundState::Succeeded,
-            wit::RefundState::Failed => RefundState::Failed,
-        },
+        state: refund_state(told.state),
     })
+}
+
+pub(super) fn refund_state(state: wit::RefundState) -> RefundState {
+    match state {
+        wit::RefundState::Pending => RefundState::Pending,
+        wit::RefundState::Succeeded => RefundState::Succeeded,
+        wit::RefundState::Failed => RefundState::Failed,
+    }
 }
 
 fn dispute(told: wit::Dispute) -> Result<Dispute, CallError> {
@@ -375,11 +381,15 @@ pub(crate) fn queried(
 ) -> Result<Result<Report, QueryFailure>, CallError> {
     Ok(match answer {
         Ok(report) => Ok(self::report(report)?),
-        Err(wit::QueryFailure::Unavailable(why)) => {
-            Err(QueryFailure::Unavailable(text::cut(&why, DETAIL)))
-        }
-        Err(wit::QueryFailure::Absent) => Err(QueryFailure::Absent),
+        Err(failure) => Err(query_failure(failure)),
     })
+}
+
+pub(super) fn query_failure(failure: wit::QueryFailure) -> QueryFailure {
+    match failure {
+        wit::QueryFailure::Unavailable(why) => QueryFailure::Unavailable(text::cut(&why, DETAIL)),
+        wit::QueryFailure::Absent => QueryFailure::Absent,
+    }
 }
 
 /// The answer of `callback`.

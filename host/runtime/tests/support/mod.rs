@@ -1,17 +1,19 @@
 //! Guests written by hand, honest and hostile, and what is needed to run them.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+pub mod vendor;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kassette_domain::id::{AccountId, AttemptId, Digest, Slot};
+use kassette_domain::id::{AccountId, AttemptId, Digest, RefundId, Slot};
 use kassette_domain::key::Environment;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor, Money};
-use kassette_domain::provider::{Account, AttemptFacts, Payer};
+use kassette_domain::provider::{Account, AttemptFacts, PaidFacts, Payer, RefundOrder};
 use kassette_domain::routing::{Availability, Candidate, Context, Health};
 use kassette_domain::time::Time;
 use kassette_http::{Client, Guard};
@@ -219,6 +221,15 @@ pub struct Provider {
     pub start: String,
     pub callback: String,
     pub query: String,
+    /// None: it is of the world `provider` and gives nothing back.
+    pub refunds: Option<Refunds>,
+}
+
+/// Bodies of the functions of `refunds`, from the arguments' address to the answer's.
+pub struct Refunds {
+    pub terms: String,
+    pub refund: String,
+    pub query: String,
 }
 
 impl Default for Provider {
@@ -230,6 +241,7 @@ impl Default for Provider {
             start: "unreachable".into(),
             callback: "unreachable".into(),
             query: "unreachable".into(),
+            refunds: None,
         }
     }
 }
@@ -263,11 +275,21 @@ impl Provider {
                (func (export "{name}#health") (param i32 i32 i32 i64 i32 i32 i32 i32) (result i32)
                  unreachable)"#
         );
-        component(
-            &wit(),
-            "provider",
-            &core(1, &self.data, imports, &functions),
-        )
+        let name = "kassette:plugin/refunds@0.2.0";
+        let refunds = self.refunds.as_ref().map(|Refunds { terms, refund, query }| {
+            format!(
+                r#"(func (export "{name}#terms") (param i32 i32 i32 i64 i32 i32 i32 i32) (result i32)
+                     {terms})
+                   (func (export "{name}#refund") (param i32) (result i32) {refund})
+                   (func (export "{name}#query") (param i32) (result i32) {query})"#
+            )
+        });
+        let world = match refunds {
+            Some(_) => "refunding-provider",
+            None => "provider",
+        };
+        let functions = functions + &refunds.unwrap_or_default();
+        component(&wit(), world, &core(1, &self.data, imports, &functions))
     }
 }
 
@@ -293,6 +315,41 @@ pub fn failure(data: &mut Data, kind: u8) -> u32 {
     (record[0], record[8]) = (1, kind);
     record[12..20].copy_from_slice(&data.text("so it says"));
     data.put(&record)
+}
+
+/// The answer of a refund that the vendor has: 0 is pending, 1 succeeded, 2 failed.
+pub fn given(data: &mut Data, reference: &str, state: u8, claim_url: Option<&str>) -> u32 {
+    let mut record = [0; 36];
+    record[4..12].copy_from_slice(&data.text(reference));
+    record[12] = state;
+    if let Some(url) = claim_url {
+        record[16] = 1;
+        record[20..28].copy_from_slice(&data.text(url));
+    }
+    record[28..36].copy_from_slice(&data.text("so it says"));
+    data.put(&record)
+}
+
+/// The answer of a refund that failed: 0 is unavailable, 1 refused, 2 uncertain; of a question about one: 0
+/// is unavailable, 1 absent.
+pub fn refund_failure(data: &mut Data, kind: u8) -> u32 {
+    let mut record = [0; 36];
+    (record[0], record[4]) = (1, kind);
+    record[8..16].copy_from_slice(&data.text("so it says"));
+    data.put(&record)
+}
+
+/// The answer of `terms`: methods of which parts can be given back, twice at most.
+pub fn terms(data: &mut Data, methods: &[&str]) -> u32 {
+    let mut list = Vec::new();
+    for method in methods {
+        let mut record = [0; 28];
+        record[..8].copy_from_slice(&data.text(method));
+        (record[8], record[12], record[16]) = (1, 1, 2);
+        list.extend(record);
+    }
+    let list = data.put(&list);
+    data.put(&pair(list, methods.len()))
 }
 
 /// A runtime over a folder, with the guarded client that may reach loopback.
@@ -398,6 +455,30 @@ pub fn attempt() -> AttemptFacts {
         expires: NOW.after(Duration::from_secs(3600)),
         payer: Payer::default(),
         answers: vec![],
+    }
+}
+
+pub fn paid() -> PaidFacts {
+    PaidFacts {
+        attempt: AttemptId::from_bytes([7; 16]),
+        method: MethodId::Ideal,
+        reference: "ref-1".into(),
+        references: vec![],
+        received: Minor(1234),
+        currency: "EUR".into(),
+        captured_at: None,
+        merchant_order: "order-1".into(),
+        merchant: "Shop".into(),
+    }
+}
+
+pub fn refund_order() -> RefundOrder {
+    RefundOrder {
+        id: RefundId::from_bytes([8; 16]),
+        amount: Minor(1000),
+        reason: None,
+        asked_at: NOW,
+        reference: None,
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) async fn create(
     let environment = fields.required("environment", text(environment))?;
     let site = fields.required("site_url", text(|url| state.gateway.shop_site(url)))?;
     let scopes = fields
-        .optional("scopes", |value| scopes(value, &Scope::MERCHANT))?
+        .optional("scopes", |value| scopes(value, &Scope::MERCHANT_ALL))?
         .unwrap_or_else(|| Scope::MERCHANT.to_vec());
     fields.finish()?;
     let after = json!({

@@ -180,7 +180,7 @@ fn movements(attempt: &Attempt) -> Vec<Movement<'_>> {
             amount: moved(refund.amount, gone),
             full: refund.amount,
             fee: None,
-            id: refund.id.as_deref().unwrap_or_default(),
+            id: refund.reference.as_deref().unwrap_or_default(),
         }
     });
     let disputes = attempt.returns.disputes.iter().map(|disputed| {

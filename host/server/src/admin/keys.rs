@@ -57,10 +57,10 @@ async fn issue(
     let now = state.gateway.clock().now();
     let attribution = Attribution::in_body(&mut fields)?;
     let environment = fields.required("environment", text(environment))?;
-    let known = possible(owner);
+    let (known, usual) = possible(owner);
     let scopes = fields
         .optional("scopes", |value| scopes(value, known))?
-        .unwrap_or_else(|| known.to_vec());
+        .unwrap_or_else(|| usual.to_vec());
     let expires_at = fields.optional("expires_at", text(|text| future(text, now)))?;
     fields.finish()?;
     let (key, shown) = draw(owner, environment, scopes, expires_at, now)?;
@@ -238,11 +238,11 @@ pub(crate) fn environment(text: &str) -> Result<Environment, &'static str> {
     }
 }
 
-/// All scopes that a key of this owner can have.
-const fn possible(owner: KeyOwner) -> &'static [Scope] {
+/// All scopes that a key of this owner can have, and those that it has where none are named.
+const fn possible(owner: KeyOwner) -> (&'static [Scope], &'static [Scope]) {
     match owner {
-        KeyOwner::Merchant(_) => &Scope::MERCHANT,
-        KeyOwner::Reseller(_) => &Scope::RESELLER,
+        KeyOwner::Merchant(_) => (&Scope::MERCHANT_ALL, &Scope::MERCHANT),
+        KeyOwner::Reseller(_) => (&Scope::RESELLER, &Scope::RESELLER),
     }
 }
 

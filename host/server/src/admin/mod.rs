@@ -24,6 +24,7 @@ mod plugins;
 mod policy;
 mod providers;
 mod query;
+mod refunds;
 mod resellers;
 mod slots;
 mod text;
@@ -165,8 +166,13 @@ pub(crate) fn router(state: AdminState) -> Router {
         .route("/payments/{id}/query", post(payments::query))
         .route("/payments/{id}/to-review", post(payments::to_review))
         .route("/payments/{id}/redact", post(payments::redact))
+        .route(
+            "/payments/{id}/refunds",
+            post(refunds::create).get(refunds::list),
+        )
         .route("/work", get(work::list))
         .route("/work/{id}/done", post(work::done))
+        .route("/work/{id}/refund", post(refunds::of_line))
         .route("/plugins", get(plugins::list))
         .route(
             "/plugins/{slot}",

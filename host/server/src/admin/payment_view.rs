@@ -5,9 +5,11 @@ use kassette_domain::lifecycle::Transition;
 use kassette_domain::money::{Currency, Minor};
 use kassette_domain::payment::{Decision, Origin, Payment, ReviewDecision};
 use kassette_domain::provider::{Action, VendorStatus};
-use kassette_domain::returns::{Disputed, Refunded};
+use kassette_domain::refund::Refund;
+use kassette_domain::returns::Disputed;
 use kassette_domain::time::Time;
 use kassette_gateway::Gateway;
+use kassette_gateway::refunds::given_refunds;
 use kassette_store::History;
 use serde_json::{Value, json};
 
@@ -74,6 +76,8 @@ fn review_decision(decision: &ReviewDecision) -> Value {
 pub(super) fn whole(gateway: &Gateway, history: &History, links: bool) -> Value {
     let attempts = history.aggregate.attempts.iter();
     let attempts = attempts.map(|each| attempt(each, links));
+    let refunds = given_refunds(&history.aggregate).into_iter();
+    let refunds = refunds.map(|given| super::refunds::view(&given, links));
     let events = history.events.iter().map(|event| {
         json!({
             "id": event.id.to_string(),
@@ -84,6 +88,7 @@ pub(super) fn whole(gateway: &Gateway, history: &History, links: bool) -> Value 
     json!({
         "payment": payment(gateway, &history.aggregate.payment, links),
         "attempts": attempts.collect::<Vec<_>>(),
+        "refunds": refunds.collect::<Vec<_>>(),
         "decisions": history.decisions.iter().map(decision).collect::<Vec<_>>(),
         "transitions": history.transitions.iter().map(transition).collect::<Vec<_>>(),
         "events": events.collect::<Vec<_>>(),
@@ -147,9 +152,10 @@ pub(super) fn taken(attempt: &Attempt) -> Option<&VendorFacts> {
     ((ours || !promised) && facts.received > Minor(0)).then_some(facts)
 }
 
-fn refund(refund: &Refunded) -> Value {
+fn refund(refund: &Refund) -> Value {
     json!({
-        "id": refund.id,
+        "refund_id": refund.id.to_string(),
+        "id": refund.reference,
         "amount": refund.amount.to_string(),
         "state": refund.state,
         "at": refund.at.rfc3339(),

@@ -218,11 +218,11 @@ async fn whole(
     Ok(Json(payment_view::whole(&state.gateway, &history, links)))
 }
 
-const fn not_found() -> ApiError {
+pub(super) const fn not_found() -> ApiError {
     ApiError::NotFound("payment not found")
 }
 
-fn payment_id(text: &str) -> Result<PaymentId, ApiError> {
+pub(super) fn payment_id(text: &str) -> Result<PaymentId, ApiError> {
     PaymentId::parse(text).map_err(|_| not_found())
 }
 

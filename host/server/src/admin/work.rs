@@ -54,7 +54,6 @@ pub(super) async fn done(
     At(id): At<String>,
     JsonBody(fields): JsonBody,
 ) -> Result<Json<Value>, ApiError> {
-    let not_found = || ApiError::NotFound("there is no such line on the work list");
     let id = WorkId::parse(&id).map_err(|_| not_found())?;
     let attribution = Attribution::alone(fields)?;
     let audited = caller.audited_strictly(attribution, "work.done", format!("work/{id}"))?;
@@ -62,6 +61,10 @@ pub(super) async fn done(
     let done = state.gateway.store().work_done(id, audited, now).await;
     let item = done.map_err(ApiError::from)?.ok_or_else(not_found)?;
     Ok(Json(view(&item)))
+}
+
+pub(super) const fn not_found() -> ApiError {
+    ApiError::NotFound("there is no such line on the work list")
 }
 
 fn view(item: &WorkItem) -> Value {

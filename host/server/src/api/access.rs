@@ -179,6 +179,22 @@ impl<const COST: u32> FromRequest<ApiState> for MerchantRead<COST> {
     }
 }
 
+/// A request by a merchant's key with the scope `payments:refund`, whatever live approval the merchant has.
+#[derive(Debug)]
+pub(super) struct MerchantRefund {
+    pub(super) caller: MerchantCaller,
+    pub(super) arrived: Arrived,
+}
+
+impl FromRequest<ApiState> for MerchantRefund {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
+        let (caller, arrived) = merchant(request, state, Scope::PaymentsRefund, 1).await?;
+        Ok(Self { caller, arrived })
+    }
+}
+
 /// A request that needs no key: counted against its address.
 #[derive(Debug)]
 pub(super) struct Anonymous(pub(super) Arrived);

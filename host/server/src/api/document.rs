@@ -29,11 +29,12 @@ are not named here are refused with 422, repeated JSON names with 400; `null` on
 is its absence. Error texts are for people and may change.";
 
 /// What the operations are about.
-const TAGS: [(&str, &str); 5] = [
+const TAGS: [(&str, &str); 6] = [
     (
         "Payments",
         "Create payments, start them, and read what became of them.",
     ),
+    ("Refunds", "Give money back, and read what was given back."),
     (
         "Methods",
         "Which payment methods can be used, and through whom.",

@@ -62,6 +62,12 @@ struct EventData {
     settlement_status: String,
     /// True for payments of test keys: never real money.
     test_mode: bool,
+    /// The refund that succeeded; of `payment.refunded` alone.
+    #[schema(value_type = Option<formats::RefundId>, nullable = false)]
+    refund_id: Option<String>,
+    /// How much it gave back, in the currency that was received.
+    #[schema(value_type = Option<formats::InvoiceAmount>, nullable = false)]
+    refund_amount: Option<String>,
 }
 
 /// The document's `webhooks`: one, for every type.

@@ -13,6 +13,8 @@ use kassette_domain::method::MethodId;
 use kassette_domain::money;
 use kassette_domain::order;
 use kassette_domain::payment;
+use kassette_domain::provider;
+use kassette_domain::refund;
 use kassette_domain::site;
 use utoipa::openapi::schema::{KnownFormat, Object, ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::{RefOr, Schema};
@@ -72,6 +74,33 @@ formats! {
     /// [`id::PaymentId`]
     PaymentId = string("A payment's id, made by the service.", "9f0c2b7e4d1a4f6e8b3c5d7e9f0a1b2c")
         .pattern(Some("^[0-9a-f]{32}$"))
+        .build();
+
+    /// [`id::RefundId`]
+    RefundId = string("A refund's id, made by the service.", "1f7d2c9b8e4a4d6f9b3c5d7e9f0a1b2c")
+        .pattern(Some("^[0-9a-f]{32}$"))
+        .build();
+
+    /// [`provider::RefundState`]
+    RefundStatus = one_of("`pending` until the provider has confirmed it; one that succeeded can still fail.", "pending", [provider::RefundState::Pending, provider::RefundState::Succeeded, provider::RefundState::Failed].map(provider::RefundState::as_str));
+
+    /// [`refund::RefundOrigin`]
+    RefundOrigin = one_of("Who gave it back: `provider` for what was given back in the provider's own dashboard.", "merchant", [refund::RefundOrigin::Merchant, refund::RefundOrigin::Operator, refund::RefundOrigin::Provider].map(refund::RefundOrigin::as_str));
+
+    /// A vendor's page.
+    ClaimUrl = string("Where the payer claims the money, for the merchant to pass on: who has it gets the money.", "https://provider.example/claim/8c1f")
+        .format(Some(SchemaFormat::Custom("uri".to_owned())))
+        .build();
+
+    /// Printable, of which one character at least shows.
+    RefundReason = string("Why, in one line.", "The parcel came back")
+        .min_length(Some(1))
+        .max_length(Some(200))
+        .build();
+
+    /// What a vendor received can be of a currency that no invoice has.
+    ReceivedCurrency = string("The currency that was received, ISO 4217.", "EUR")
+        .pattern(Some("^[A-Z]{3}$"))
         .build();
 
     /// [`id::AccountId`]
@@ -244,8 +273,8 @@ formats! {
     /// [`key::Environment`]
     Environment = one_of("Where the money is.", "test", [key::Environment::Test, key::Environment::Live].map(key::Environment::as_str));
 
-    /// [`key::Scope::MERCHANT`]
-    MerchantScope = one_of("What a key may do.", "payments:create", key::Scope::MERCHANT.map(key::Scope::as_str));
+    /// [`key::Scope::MERCHANT_ALL`]
+    MerchantScope = one_of("What a key may do.", "payments:create", key::Scope::MERCHANT_ALL.map(key::Scope::as_str));
 
     /// [`id::EndpointId`]
     EndpointId = string("A webhook endpoint's id.", "4c6d1f0e8a2b4c3d9e5f7a6b8c0d1e2f")

@@ -18,6 +18,7 @@ mod list;
 mod methods;
 mod payments;
 mod query;
+mod refunds;
 mod releases;
 mod reseller;
 mod start;
@@ -34,7 +35,8 @@ use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-pub(crate) use self::payments::PaymentBody;
+pub(crate) use self::payments::{PaymentBody, replayed};
+pub(crate) use self::refunds::RefundBody;
 pub(crate) use self::state::ApiState;
 use crate::admission::Class;
 use crate::telemetry::Edge;
@@ -91,18 +93,21 @@ fn endpoints(edge: &Edge) -> (Router<ApiState>, OpenApi) {
     let by_method = OpenApiRouter::new()
         .routes(routes!(list::list, payments::create))
         .routes(routes!(payments::read))
+        .routes(routes!(refunds::read))
         .routes(routes!(releases::latest))
         .merge(reseller::endpoints());
     let modules = OpenApiRouter::new().routes(routes!(methods::list));
     let starts = OpenApiRouter::new()
         .routes(routes!(start::start))
         .merge(reseller::starts());
+    let refunds = OpenApiRouter::new().routes(routes!(refunds::list, refunds::create));
     let exchanges = OpenApiRouter::new().routes(routes!(connect::exchange));
     let (mut router, mut api) = (Router::new(), document::frame());
     for (class, endpoints) in [
         (Class::ByMethod, by_method),
         (Class::Modules, modules),
         (Class::Starts, starts),
+        (Class::StartsByMethod, refunds),
         (Class::Exchanges, exchanges),
     ] {
         let (routes, described) = endpoints.split_for_parts();

@@ -29,7 +29,7 @@ use crate::web::json::{Fields, Invalid, text};
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 /// An answer that says that the same request was made before.
-pub(super) fn replayed(body: impl IntoResponse) -> Response {
+pub(crate) fn replayed(body: impl IntoResponse) -> Response {
     let header = [(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"))];
     (header, body).into_response()
 }

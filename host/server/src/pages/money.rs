@@ -181,6 +181,7 @@ mod tests {
     fn returned(mut attempt: Attempt, amount: Minor, state: RefundState) -> Attempt {
         let refund = ProviderRefund {
             id: "re_1".into(),
+            order: None,
             amount,
             state,
         };
@@ -190,7 +191,7 @@ mod tests {
             refunds: &[refund],
             disputes: &[],
         };
-        attempt.returns.merge(told, NOW);
+        attempt.returns.merge(told, attempt.id, NOW);
         attempt
     }
 
@@ -208,7 +209,7 @@ mod tests {
             refunds: &[],
             disputes: &[dispute],
         };
-        attempt.returns.merge(told, NOW);
+        attempt.returns.merge(told, attempt.id, NOW);
         attempt
     }
 

@@ -289,6 +289,27 @@ const FAMILIES: &[Family] = &[
         "News of a provider under a reference that another attempt has; it was refused.",
     ),
     family(
+        Counter,
+        "kassette_refunds_total",
+        &[
+            PROVIDER,
+            ENVIRONMENT,
+            (
+                "outcome",
+                Known(&[
+                    "succeeded",
+                    "pending",
+                    "failed",
+                    "refused",
+                    "unavailable",
+                    "uncertain",
+                    "absent",
+                ]),
+            ),
+        ],
+        "Calls about refunds by what the provider answered.",
+    ),
+    family(
         Gauge,
         "kassette_payments_in_review",
         &[ENVIRONMENT],

@@ -65,6 +65,8 @@ codes! {
     AttemptOver 409 "The attempt ended meanwhile.";
     NoAttemptLeft 409 "The payment has had as many attempts as it can.";
     NoAttemptOpen 409 "No attempt waits for an answer.";
+    PaymentNotCompleted 409 "Only the money of a completed payment is given back.";
+    NotRefundable 409 "The provider does not give this payment's money back, or not any more.";
     TooManyEndpoints 409 "The merchant has as many webhook endpoints as it can.";
     TooManyDomains 409 "The merchant has as many verified domains as it can.";
     BodyTooLarge 413 "The body is larger than the interface takes.";
@@ -74,6 +76,8 @@ codes! {
     NoExchangeRate 422 "There is no usable exchange rate for the currency.";
     AmountTooSmall 422 "The amount is worth less than 0.01 USD.";
     AmountOverLimit 422 "The amount is over the merchant's limit for one payment.";
+    MoreThanLeft 422 "More than can still be given back.";
+    WholeRefundOnly 422 "The provider gives back all that was received at once, or nothing.";
     ReturnUrlNotVerified 422 "The return URL is not below a verified domain of the merchant.";
     UnknownMethod 422 "There is no such payment method.";
     MethodNotAvailable 422 "The payment method cannot take this payment now.";

@@ -13,12 +13,14 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue};
+use kassette_domain::lifecycle::Refusal;
 use kassette_domain::policy::RateLimit;
 use kassette_domain::reseller::Barred;
 use kassette_gateway::auth::AuthError;
 use kassette_gateway::connect::ConnectError;
 use kassette_gateway::create::CreateError;
 use kassette_gateway::nonces::NonceError;
+use kassette_gateway::refunds::RefundError;
 use kassette_gateway::reseller::{InviteError, ResellerError};
 use kassette_gateway::start::{NotAvailable, NotStartable, StartError};
 use kassette_store::Fault;
@@ -429,6 +431,32 @@ impl From<StartError> for ApiError {
             // Only a page shows notes and is asked to show another.
             StartError::AskAgain(_) | StartError::Random => Self::internal(error),
             StartError::Store(fault) => fault.into(),
+        }
+    }
+}
+
+impl From<RefundError> for ApiError {
+    fn from(error: RefundError) -> Self {
+        let message = error.to_string();
+        match error {
+            RefundError::KeyRefused => Self::Unauthorized,
+            RefundError::NotFound => Self::NotFound("payment not found"),
+            RefundError::Differs { field } => {
+                let reason = Reason::new(Code::IdempotencyConflict, message);
+                Self::Conflict(reason.at(field), None)
+            }
+            RefundError::Conflict(Refusal::WrongStatus(_)) => {
+                Self::conflict_of(Code::PaymentNotCompleted, message)
+            }
+            RefundError::Conflict(_) => Self::conflict_of(Code::NotRefundable, message),
+            RefundError::Amount(Refusal::WholeOnly { .. }) => {
+                Self::invalid_of(Code::WholeRefundOnly, message, "amount")
+            }
+            RefundError::Amount(_) => Self::invalid_of(Code::MoreThanLeft, message, "amount"),
+            RefundError::WorkDone | RefundError::NotRefundable => Self::conflict(message),
+            RefundError::Unavailable => Self::Unavailable(message),
+            RefundError::Store(fault) => fault.into(),
+            RefundError::Random => Self::internal(message),
         }
     }
 }

@@ -24,11 +24,15 @@ use crate::{
     http::{MOST_BODY, json_body, only, same},
     ids,
     money::Money,
+    refund::{Asked, Outcome},
     session::{Conflict, Opening, Session, State as Stands},
 };
 
 /// Longest idempotency key.
 const KEY: usize = 64;
+
+/// How long keys are remembered: seven days, as the document "API idempotency" promises at least.
+const KEY_LIFE_MS: u64 = 7 * 86_400_000;
 
 /// A link lives this long at most.
 const LONGEST_LINK_MS: u64 = 70 * 86_400_000;
@@ -46,6 +50,7 @@ pub(crate) fn routes(account: Arc<Account>) -> Router {
         .route("/v72/paymentLinks/{id}", get(read).patch(update))
         .route("/v72/payments/{payment}/captures", post(capture))
         .route("/v72/payments/{payment}/cancels", post(cancel))
+        .route("/v72/payments/{payment}/refunds", post(refund))
         .route("/v72/paymentMethods", post(methods))
         .fallback(async || Problem::not_found())
         .method_not_allowed_fallback(async || Problem::not_found())
@@ -186,10 +191,14 @@ async fn capture(
 ) -> Result<Response, Problem> {
     let asked: Modify = read_json(&headers, &body)?;
     let known = paid(&account, &asked, &payment)?;
+    let fits = |amount: &Money| {
+        let parts = 1..=known.due.value.0;
+        amount.currency == known.due.currency && parts.contains(&amount.value.0)
+    };
     let amount = asked.amount.clone().map(Money::from);
-    if amount != Some(known.due) {
-        return Err(Problem::invalid("137", "Invalid amount specified"));
-    }
+    let amount = amount
+        .filter(fits)
+        .ok_or_else(|| Problem::invalid("137", "Invalid amount specified"))?;
     let act = move |session: &mut Session, account: &Account, now| {
         // A second request is taken in as well; it finds nothing left to capture. A repeated key has
         // its first answer, and does nothing more.
@@ -198,7 +207,7 @@ async fn capture(
         if repeated || session.state != Stands::Authorised || session.is_asked() {
             return Ok(None);
         }
-        let happened = account.capture(session, now, session.due.clone())?;
+        let happened = account.capture(session, now, amount)?;
         session.extra.insert(used, String::new());
         session.capture_key = Some(key);
         Ok(happened)
@@ -209,6 +218,44 @@ async fn capture(
         Err(unchanged) => return Err(unchanged.into()),
     }
     Ok(answer(wire::received(&payment, &id("")?, &asked)))
+}
+
+/// Every refund of a payment that is known is taken in; a notification tells what became of it.
+async fn refund(
+    State(Api(account)): State<Api>,
+    _: Authorised,
+    Key(key): Key,
+    Path(payment): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let asked: Modify = read_json(&headers, &body)?;
+    let known = paid(&account, &asked, &payment)?;
+    let due = known.received.as_ref().unwrap_or(&known.due);
+    let amount = asked.amount.clone().map(Money::from);
+    let amount = amount
+        .filter(|amount| amount.value.0 > 0 && amount.currency == due.currency)
+        .ok_or_else(|| Problem::invalid("137", "Invalid amount specified"))?;
+    let order = |reference: &String| {
+        let (_, order) = reference.rsplit_once('-')?;
+        Some(order.to_owned())
+    };
+    let of_refund = Asked {
+        amount: amount.value,
+        order: asked.reference.as_ref().and_then(order),
+        key: Some(key),
+        // A repeated key has its first answer, whatever is asked under it now.
+        fingerprint: String::new(),
+        note: asked.reference.clone(),
+    };
+    let outcome = account.give_back(&known.reference, of_refund, KEY_LIFE_MS);
+    match outcome.await? {
+        Outcome::Made(_, made) | Outcome::Replayed(_, made) => {
+            Ok(answer(wire::received(&payment, &made.id, &asked)))
+        }
+        // The key is another payment's.
+        _ => Err(Problem::invalid("29_001", "The status does not allow this")),
+    }
 }
 
 async fn cancel(
@@ -274,6 +321,7 @@ async fn methods(
 
 /// The payment that is to be modified: one that a payer has made on a page.
 fn paid(account: &Account, asked: &Modify, payment: &str) -> Result<Session, Problem> {
+    wire::only(&asked.others, &wire::MODIFIED_WITH)?;
     of_account(account, &asked.merchant_account)?;
     if asked
         .reference

@@ -158,6 +158,16 @@ impl Vendor for Adyen {
         Happened::Captured
     }
 
+    /// The document "Refund": requests are only received, and their results told by webhook, those of
+    /// refunds that cannot be made as well.
+    fn refunds_after_ms(&self, _: &Session) -> u64 {
+        LATER_MS
+    }
+
+    fn refuses_refunds_later(&self) -> bool {
+        true
+    }
+
     /// A psp reference.
     fn part_id(&self, _: Part, hex: &str) -> String {
         hex.get(..16).unwrap_or(hex).to_uppercase()

@@ -78,7 +78,7 @@ pub(crate) fn event(account: &Account, event: &Event<'_>) -> Option<Value> {
             "eventCode": item.code,
             "eventDate": wire::time(event.at),
             "merchantAccountCode": merchant_account(&account.settings),
-            "merchantReference": session.attempt_id,
+            "merchantReference": item.reference.as_deref().unwrap_or(&session.attempt_id),
             "originalReference": if item.of_payment { "" } else { payment },
             "paymentMethod": wire::brand(&session.method),
             "pspReference": psp_reference,
@@ -97,6 +97,8 @@ struct Told {
     of_payment: bool,
     /// The modification's own psp reference, where more than one item is about it.
     own: Option<String>,
+    /// The merchant's reference of the modification, where it has one.
+    reference: Option<String>,
 }
 
 fn told(session: &Session, happened: Happened) -> Option<Told> {
@@ -108,6 +110,7 @@ fn told(session: &Session, happened: Happened) -> Option<Told> {
         amount: received.clone(),
         of_payment: true,
         own: None,
+        reference: None,
     };
     let modified = |code, amount: Money| Told {
         code,
@@ -116,9 +119,10 @@ fn told(session: &Session, happened: Happened) -> Option<Told> {
         amount,
         of_payment: false,
         own: None,
+        reference: None,
     };
     Some(match happened {
-        Happened::Opened => return None,
+        Happened::Opened | Happened::RefundPending => return None,
         Happened::InReview if !session.held => modified("MANUAL_REVIEW_ACCEPT", received),
         Happened::Captured if is_captured_by_merchant(&session.method) => {
             modified("CAPTURE", received)
@@ -149,7 +153,15 @@ fn told(session: &Session, happened: Happened) -> Option<Told> {
         // The document "Webhook structure and types": an authorisation that was not captured in time.
         Happened::Voided => modified("EXPIRE", session.due.clone()),
         Happened::Refunded => refund("REFUND", session)?,
-        Happened::RefundFailed => refund("REFUND_FAILED", session)?,
+        Happened::RefundFailed if session.newest_refund()?.made => {
+            refund("REFUND_FAILED", session)?
+        }
+        // It never went out.
+        Happened::RefundFailed => Told {
+            success: false,
+            reason: "Insufficient balance on payment",
+            ..refund("REFUND", session)?
+        },
         Happened::Disputed => dispute("CHARGEBACK", session)?,
         Happened::DisputeWon => dispute("CHARGEBACK_REVERSED", session)?,
         // The money went when the chargeback came; that it stays away is told by nothing else.
@@ -160,7 +172,11 @@ fn told(session: &Session, happened: Happened) -> Option<Told> {
 /// Of one refund alone, under its own psp reference.
 fn refund(code: &'static str, session: &Session) -> Option<Told> {
     let refund = session.newest_refund()?;
-    of_part(code, session, &refund.id, refund.amount)
+    let asked = refund.asked.as_ref();
+    Some(Told {
+        reference: asked.and_then(|asked| asked.note.clone()),
+        ..of_part(code, session, &refund.id, refund.amount)?
+    })
 }
 
 fn dispute(code: &'static str, session: &Session) -> Option<Told> {
@@ -169,7 +185,8 @@ fn dispute(code: &'static str, session: &Session) -> Option<Told> {
 }
 
 fn of_part(code: &'static str, session: &Session, id: &str, value: Amount) -> Option<Told> {
-    let currency = session.received.as_ref()?.currency.clone();
+    let money = session.received.as_ref().unwrap_or(&session.due);
+    let currency = money.currency.clone();
     Some(Told {
         code,
         success: true,
@@ -177,6 +194,7 @@ fn of_part(code: &'static str, session: &Session, id: &str, value: Amount) -> Op
         amount: Money { value, currency },
         of_payment: false,
         own: Some(id.to_owned()),
+        reference: None,
     })
 }
 

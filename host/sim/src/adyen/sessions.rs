@@ -18,7 +18,7 @@ use crate::{
         api::{self, Api, Authorised, Key},
         merchant_account,
         problem::Problem,
-        wire::{self, Create, LineItem, PAID, Sum},
+        wire::{self, Create, LineItem, Others, PAID, Sum},
     },
     session::{Outcome, Session},
 };
@@ -29,43 +29,52 @@ pub(crate) const PREFIX: &str = "CS";
 /// A session lives this long at most.
 const LONGEST_MS: u64 = 86_400_000;
 
-/// The fields of a session's creation that our module has a use for; any other is refused.
+/// The creation of a session.
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 struct CreateSession {
     merchant_account: String,
     amount: Sum,
     reference: String,
     merchant_order_reference: Option<String>,
     return_url: String,
-    #[serde(rename = "mode")]
-    _mode: Mode,
+    #[serde(default)]
+    mode: Mode,
     #[serde(rename = "channel")]
     _channel: Option<Channel>,
     expires_at: Option<String>,
     additional_data: Option<Additional>,
+    #[serde(default)]
     allowed_payment_methods: Vec<String>,
     shopper_email: Option<String>,
     #[serde(rename = "shopperIP")]
     _shopper_ip: Option<IpAddr>,
     country_code: Option<String>,
     line_items: Option<Vec<LineItem>>,
+    #[serde(flatten)]
+    others: Others,
 }
 
-/// A page of Adyen's: the merchant has none of its own here.
-#[derive(Debug, Deserialize)]
+/// Whose page the payer is on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Mode {
     Hosted,
+    /// The merchant's own, which has no address here.
+    #[default]
+    Embedded,
 }
 
 #[derive(Debug, Deserialize)]
 enum Channel {
     Web,
+    #[serde(rename = "iOS")]
+    Ios,
+    Android,
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 struct Additional {
     manual_capture: Option<String>,
 }
@@ -89,6 +98,7 @@ impl CreateSession {
             country_code: self.country_code,
             line_items: self.line_items,
             required_shopper_fields: None,
+            others: self.others,
         }
     }
 }
@@ -104,8 +114,14 @@ pub(crate) async fn create(
         return Ok(api::answer(created(&account, &known)));
     }
     let asked: CreateSession = api::read_json(&headers, &body)?;
+    let mode = asked.mode;
     let session = api::open(&account, asked.into_link(), key, PREFIX, LONGEST_MS).await?;
-    Ok(api::answer(created(&account, &session)))
+    let mut told = created(&account, &session);
+    if mode == Mode::Embedded {
+        told["mode"] = "embedded".into();
+        told["url"] = Value::Null;
+    }
+    Ok(api::answer(told))
 }
 
 /// A session as its creation was answered.
@@ -217,13 +233,11 @@ mod tests {
         };
         assert!(!refused("", Value::Null));
         for (field, odd) in [
-            ("mode", json!("embedded")),
-            ("channel", json!("iOS")),
+            ("mode", json!("own")),
+            ("channel", json!("Fax")),
             ("shopperIP", json!("home")),
             ("returnUrl", Value::Null),
             ("additionalData", json!({ "manualCapture": true })),
-            ("manualCapture", json!(true)),
-            ("description", json!("Demo shop")),
         ] {
             assert!(refused(field, odd.clone()), "{field}: {odd}");
         }

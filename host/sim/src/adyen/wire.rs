@@ -90,9 +90,66 @@ pub(crate) fn sum(money: &Money) -> Value {
     json!({ "value": money.value.0, "currency": money.currency })
 }
 
-/// The fields of a link's creation that our module has a use for; any other is refused.
+/// What else the document "Checkout API v72" lets a link or a session be asked for: it changes nothing
+/// about where the money is.
+const OTHERS: [&str; 38] = [
+    "accountInfo",
+    "applicationInfo",
+    "authenticationData",
+    "billingAddress",
+    "blockedPaymentMethods",
+    "captureDelayHours",
+    "company",
+    "dateOfBirth",
+    "deliverAt",
+    "deliveryAddress",
+    "enableOneClick",
+    "fundOrigin",
+    "fundRecipient",
+    "installmentOptions",
+    "mcc",
+    "metadata",
+    "platformChargebackLogic",
+    "recurringProcessingModel",
+    "riskData",
+    "shopperInteraction",
+    "shopperLocale",
+    "shopperName",
+    "shopperReference",
+    "shopperStatement",
+    "showInstallmentAmount",
+    "showRemovePaymentMethodButton",
+    "socialSecurityNumber",
+    "splitCardFundingSources",
+    "splits",
+    "store",
+    "storeFiltrationMode",
+    "storePaymentMethod",
+    "storePaymentMethodMode",
+    "telephoneNumber",
+    "themeId",
+    "threeDS2RequestData",
+    "threeDSAuthenticationOnly",
+    "trustedShopper",
+];
+
+/// Fields that this simulator has no use for.
+pub(crate) type Others = BTreeMap<String, Value>;
+
+/// Refuses what is not among the names.
+///
+/// # Errors
+/// Where the vendor would refuse it.
+pub(crate) fn only(others: &Others, known: &[&str]) -> Result<(), Problem> {
+    match others.keys().find(|name| !known.contains(&name.as_str())) {
+        Some(name) => Err(Problem::unreadable(format!("unknown field {name}"))),
+        None => Ok(()),
+    }
+}
+
+/// The creation of a link.
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Create {
     pub(crate) merchant_account: String,
     pub(crate) amount: Sum,
@@ -102,16 +159,21 @@ pub(crate) struct Create {
     pub(crate) return_url: Option<String>,
     pub(crate) expires_at: Option<String>,
     pub(crate) reusable: Option<bool>,
+    /// Without any the payer has all of the account; the books know one.
+    #[serde(default)]
     pub(crate) allowed_payment_methods: Vec<String>,
     pub(crate) manual_capture: Option<bool>,
     pub(crate) shopper_email: Option<String>,
     pub(crate) country_code: Option<String>,
     pub(crate) line_items: Option<Vec<LineItem>>,
     pub(crate) required_shopper_fields: Option<Vec<String>>,
+    #[serde(flatten)]
+    pub(crate) others: Others,
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase", default)]
+#[derive(Default)]
 pub(crate) struct LineItem {
     id: String,
     description: String,
@@ -125,13 +187,29 @@ pub(crate) struct Update {
     pub(crate) status: String,
 }
 
-/// A capture (with an amount) or a cancellation (without).
+/// What else a capture, a cancellation or a refund can be asked with.
+pub(crate) const MODIFIED_WITH: [&str; 10] = [
+    "applicationInfo",
+    "capturePspReference",
+    "enhancedSchemeData",
+    "lineItems",
+    "merchantRefundReason",
+    "metadata",
+    "platformChargebackLogic",
+    "splits",
+    "store",
+    "subMerchants",
+];
+
+/// A capture or a refund (with an amount) or a cancellation (without).
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Modify {
     pub(crate) merchant_account: String,
     pub(crate) reference: Option<String>,
     pub(crate) amount: Option<Sum>,
+    #[serde(flatten)]
+    pub(crate) others: Others,
 }
 
 /// A cancellation of the payment with that reference of the merchant's.
@@ -144,7 +222,7 @@ pub(crate) struct Void {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Methods {
     pub(crate) merchant_account: String,
 }
@@ -158,6 +236,7 @@ pub(crate) struct Checked {
 
 /// Refuses what Adyen would refuse.
 pub(crate) fn check(asked: &Create, now: u64, longest_ms: u64) -> Result<Checked, Problem> {
+    only(&asked.others, &OTHERS)?;
     let refuse = |why: &str| Err(Problem::invalid("14_012", why));
     if asked.reference.is_empty() || asked.reference.len() > 80 {
         return refuse("reference: 1 to 80 characters");
@@ -224,7 +303,8 @@ pub(crate) fn check(asked: &Create, now: u64, longest_ms: u64) -> Result<Checked
         return refuse("requiredShopperFields are not known");
     }
     let return_url = asked.return_url.clone().unwrap_or_default();
-    if Url::parse(&return_url).is_err() {
+    // A link without one ends on Adyen's own page.
+    if asked.return_url.is_some() && Url::parse(&return_url).is_err() {
         return Err(Problem::invalid("14_030", "Return URL is missing."));
     }
     let expires_at = match &asked.expires_at {
@@ -247,7 +327,10 @@ fn method(types: &[String]) -> Option<&'static str> {
         let (_, method) = TYPES.iter().find(|(known, _)| known == name)?;
         Some(*method)
     };
-    let first = types.first().and_then(of)?;
+    let Some(first) = types.first() else {
+        return Some("credit_card");
+    };
+    let first = of(first)?;
     types
         .iter()
         .all(|name| of(name) == Some(first))
@@ -383,7 +466,6 @@ mod tests {
             ("expiresAt", json!("2027-04-15T07:00:00Z")),
             ("expiresAt", json!(1_800_003_600)),
             ("allowedPaymentMethods", json!(["klarna", "ideal"])),
-            ("allowedPaymentMethods", json!([])),
             ("allowedPaymentMethods", json!(["card"])),
             ("allowedPaymentMethods", json!(["ideal"])),
             ("lineItems", json!([])),
@@ -393,6 +475,13 @@ mod tests {
             ("idempotencyKey", json!("x")),
         ] {
             assert!(refused(field, odd.clone()), "{field}: {odd}");
+        }
+        for (field, fine) in [
+            ("returnUrl", Value::Null),
+            ("shopperReference", json!("shopper-1")),
+            ("metadata", json!({ "cart": "7" })),
+        ] {
+            assert!(!refused(field, fine.clone()), "{field}: {fine}");
         }
     }
 }

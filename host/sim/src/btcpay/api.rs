@@ -1,4 +1,4 @@
-//! The Greenfield API's endpoints, as far as invoices need them.
+//! The Greenfield API's endpoints, as far as invoices and their refunds need them.
 use std::sync::Arc;
 
 use axum::{
@@ -16,11 +16,12 @@ use crate::{
     btcpay::{
         problem::Problem,
         store_id,
-        wire::{self, Create, Mark, Update},
+        wire::{self, Create, GiveBack, Mark, Update},
     },
     config::SimError,
     http::{MOST_BODY, json_body, only, same},
     ids,
+    refund::{Asked, Outcome, Refund},
     session::{Conflict, Happened, Opening, Session},
 };
 
@@ -34,6 +35,10 @@ pub(crate) fn routes(account: Arc<Account>) -> Router {
         .route("/api/v1/invoices/{id}", get(read).put(describe))
         .route("/api/v1/invoices/{id}/status", post(mark))
         .route("/api/v1/invoices/{id}/payment-methods", get(coins))
+        .route("/api/v1/invoices/{id}/refund", post(refund))
+        .route("/api/v1/stores/{store}/pull-payments", get(pull_payments))
+        .route("/api/v1/pull-payments/{id}", get(pull_payment))
+        .route("/api/v1/pull-payments/{id}/payouts", get(payouts))
         .fallback(async || Problem::not_found())
         .method_not_allowed_fallback(async || Problem::not_found())
         .layer(DefaultBodyLimit::max(MOST_BODY))
@@ -178,6 +183,83 @@ async fn mark(
     };
     let session = account.change(id, act).await?;
     Ok(Json(wire::invoice(&account, &session, account.now())))
+}
+
+async fn refund(
+    State(Api(account)): State<Api>,
+    _: Authorised,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Json<Value>, Problem> {
+    let asked: GiveBack = read_json(&headers, &body)?;
+    let session = account.by_reference(&id).ok_or_else(Problem::not_found)?;
+    let money = wire::check_refund(&asked, &session)?;
+    let name = asked.name.unwrap_or_else(|| format!("Refund {id}"));
+    let asked = Asked {
+        amount: money,
+        order: wire::order(&name).map(str::to_owned),
+        note: Some(wire::note(&name, &asked.description)),
+        // The server knows no idempotency keys.
+        ..Asked::default()
+    };
+    match account.give_back(&id, asked, 0).await? {
+        Outcome::Made(session, made) | Outcome::Replayed(session, made) => {
+            Ok(Json(wire::pull_payment(&account, &session, &made)))
+        }
+        Outcome::Unpaid | Outcome::Differs => Err(Problem::non_refundable()),
+        Outcome::Nothing | Outcome::TooMuch(_) | Outcome::Refused => {
+            Err(Problem::field("customAmount", "more than is left here"))
+        }
+    }
+}
+
+/// Newest first, as the server lists them.
+async fn pull_payments(
+    State(Api(account)): State<Api>,
+    _: Authorised,
+    Path(store): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<Value>, Problem> {
+    of_store(&account, &store)?;
+    let archived = match query.as_deref() {
+        None | Some("includeArchived=false") => false,
+        Some("includeArchived=true") => true,
+        Some(_) => return Err(Problem::field("query", "includeArchived is expected")),
+    };
+    let refunded = account.refunded();
+    let all = refunded.iter().rev().flat_map(|session| {
+        let made = session.refunds.iter().rev();
+        made.map(move |made| (session, made))
+    });
+    let shown = all.filter(|(_, made)| archived || !made.has_failed());
+    let told = shown.map(|(session, made)| wire::pull_payment(&account, session, made));
+    Ok(Json(told.collect()))
+}
+
+/// Its id is all that the server asks for.
+async fn pull_payment(
+    State(Api(account)): State<Api>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let (session, made) = given_back(&account, &id)?;
+    Ok(Json(wire::pull_payment(&account, &session, &made)))
+}
+
+/// Its id is all that the server asks for.
+async fn payouts(
+    State(Api(account)): State<Api>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let (session, made) = given_back(&account, &id)?;
+    Ok(Json(wire::payouts(&session, &made)))
+}
+
+fn given_back(account: &Account, id: &str) -> Result<(Session, Refund), Problem> {
+    let session = account.by_part(id).ok_or_else(Problem::no_pull_payment)?;
+    let made = session.refund_of(id).cloned();
+    let made = made.ok_or_else(Problem::no_pull_payment)?;
+    Ok((session, made))
 }
 
 fn of_store(account: &Account, store: &str) -> Result<(), Problem> {

@@ -1,8 +1,11 @@
-//! BTCPay Server: invoices of the Greenfield API and their webhooks. What it refuses it refuses as
+//! BTCPay Server: invoices of the Greenfield API, their refunds and their webhooks. What it refuses it refuses as
 //! the server does.
 //!
 //! A chain knows no declines, disputes or captures. Here a payer who declines lets the invoice
 //! expire, a dispute is a conflict, and `needs-capture` does nothing.
+//!
+//! A refund is a pull payment that waits for the payer's claim, the payer page's `claim`; one that fails is
+//! archived. The server makes whatever it is told to; here no more than is left, so that the books hold.
 mod api;
 mod problem;
 mod wire;
@@ -19,9 +22,10 @@ use sha2::Sha256;
 
 use crate::{
     account::Account,
-    afterwards::Later,
+    afterwards::{Later, Part},
     config::{Profile, SimAccount},
     fault::Fault,
+    refund::ON_CLAIM,
     session::{Conflict, Happened, Outcome, Session},
     vendor::{Call, Event, Message, Vendor},
 };
@@ -91,7 +95,16 @@ impl Vendor for BtcPay {
 
     /// A chain knows no disputes.
     fn knows(&self, later: Later) -> bool {
-        matches!(later, Later::Refund | Later::RefundFails)
+        matches!(later, Later::Refund | Later::RefundFails | Later::Claim)
+    }
+
+    fn refunds_after_ms(&self, _: &Session) -> u64 {
+        ON_CLAIM
+    }
+
+    /// The server's ids are letters and digits.
+    fn part_id(&self, _: Part, hex: &str) -> String {
+        hex.to_owned()
     }
 
     fn event(&self, account: &Account, event: Event<'_>) -> Option<Message> {

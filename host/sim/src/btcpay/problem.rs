@@ -48,6 +48,18 @@ impl Problem {
         Self::new(StatusCode::FORBIDDEN, "missing-permission", message)
     }
 
+    /// The invoice is in no state in which it could be given back.
+    pub(crate) fn non_refundable() -> Self {
+        let message = "Cannot refund this invoice";
+        Self::new(StatusCode::BAD_REQUEST, "non-refundable", message)
+    }
+
+    /// No such pull payment.
+    pub(crate) fn no_pull_payment() -> Self {
+        let message = "The pull payment was not found";
+        Self::new(StatusCode::NOT_FOUND, "pullpayment-not-found", message)
+    }
+
     /// No such invoice or endpoint.
     pub(crate) fn not_found() -> Self {
         let message = "The invoice was not found";

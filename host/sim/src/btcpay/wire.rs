@@ -6,6 +6,7 @@ use crate::{
     account::Account,
     btcpay::{problem::Problem, store_id},
     money::{Amount, Money},
+    refund::{Refund, RefundState},
     session::{Happened, Phase, Session, State},
     vendor::Event,
 };
@@ -40,6 +41,104 @@ pub(crate) struct Update {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Mark {
     pub(crate) status: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct GiveBack {
+    pub(crate) name: Option<String>,
+    #[serde(default)]
+    pub(crate) description: String,
+    payout_methods: Option<Vec<String>>,
+    refund_variant: Option<String>,
+    custom_amount: Option<String>,
+    custom_currency: Option<String>,
+}
+
+/// Refuses what the server would refuse of a refund; how much it is of what was received.
+pub(crate) fn check_refund(asked: &GiveBack, session: &Session) -> Result<Amount, Problem> {
+    let methods = asked.payout_methods.iter().flatten();
+    if methods.into_iter().any(|method| method != "BTC-CHAIN") {
+        let message = "Invalid or unsupported payout method";
+        return Err(Problem::field("payoutMethods", message));
+    }
+    let received = session.received.as_ref().unwrap_or(&session.due);
+    match asked.refund_variant.as_deref() {
+        Some("Custom") => {}
+        Some("Fiat") => return Ok(session.left()),
+        None => {
+            return Err(Problem::field(
+                "refundVariant",
+                "`refundVariant` is mandatory",
+            ));
+        }
+        Some(_) => {
+            let message = "only Custom and Fiat are played here";
+            return Err(Problem::field("refundVariant", message));
+        }
+    }
+    if asked.custom_currency.as_ref() != Some(&received.currency) {
+        return Err(Problem::field("customCurrency", "Invalid currency"));
+    }
+    let amount = asked.custom_amount.as_deref().and_then(Amount::parse);
+    let amount = amount.filter(|amount| amount.0 > 0);
+    amount.ok_or_else(|| Problem::field("customAmount", "Amount must be greater than 0"))
+}
+
+/// The shop's own id of a refund, for the books: how the name of its pull payment ends.
+pub(crate) fn order(name: &str) -> Option<&str> {
+    let digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let last = name.rsplit(' ').next()?;
+    (last.len() == 32 && last.bytes().all(digit)).then_some(last)
+}
+
+/// What is kept of a pull payment's words.
+pub(crate) fn note(name: &str, description: &str) -> String {
+    json!({ "name": name, "description": description }).to_string()
+}
+
+/// A refund as the server tells it.
+pub(crate) fn pull_payment(account: &Account, session: &Session, made: &Refund) -> Value {
+    let note = made.asked.as_ref().and_then(|asked| asked.note.as_deref());
+    let words: Option<Value> = note.and_then(|note| serde_json::from_str(note).ok());
+    let words = words.unwrap_or_else(
+        || json!({ "name": format!("Refund {}", session.reference), "description": "" }),
+    );
+    let received = session.received.as_ref().unwrap_or(&session.due);
+    json!({
+        "id": made.id,
+        "name": words["name"],
+        "description": words["description"],
+        "currency": received.currency,
+        "amount": made.amount,
+        "BOLT11Expiration": "30",
+        "autoApproveClaims": false,
+        "startsAt": made.created_at / 1_000,
+        "archived": made.has_failed(),
+        "viewLink": account.page_url(session),
+    })
+}
+
+/// What was claimed of a refund: all at once, or nothing.
+pub(crate) fn payouts(session: &Session, made: &Refund) -> Value {
+    let received = session.received.as_ref().unwrap_or(&session.due);
+    let claimed = (made.state == RefundState::Succeeded).then(|| {
+        json!({
+            "id": format!("payout{}", made.id),
+            "revision": 0,
+            "pullPaymentId": made.id,
+            "date": made.updated_at / 1_000,
+            "destination": ADDRESS,
+            "originalCurrency": received.currency,
+            "originalAmount": made.amount,
+            "payoutCurrency": "BTC",
+            "payoutAmount": "0.0005",
+            "payoutMethodId": "BTC-CHAIN",
+            "state": "Completed",
+            "metadata": {},
+        })
+    });
+    claimed.into_iter().collect()
 }
 
 /// Refuses what the server would refuse; what is to be paid, and the term that finds it.
@@ -173,6 +272,7 @@ pub(crate) fn event(account: &Account, event: &Event<'_>) -> Option<Value> {
         Happened::CaptureRefused
         | Happened::Voided
         | Happened::Refunded
+        | Happened::RefundPending
         | Happened::RefundFailed
         | Happened::Disputed
         | Happened::DisputeWon

@@ -18,6 +18,7 @@ use crate::{
     mollie::{
         api_key, belongings,
         problem::{Problem, hal},
+        refunds,
         wire::{self, Capture, Create, Nothing},
     },
     session::{Conflict, Opening, Session, State as Stands},
@@ -34,6 +35,7 @@ pub(crate) fn routes(account: Arc<Account>) -> Router {
         .route("/v2/payments/{id}", get(read).delete(cancel))
         .route("/v2/payments/{id}/captures", post(capture).get(captures))
         .route("/v2/payments/{id}/release-authorization", post(release))
+        .merge(refunds::routes())
         .fallback(async || Problem::not_found("no such endpoint"))
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
         .layer(DefaultBodyLimit::max(MOST_BODY))
@@ -41,7 +43,7 @@ pub(crate) fn routes(account: Arc<Account>) -> Router {
 }
 
 /// Proof of the right API key: no handler that takes it can be reached without.
-struct Authorised;
+pub(crate) struct Authorised;
 
 impl FromRequestParts<Arc<Account>> for Authorised {
     type Rejection = Problem;
@@ -59,8 +61,11 @@ impl FromRequestParts<Arc<Account>> for Authorised {
     }
 }
 
-/// The idempotency key; the vendor takes requests without one, a gateway must not make such.
-fn key(headers: &HeaderMap) -> Result<String, Problem> {
+/// The idempotency key, or one that no other request uses.
+pub(crate) fn key(headers: &HeaderMap) -> Result<String, Problem> {
+    if !headers.contains_key("idempotency-key") {
+        return Ok(ids::random("none-")?);
+    }
     http::only(headers, "idempotency-key")
         .filter(|key| !key.is_empty())
         .map(str::to_owned)
@@ -101,7 +106,8 @@ async fn create(
     };
     let mut session = Session::open(Opening {
         reference: ids::random("tr_")?,
-        attempt_id: asked.metadata,
+        // The books tell payments apart by what the merchant calls them, where it is a text.
+        attempt_id: asked.metadata.as_str().unwrap_or_default().to_owned(),
         key,
         fingerprint,
         due: asked.amount,
@@ -115,6 +121,10 @@ async fn create(
         return_url: asked.redirect_url,
         now,
     })?;
+    if !asked.metadata.is_string() {
+        let kept = asked.metadata.to_string();
+        session.extra.insert(wire::METADATA_KEPT.to_owned(), kept);
+    }
     if let Some(mode) = asked.capture_mode {
         session.extra.insert(wire::CAPTURE_MODE.to_owned(), mode);
     }
@@ -127,16 +137,21 @@ async fn create(
             // The first answer again, whatever has become of the payment.
             let first = wire::at_creation(&session);
             let body = wire::payment(&account, &first, first.created_at);
-            let replayed = (
-                HeaderName::from_static("idempotent-replayed"),
-                HeaderValue::from_static("true"),
-            );
-            Ok(([replayed], hal(StatusCode::CREATED, &body)).into_response())
+            Ok(replayed(hal(StatusCode::CREATED, &body)))
         }
         Created::Differs => Err(Problem::bad_request(
             "this Idempotency-Key was used with other parameters",
         )),
     }
+}
+
+/// Says of an answer that it is that of an earlier request.
+pub(crate) fn replayed(answer: Response) -> Response {
+    let replayed = (
+        HeaderName::from_static("idempotent-replayed"),
+        HeaderValue::from_static("true"),
+    );
+    ([replayed], answer).into_response()
 }
 
 async fn list(
@@ -225,7 +240,7 @@ async fn capture(
     let key = key(&headers)?;
     let asked: Capture = http::json_body(&headers, &body).map_err(Problem::unprocessable)?;
     let known = known(&account, &id)?;
-    if asked.amount != known.due {
+    if asked.amount.is_some_and(|amount| amount != known.due) {
         let detail = "the whole amount that was authorized is captured, or nothing";
         return Err(Problem::field("amount", detail));
     }
@@ -271,7 +286,7 @@ async fn release(
     Ok(StatusCode::ACCEPTED.into_response())
 }
 
-fn known(account: &Account, id: &str) -> Result<Session, Problem> {
+pub(crate) fn known(account: &Account, id: &str) -> Result<Session, Problem> {
     account
         .by_reference(id)
         .ok_or_else(|| Problem::not_found(format!("No payment exists with token '{id}'")))

@@ -1,4 +1,5 @@
 //! What belongs to a payment: captures, refunds, chargebacks, what the payer paid with.
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -6,6 +7,7 @@ use crate::{
     afterwards::{Dispute, DisputeState},
     mollie::{problem::Problem, wire::time},
     money::{Amount, Money},
+    refund::{Refund, RefundState},
     session::Session,
 };
 
@@ -20,24 +22,30 @@ const EMBEDDED: [&str; 3] = ["captures", "refunds", "chargebacks"];
 
 /// What is asked for along with a payment.
 pub(crate) fn asked(query: Option<&str>) -> Result<Vec<&'static str>, Problem> {
-    let Some(query) = query else {
-        return Ok(Vec::new());
-    };
-    let names = query.strip_prefix("embed=");
-    let names = names.ok_or_else(|| Problem::bad_request("only embed is simulated"))?;
     let known = |name: &str| EMBEDDED.into_iter().find(|known| *known == name);
     let unknown = || Problem::bad_request("embed: captures, refunds or chargebacks");
-    names
-        .split(',')
-        .map(|name| known(name).ok_or_else(unknown))
-        .collect()
+    let query = url::form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+    let mut asked = Vec::new();
+    for (name, value) in query {
+        match name.as_ref() {
+            "embed" => {
+                for name in value.split(',').filter(|name| !name.is_empty()) {
+                    asked.push(known(name).ok_or_else(unknown)?);
+                }
+            }
+            // Codes and details that no payer here is shown.
+            "include" | "testmode" => {}
+            _ => return Err(Problem::bad_request(format!("{name}: unknown parameter"))),
+        }
+    }
+    Ok(asked)
 }
 
 /// Everything of that kind, the newest first.
 pub(crate) fn embedded(account: &Account, session: &Session, names: &[&'static str]) -> Value {
     let list = |name: &str| match name {
         "captures" => captures(account, session),
-        "refunds" => refunds(session),
+        "refunds" => refunds(account, session),
         _ => chargebacks(session),
     };
     let named = names
@@ -116,18 +124,63 @@ fn told(account: &Account, session: &Session, number: usize, status: &str) -> Va
     })
 }
 
-fn refunds(session: &Session) -> Vec<Value> {
-    let refunds = session.refunds.iter().rev().map(|refund| {
-        json!({
-            "resource": "refund",
-            "id": refund.id,
-            "amount": of_received(session, refund.amount),
-            "status": if refund.failed { "failed" } else { "refunded" },
-            "paymentId": session.reference,
-            "createdAt": time(refund.created_at),
-        })
-    });
-    refunds.collect()
+/// Every refund, the newest first.
+pub(crate) fn refunds(account: &Account, session: &Session) -> Vec<Value> {
+    let refunds = session.refunds.iter().rev();
+    refunds.map(|made| refund(account, session, made)).collect()
+}
+
+/// A refund as the API tells it.
+pub(crate) fn refund(account: &Account, session: &Session, refund: &Refund) -> Value {
+    let status = match (refund.state, refund.ends_at()) {
+        // What waits for the clock waits for the balance.
+        (RefundState::Pending, Some(None)) => "queued",
+        (RefundState::Pending, _) => "pending",
+        (RefundState::Succeeded, _) => "refunded",
+        (RefundState::Failed, _) => "failed",
+        (RefundState::Cancelled, _) => "canceled",
+    };
+    let note = Note::of(refund);
+    let own = own(session);
+    json!({
+        "resource": "refund",
+        "id": refund.id,
+        "mode": account.settings.environment.as_str(),
+        "amount": of_received(session, refund.amount),
+        "settlementAmount": {
+            "value": format!("-{}", refund.amount),
+            "currency": of_received(session, refund.amount).currency,
+        },
+        "description": note.description,
+        "metadata": note.metadata,
+        "status": status,
+        "paymentId": session.reference,
+        "createdAt": time(refund.created_at),
+        "_links": {
+            "self": { "href": format!("{own}/refunds/{}", refund.id), "type": "application/hal+json" },
+            "payment": { "href": own, "type": "application/hal+json" },
+            "documentation": { "href": "https://docs.mollie.com", "type": "text/html" },
+        },
+    })
+}
+
+/// What a refund's request says beside its amount.
+#[derive(Default, Serialize, Deserialize)]
+pub(crate) struct Note {
+    pub(crate) description: String,
+    pub(crate) metadata: Value,
+}
+
+impl Note {
+    /// That of a refund; empty where it was made in the dashboard.
+    fn of(refund: &Refund) -> Self {
+        let note = refund
+            .asked
+            .as_ref()
+            .and_then(|asked| asked.note.as_deref());
+        let read = note.and_then(|note| serde_json::from_str(note).ok());
+        read.unwrap_or_default()
+    }
 }
 
 /// A chargeback has taken the money, defended or not, until the bank brings it back.

@@ -1,10 +1,12 @@
 //! Mollie's Payments API v2, as far as the module `mollie` uses it.
 //!
-//! What differs from the vendor: idempotency keys are kept as long as the books are, an authorisation is
+//! What differs from the vendor: idempotency keys of payments are kept as long as the books are (those of
+//! refunds an hour, as there), two refunds of the same amount may follow each other, an authorisation is
 //! captured as a whole or not at all, and the payer never chooses among methods.
 mod api;
 mod belongings;
 mod problem;
+mod refunds;
 mod wire;
 
 use std::sync::Arc;
@@ -21,6 +23,7 @@ use crate::{
     afterwards::Part,
     capture::{Captures, LATER_MS, Refusal},
     config::{Environment, Profile, SimAccount},
+    refund::RefundState,
     session::{Conflict, Happened, Outcome, Session},
     vendor::{self, Call, Event, Message, Vendor},
 };
@@ -52,7 +55,7 @@ impl Vendor for Mollie {
     }
 
     fn call(&self, _: &Method, path: &str) -> Call {
-        if path.starts_with("/v2/payments") {
+        if path.starts_with("/v2/payments") || path.starts_with("/v2/refunds") {
             Call::Payment
         } else {
             Call::Other
@@ -100,6 +103,10 @@ impl Vendor for Mollie {
         }
     }
 
+    fn refunds_after_ms(&self, _: &Session) -> u64 {
+        LATER_MS
+    }
+
     fn part_id(&self, part: Part, hex: &str) -> String {
         match part {
             Part::Refund => format!("re_{hex}"),
@@ -108,7 +115,16 @@ impl Vendor for Mollie {
     }
 
     fn event(&self, _: &Account, event: Event<'_>) -> Option<Message> {
-        if event.happened == Happened::Opened {
+        // The document "Refunds": of a refund that waits, or was canceled, nothing is told.
+        let silent = match event.happened {
+            Happened::Opened | Happened::RefundPending => true,
+            Happened::RefundFailed => {
+                let refund = event.session.newest_refund();
+                refund.is_some_and(|refund| refund.state == RefundState::Cancelled)
+            }
+            _ => false,
+        };
+        if silent {
             return None;
         }
         Some(Message {

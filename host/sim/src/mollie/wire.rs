@@ -1,4 +1,6 @@
 //! Mollie's JSON: what it takes and what it tells.
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde_json::{Value, json};
 use url::Url;
@@ -6,7 +8,8 @@ use url::Url;
 use crate::{
     account::Account,
     mollie::{belongings, problem::Problem},
-    money::Money,
+    money::{Amount, Money},
+    refund::RefundState,
     rfc3339,
     session::{Phase, Session},
 };
@@ -18,6 +21,9 @@ pub(crate) const PROFILE: &str = "pfl_simulated";
 pub(crate) const CAPTURE_MODE: &str = "captureMode";
 /// In what is kept with a payment: the address that its news goes to.
 pub(crate) const WEBHOOK_URL: &str = "webhookUrl";
+
+/// In what is kept with a payment: metadata that is no text.
+pub(crate) const METADATA_KEPT: &str = "metadata";
 
 /// The settlement that everything is paid out with.
 const SETTLEMENT: &str = "stl_simulated";
@@ -82,26 +88,58 @@ const METHODS: [Method; 4] = [
     },
 ];
 
-/// Body of `POST /v2/payments`. The fields that the gateway has no use for are not simulated.
+/// What else the document "Create payment" lets a payment be asked for: it changes nothing about where
+/// the money is.
+const OTHERS: [&str; 15] = [
+    "captureDelay",
+    "company",
+    "consumerDateOfBirth",
+    "customerId",
+    "customerReference",
+    "digitalGoods",
+    "dueDate",
+    "issuer",
+    "profileId",
+    "restrictPaymentMethodsToCountry",
+    "sequenceType",
+    "sessionId",
+    "shippingAddress",
+    "storeCredentials",
+    "testmode",
+];
+
+/// Body of `POST /v2/payments`.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Create {
     pub(crate) amount: Money,
     pub(crate) description: String,
     pub(crate) redirect_url: String,
     pub(crate) cancel_url: Option<String>,
     pub(crate) webhook_url: Option<String>,
-    method: String,
-    /// Any JSON at the vendor's; the gateway's is its attempt's id.
-    pub(crate) metadata: String,
+    /// Without one the payer chooses; the books know one.
+    method: Option<Methods>,
+    /// Any JSON; the gateway's is its attempt's id.
+    #[serde(default)]
+    pub(crate) metadata: Value,
     locale: Option<String>,
     pub(crate) capture_mode: Option<String>,
     billing_address: Option<Address>,
     lines: Option<Vec<Line>>,
+    #[serde(flatten)]
+    others: BTreeMap<String, Value>,
+}
+
+/// One method or several.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Methods {
+    One(String),
+    Some(Vec<String>),
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
 struct Address {
     email: Option<String>,
     given_name: Option<String>,
@@ -113,7 +151,7 @@ struct Address {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
 struct Line {
     description: String,
     quantity: u64,
@@ -123,9 +161,9 @@ struct Line {
 
 /// Body of `POST /v2/payments/{id}/captures`.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Capture {
-    pub(crate) amount: Money,
+    /// Without one all that was authorised is captured.
+    pub(crate) amount: Option<Money>,
 }
 
 /// Body of `POST /v2/payments/{id}/release-authorization`.
@@ -135,9 +173,18 @@ pub(crate) struct Nothing {}
 
 /// Checks a creation as the vendor would. The method's wire id.
 pub(crate) fn check(create: &Create) -> Result<&'static str, Problem> {
+    let known = |name: &&String| !OTHERS.contains(&name.as_str());
+    if let Some(name) = create.others.keys().find(known) {
+        return Err(Problem::field(name.as_str(), "Non-existent body parameter"));
+    }
+    let id = match &create.method {
+        None => METHODS.first().map_or("", |method| method.id),
+        Some(Methods::One(id)) => id,
+        Some(Methods::Some(ids)) => ids.first().map_or("", String::as_str),
+    };
     let method = METHODS
         .iter()
-        .find(|method| method.id == create.method)
+        .find(|method| method.id == id)
         .ok_or_else(|| Problem::field("method", "The payment method is unknown"))?;
     if !method.currencies.contains(&create.amount.currency.as_str()) {
         let detail = "The payment method does not support this currency";
@@ -150,7 +197,7 @@ pub(crate) fn check(create: &Create) -> Result<&'static str, Problem> {
     if length == 0 || length > DESCRIPTION {
         return Err(Problem::field("description", "1-255 characters"));
     }
-    if create.metadata.is_empty() || create.metadata.len() > METADATA {
+    if create.metadata.to_string().len() > METADATA {
         return Err(Problem::field("metadata", "about 1 kB at most"));
     }
     for (field, text) in [
@@ -312,7 +359,7 @@ pub(crate) fn payment(account: &Account, session: &Session, now: u64) -> Value {
         "amount": session.due,
         "description": session.order,
         "method": method.map(|method| method.id),
-        "metadata": session.attempt_id,
+        "metadata": metadata(session),
         "status": status,
         "profileId": PROFILE,
         "sequenceType": "oneoff",
@@ -347,7 +394,9 @@ pub(crate) fn payment(account: &Account, session: &Session, now: u64) -> Value {
             if captures { "amountCaptured" } else { "amount" },
             json!(received),
         );
-        put("amountRefunded", of_received(session.returned));
+        let pending = session.refunded(RefundState::Pending);
+        let refunded = Amount(session.returned.0.saturating_add(pending.0));
+        put("amountRefunded", of_received(refunded));
         put("amountRemaining", of_received(session.left()));
         let paid = session.captured_at.unwrap_or(session.updated_at);
         put("paidAt", time(paid).into());
@@ -388,6 +437,13 @@ pub(crate) fn payment(account: &Account, session: &Session, now: u64) -> Value {
         told["_links"]["checkout"] = link(&account.page_url(session), "text/html");
     }
     told
+}
+
+/// What the merchant gave with the payment: the gateway's attempt id, or any JSON.
+fn metadata(session: &Session) -> Value {
+    let kept = session.extra.get(METADATA_KEPT);
+    let other = kept.and_then(|kept| serde_json::from_str(kept).ok());
+    other.unwrap_or_else(|| session.attempt_id.as_str().into())
 }
 
 /// A time as the vendor writes it.

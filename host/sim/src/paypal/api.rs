@@ -20,9 +20,10 @@ use crate::{
         authority::Authority,
         ids,
         problem::Problem,
-        webhook,
-        wire::{self, Create, NewOrder, Nothing, Patch},
+        returns, webhook,
+        wire::{self, Create, GiveBack, NewOrder, Paid, Patch},
     },
+    refund::{Asked, Outcome, Refund},
     sandbox::tokens::LIFE_SECONDS,
     session::{Conflict, Happened, Opening, Phase, Session, State as Stands},
 };
@@ -30,11 +31,14 @@ use crate::{
 /// How long an order can be approved, in milliseconds.
 const LIFE_MS: u64 = 3 * 3_600_000;
 
+/// How long a refund's request id is kept, in milliseconds.
+const REFUND_KEY_MS: u64 = 45 * 86_400_000;
+
 /// Longest request id.
 const LONGEST_KEY: usize = 108;
 
-/// The only path that is patched: a merchant's own reference.
-const CUSTOM_ID: &str = "/purchase_units/@reference_id=='default'/custom_id";
+/// What the paths of patched fields begin with: the order's only unit.
+const UNIT: &str = "/purchase_units/@reference_id=='default'/";
 
 /// One account's API.
 #[derive(Clone)]
@@ -50,6 +54,8 @@ pub(crate) fn routes(api: Api) -> Router {
         .route("/v2/checkout/orders/{id}", get(read).patch(patch))
         .route("/v2/checkout/orders/{id}/capture", post(capture))
         .route("/v2/payments/captures/{id}", get(read_capture))
+        .route("/v2/payments/captures/{id}/refund", post(refund))
+        .route("/v2/payments/refunds/{id}", get(read_refund))
         .route("/v1/notifications/webhooks", get(webhooks))
         .route("/v1/notifications/certs/{name}", get(certificate))
         .route(
@@ -78,17 +84,25 @@ impl FromRequestParts<Api> for Authorised {
     }
 }
 
-/// The `PayPal-Request-Id`, which a creation with a payment source needs.
-struct Key(String);
+/// The `PayPal-Request-Id`, which no payment with a wallet needs.
+struct Key(Option<String>);
 
 impl FromRequestParts<Api> for Key {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
+        if !parts.headers.contains_key("paypal-request-id") {
+            return Ok(Self(None));
+        }
         http::only(&parts.headers, "paypal-request-id")
             .filter(|key| (1..=LONGEST_KEY).contains(&key.len()))
-            .map(|key| Self(key.to_owned()))
-            .ok_or_else(|| Problem::invalid("PAYPAL_REQUEST_ID_REQUIRED", "1-108 characters"))
+            .map(|key| Self(Some(key.to_owned())))
+            .ok_or_else(|| {
+                Problem::invalid(
+                    "INVALID_STRING_LENGTH",
+                    "PayPal-Request-Id: 1-108 characters",
+                )
+            })
     }
 }
 
@@ -142,12 +156,18 @@ async fn create(
     }
 }
 
-fn session(asked: NewOrder, key: String, body: &[u8], now: u64) -> Result<Session, Problem> {
+fn session(
+    asked: NewOrder,
+    key: Option<String>,
+    body: &[u8],
+    now: u64,
+) -> Result<Session, Problem> {
     let opened = ids::order().and_then(|reference| {
         Session::open(Opening {
+            // Without one every request makes an order.
+            key: key.unwrap_or_else(|| reference.clone()),
             reference,
             attempt_id: asked.custom_id,
-            key,
             fingerprint: http::fingerprint(body),
             due: asked.due,
             method: asked.method.to_owned(),
@@ -185,22 +205,27 @@ async fn patch(
 ) -> Result<StatusCode, Problem> {
     let patches: Vec<Patch> = json_body(&headers, &body)?;
     api.living(&id)?;
-    let [patch] = <[Patch; 1]>::try_from(patches)
-        .map_err(|_| Problem::invalid("INVALID_PATCH_OPERATION", "one operation is simulated"))?;
-    if !matches!(patch.op.as_str(), "replace" | "add") {
-        return Err(Problem::invalid("INVALID_PATCH_OPERATION", "op"));
-    }
-    if patch.path != CUSTOM_ID {
-        return Err(Problem::invalid("FIELD_NOT_PATCHABLE", "path"));
-    }
-    if !(1..=127).contains(&patch.value.chars().count()) {
-        return Err(Problem::invalid("INVALID_STRING_LENGTH", "value"));
+    for patch in &patches {
+        if !matches!(patch.op.as_str(), "replace" | "add") {
+            return Err(Problem::invalid("INVALID_PATCH_OPERATION", "op"));
+        }
+        let name = patch.path.strip_prefix(UNIT).unwrap_or_default();
+        if !["custom_id", "invoice_id", "description"].contains(&name) {
+            return Err(Problem::invalid("FIELD_NOT_PATCHABLE", "path"));
+        }
+        if !(1..=127).contains(&patch.value.chars().count()) {
+            return Err(Problem::invalid("INVALID_STRING_LENGTH", "value"));
+        }
     }
     let act = move |session: &mut Session, _: &Account, now| match session.phase(now) {
         Phase::Open | Phase::Authorised => {
-            session
-                .extra
-                .insert(wire::CUSTOM_ID.to_owned(), patch.value);
+            for patch in patches {
+                match patch.path.strip_prefix(UNIT) {
+                    Some("description") => session.order = patch.value,
+                    Some(name) => drop(session.extra.insert(name.to_owned(), patch.value)),
+                    None => {}
+                }
+            }
             Ok(None)
         }
         _ => Err(Conflict),
@@ -218,9 +243,9 @@ async fn capture(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    let Nothing {} = json_body(&headers, &body)?;
+    let Paid { .. } = optional(&headers, &body)?.unwrap_or_default();
     let known = api.living(&id)?;
-    if known.capture_key.as_ref() == Some(&key) {
+    if key.is_some() && known.capture_key == key {
         return Ok(api.tell(&headers, &known).into_response());
     }
     let conflict = match known.state {
@@ -230,7 +255,7 @@ async fn capture(
     };
     let act = move |session: &mut Session, account: &Account, now| {
         let happened = account.capture(session, now, session.due.clone())?;
-        session.capture_key = Some(key);
+        session.capture_key = key;
         // That a capture is pending is told too.
         Ok(happened.or(Some(Happened::InReview)))
     };
@@ -244,11 +269,59 @@ async fn read_capture(
     _: Authorised,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
-    let order = ids::captured_order(&id).ok_or(Problem::not_found())?;
-    let session = api.account.by_reference(&order);
-    let captured = session.filter(|session| session.taken().is_some());
-    let session = captured.ok_or(Problem::not_found())?;
-    Ok(Json(wire::capture(&session)))
+    Ok(Json(wire::capture(&api.captured(&id)?)))
+}
+
+async fn refund(
+    State(api): State<Api>,
+    _: Authorised,
+    Key(key): Key,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let asked: GiveBack = optional(&headers, &body)?.unwrap_or_default();
+    let session = api.captured(&id)?;
+    let now = api.account.now();
+    let asked = Asked {
+        key: key.clone(),
+        fingerprint: http::fingerprint(&body),
+        ..wire::refund_of(asked, &session)?
+    };
+    let same = |refund: &Refund| {
+        let known = refund.asked.as_ref().and_then(|asked| asked.key.as_ref());
+        known.is_some() && known == key.as_ref() && now < refund.created_at + REFUND_KEY_MS
+    };
+    if !session.refunds.iter().any(same) {
+        wire::check_refund(&asked, &session, now)?;
+    }
+    let given = api
+        .account
+        .give_back(&session.reference, asked, REFUND_KEY_MS);
+    let given = given
+        .await
+        .map_err(|unchanged| unchanged.told("REFUND_NOT_ALLOWED"))?;
+    let (status, session, refund) = match given {
+        Outcome::Made(session, refund) => (StatusCode::CREATED, session, refund),
+        Outcome::Replayed(session, refund) => (StatusCode::OK, session, refund),
+        Outcome::Differs => return Err(Problem::refused("DUPLICATE_REQUEST_ID")),
+        Outcome::Unpaid => return Err(Problem::refused("REFUND_NOT_ALLOWED")),
+        Outcome::Nothing => return Err(Problem::refused("CAPTURE_FULLY_REFUNDED")),
+        Outcome::TooMuch(_) => return Err(Problem::refused("REFUND_AMOUNT_EXCEEDED")),
+        Outcome::Refused => return Err(Problem::refused("REFUND_FAILED_INSUFFICIENT_FUNDS")),
+    };
+    let whole = returns::refund(&session, &refund);
+    Ok((status, shown(&headers, whole)).into_response())
+}
+
+async fn read_refund(
+    State(api): State<Api>,
+    _: Authorised,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let session = api.account.by_part(&id).ok_or(Problem::not_found())?;
+    let refund = session.refund_of(&id).ok_or(Problem::not_found())?;
+    Ok(Json(returns::refund(&session, refund)))
 }
 
 async fn webhooks(State(api): State<Api>, _: Authorised) -> Json<Value> {
@@ -338,14 +411,37 @@ impl Api {
         Ok(session)
     }
 
+    /// The order to which a capture's id belongs.
+    fn captured(&self, id: &str) -> Result<Session, Problem> {
+        let order = ids::captured_order(id).ok_or(Problem::not_found())?;
+        let session = self.account.by_reference(&order);
+        let captured = session.filter(|session| session.taken().is_some());
+        captured.ok_or(Problem::not_found())
+    }
+
     /// The order, as much of it as was asked for.
     fn tell(&self, headers: &HeaderMap, session: &Session) -> Json<Value> {
-        let whole = wire::order(&self.account, session, self.account.now());
-        Json(match http::only(headers, "prefer") {
-            Some("return=representation") => whole,
-            _ => wire::minimal(&whole),
-        })
+        shown(
+            headers,
+            wire::order(&self.account, session, self.account.now()),
+        )
     }
+}
+
+/// As much of it as was asked for.
+fn shown(headers: &HeaderMap, whole: Value) -> Json<Value> {
+    Json(match http::only(headers, "prefer") {
+        Some("return=representation") => whole,
+        _ => wire::minimal(&whole),
+    })
+}
+
+/// A body that may be left out.
+fn optional<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<Option<T>, Problem> {
+    if body.is_empty() {
+        return Ok(None);
+    }
+    json_body(headers, body).map(Some)
 }
 
 fn json_body<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T, Problem> {

@@ -2,12 +2,13 @@
 use serde_json::{Value, json};
 
 use crate::{
-    afterwards::{Dispute, DisputeState, Refund},
+    afterwards::{Dispute, DisputeState},
     money::{Amount, Money},
     paypal::{
         ids, time,
         wire::{custom_id, invoice_id, money},
     },
+    refund::{Refund, RefundState},
     session::Session,
 };
 
@@ -24,18 +25,15 @@ pub(crate) fn all(session: &Session) -> Vec<Value> {
 
 /// What a lost dispute took.
 fn reversed(session: &Session, dispute: &Dispute) -> Value {
-    let taken = Refund {
-        id: ids::reversal(&dispute.id),
-        amount: dispute.amount,
-        failed: false,
-        created_at: dispute.updated_at,
-        updated_at: dispute.updated_at,
-    };
-    refund(session, &taken)
+    let id = ids::reversal(&dispute.id);
+    refund(
+        session,
+        &Refund::of_vendor(id, dispute.amount, dispute.updated_at),
+    )
 }
 
-/// One of the order's refunds. The real one may name neither `custom_id` nor `invoice_id`, so this
-/// does not.
+/// One of the order's refunds. What was made in PayPal's dashboard may name neither `custom_id` nor
+/// `invoice_id`, so that it names none here.
 pub(crate) fn refund(session: &Session, refund: &Refund) -> Value {
     let received = session.received.as_ref().unwrap_or(&session.due);
     let of_received = |value: Amount| {
@@ -45,21 +43,54 @@ pub(crate) fn refund(session: &Session, refund: &Refund) -> Value {
         })
     };
     let amount = of_received(refund.amount);
-    json!({
+    let status = match refund.state {
+        RefundState::Pending => "PENDING",
+        RefundState::Succeeded => "COMPLETED",
+        RefundState::Failed => "FAILED",
+        RefundState::Cancelled => "CANCELLED",
+    };
+    let mut told = json!({
         "id": refund.id,
-        "status": if refund.failed { "FAILED" } else { "COMPLETED" },
+        "status": status,
         "amount": amount,
         "seller_payable_breakdown": {
             "gross_amount": amount,
             "total_refunded_amount": of_received(session.given_back()),
         },
         "create_time": time::rfc3339(refund.created_at),
-        "links": [{
-            "href": format!("https://api.paypal.example/v2/payments/captures/{}", ids::capture(&session.reference)),
-            "rel": "up",
-            "method": "GET",
-        }],
-    })
+        "update_time": time::rfc3339(refund.updated_at),
+        "links": [
+            {
+                "href": format!("https://api.paypal.example/v2/payments/refunds/{}", refund.id),
+                "rel": "self",
+                "method": "GET",
+            },
+            {
+                "href": format!("https://api.paypal.example/v2/payments/captures/{}", ids::capture(&session.reference)),
+                "rel": "up",
+                "method": "GET",
+            },
+        ],
+    });
+    if refund.state == RefundState::Pending {
+        told["status_details"] = json!({ "reason": "ECHECK" });
+    }
+    if let Some(asked) = &refund.asked {
+        let words = asked.note.as_deref().map(serde_json::from_str::<Value>);
+        let words = words.and_then(Result::ok).unwrap_or_default();
+        let named = [
+            ("invoice_id", asked.order.clone().into()),
+            ("custom_id", words["custom_id"].clone()),
+            ("note_to_payer", words["note_to_payer"].clone()),
+        ];
+        for (name, value) in named
+            .into_iter()
+            .filter(|(_, value): &(_, Value)| !value.is_null())
+        {
+            told[name] = value;
+        }
+    }
+    told
 }
 
 /// A dispute about the order's capture.

@@ -44,7 +44,9 @@ fn tell(
             wire::order(account, session, at),
         ),
         // No document tells of a refund that failed: only its order does.
-        Happened::CaptureRefused | Happened::RefundFailed => return None,
+        Happened::CaptureRefused | Happened::RefundPending | Happened::RefundFailed => {
+            return None;
+        }
         Happened::Declined | Happened::Voided => (
             "CHECKOUT.PAYMENT-APPROVAL.REVERSED",
             "payment-approval",

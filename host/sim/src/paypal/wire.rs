@@ -7,6 +7,7 @@ use crate::{
     account::Account,
     money::{Amount, Money},
     paypal::{ids, problem::Problem, returns, time},
+    refund::{Asked, Refund},
     session::{Phase, Session, State},
 };
 
@@ -18,66 +19,76 @@ const CURRENCIES: [&str; 24] = [
 /// Without decimals.
 const WHOLE: [&str; 3] = ["HUF", "JPY", "TWD"];
 
+/// Where a payer goes whose order names no address.
+const STAYS: &str = "https://www.paypal.example/";
+
+/// How long after the capture a refund is taken, in milliseconds.
+const REFUNDABLE_MS: u64 = 180 * 86_400_000;
+
 /// Extra fields of a session: the `custom_id` as it was patched, and the mark of an approval whose
 /// capture PayPal will hold.
-pub(crate) const CUSTOM_ID: &str = "custom_id";
+const CUSTOM_ID: &str = "custom_id";
 pub(crate) const TO_BE_HELD: &str = "to_be_held";
 /// When the capture was made.
 pub(crate) const CAPTURED_AT: &str = "captured_at";
-/// The order's description as it was sent.
+/// The `invoice_id`, likewise.
 const INVOICE_ID: &str = "invoice_id";
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Create {
-    intent: String,
-    purchase_units: Vec<Unit>,
-    payment_source: Source,
-    #[serde(default)]
-    application_context: Context,
+/// A documented field that changes nothing here.
+type Unused = Option<serde::de::IgnoredAny>;
+
+/// Defines what a request holds: first the fields that matter here, then those that PayPal documents
+/// beside. A field that it documents nowhere is refused.
+macro_rules! request {
+    ($(#[$about:meta])* $name:ident { $($field:ident: $kind:ty),* $(,)? } beside: $($other:ident),* $(,)?) => {
+        $(#[$about])*
+        #[derive(Debug, Default, Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub(crate) struct $name {
+            $($field: $kind,)*
+            $($other: Unused,)*
+        }
+    };
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Unit {
-    #[serde(default)]
-    reference_id: Option<String>,
-    amount: Wanted,
-    custom_id: Option<String>,
-    invoice_id: Option<String>,
-    description: Option<String>,
+request! {
+    /// Body of a creation.
+    Create { intent: String, purchase_units: Vec<Unit>, payment_source: Source, application_context: Context }
+    beside: payer, processing_instruction
 }
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Wanted {
-    currency_code: String,
-    value: String,
+request! {
+    Unit {
+        reference_id: Option<String>, amount: Wanted, custom_id: Option<String>,
+        invoice_id: Option<String>, description: Option<String>,
+    }
+    beside: payee, payment_instruction, soft_descriptor, items, shipping, supplementary_data
 }
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Source {
-    paypal: Option<Wallet>,
-    venmo: Option<Wallet>,
+request! { Wanted { currency_code: String, value: String } beside: breakdown }
+request! { Source { paypal: Option<Wallet>, venmo: Option<Wallet> } beside: }
+request! {
+    Wallet { experience_context: Context }
+    beside: email_address, name, phone, birth_date, tax_info, address, attributes, stored_credential
 }
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Wallet {
-    #[serde(default)]
-    experience_context: Context,
+request! {
+    /// Of a wallet, or of the order as a whole.
+    Context {
+        brand_name: Option<String>, shipping_preference: Option<String>, user_action: Option<String>,
+        payment_method_preference: Option<String>, return_url: Option<String>, cancel_url: Option<String>,
+    }
+    beside: locale, landing_page, contact_preference, app_switch_context, order_update_callback_config,
+        payment_method
 }
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Context {
-    brand_name: Option<String>,
-    shipping_preference: Option<String>,
-    user_action: Option<String>,
-    payment_method_preference: Option<String>,
-    return_url: Option<String>,
-    cancel_url: Option<String>,
+request! {
+    /// Body of a capture.
+    Paid {} beside: payment_source
+}
+request! {
+    /// Body of a refund; absent, or without an amount, for all that is left.
+    GiveBack {
+        amount: Option<Wanted>, custom_id: Option<String>, invoice_id: Option<String>,
+        note_to_payer: Option<String>,
+    }
+    beside: payment_instruction
 }
 
 #[derive(Debug, Deserialize)]
@@ -88,9 +99,49 @@ pub(crate) struct Patch {
     pub(crate) value: String,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Nothing {}
+/// Reads a refund of that capture as PayPal would.
+pub(crate) fn refund_of(asked: GiveBack, session: &Session) -> Result<Asked, Problem> {
+    let received = session.taken().unwrap_or(&session.due);
+    let amount = match &asked.amount {
+        None => session.left(),
+        Some(amount) => {
+            let money = wanted(amount)?;
+            if money.currency != received.currency {
+                return Err(Problem::refused("REFUND_CAPTURE_CURRENCY_MISMATCH"));
+            }
+            money.value
+        }
+    };
+    let note = json!({
+        "custom_id": text(asked.custom_id, 127)?,
+        "note_to_payer": text(asked.note_to_payer, 255)?,
+    });
+    Ok(Asked {
+        amount,
+        order: text(asked.invoice_id, 127)?,
+        note: Some(note.to_string()),
+        ..Asked::default()
+    })
+}
+
+/// Whether PayPal gives this back now, what is left aside.
+pub(crate) fn check_refund(asked: &Asked, session: &Session, now: u64) -> Result<(), Problem> {
+    let captured = session.captured_at.unwrap_or(session.created_at);
+    let repeated =
+        |refund: &Refund| refund.order().is_some() && refund.order() == asked.order.as_deref();
+    let issue = if session.capturing().is_some() || session.held {
+        "PENDING_CAPTURE"
+    } else if now > captured.saturating_add(REFUNDABLE_MS) {
+        "REFUND_TIME_LIMIT_EXCEEDED"
+    } else if session.refunds.iter().any(repeated) {
+        "DUPLICATE_INVOICE_ID"
+    } else if session.open_dispute().is_some() && asked.amount < session.left() {
+        "TRANSACTION_DISPUTED"
+    } else {
+        return Ok(());
+    };
+    Err(Problem::refused(issue))
+}
 
 /// A creation that PayPal would take.
 pub(crate) struct NewOrder {
@@ -120,6 +171,8 @@ pub(crate) fn check(create: Create) -> Result<NewOrder, Problem> {
     let (method, context) = match (create.payment_source.paypal, create.payment_source.venmo) {
         (Some(paypal), None) => ("paypal", paypal.experience_context),
         (None, Some(venmo)) => ("venmo", venmo.experience_context),
+        // Its page offers the wallet.
+        (None, None) => ("paypal", Context::default()),
         _ => return Err(Problem::refused("ONE_OF_PARAMETERS_REQUIRED")),
     };
     if method == "venmo" && (context.return_url.is_some() || context.cancel_url.is_some()) {
@@ -134,16 +187,11 @@ pub(crate) fn check(create: Create) -> Result<NewOrder, Problem> {
     if method == "venmo" && due.currency != "USD" {
         return Err(Problem::refused("INVALID_CURRENCY_CODE"));
     }
-    let text = |text: Option<String>, most: usize| match text {
-        Some(text) if text.is_empty() || text.chars().count() > most => Err(Problem::invalid(
-            "INVALID_STRING_LENGTH",
-            format!("1-{most} characters"),
-        )),
-        text => Ok(text.unwrap_or_default()),
-    };
-    text(unit.reference_id, 256)?;
+    let words = |words, most| text(words, most).map(Option::unwrap_or_default);
+    words(unit.reference_id, 256)?;
     let address = |one: Option<String>, other: Option<String>| {
-        let url = one.or(other).unwrap_or_default();
+        // Without one the payer stays at PayPal.
+        let url = one.or(other).unwrap_or_else(|| STAYS.to_owned());
         let good = Url::parse(&url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
         if good {
             Ok(url)
@@ -156,14 +204,25 @@ pub(crate) fn check(create: Create) -> Result<NewOrder, Problem> {
     };
     Ok(NewOrder {
         due,
-        custom_id: text(unit.custom_id, 127)?,
-        invoice_id: text(unit.invoice_id, 127)?,
+        custom_id: words(unit.custom_id, 127)?,
+        invoice_id: words(unit.invoice_id, 127)?,
         method,
-        order: text(unit.description, 127)?,
-        merchant: text(context.brand_name.or(order.brand_name), 127)?,
+        order: words(unit.description, 127)?,
+        merchant: words(context.brand_name.or(order.brand_name), 127)?,
         return_url: address(context.return_url, order.return_url)?,
         cancel_url: address(context.cancel_url, order.cancel_url)?,
     })
+}
+
+/// A text of so many characters, where there is one.
+fn text(text: Option<String>, most: usize) -> Result<Option<String>, Problem> {
+    match text {
+        Some(text) if text.is_empty() || text.chars().count() > most => Err(Problem::invalid(
+            "INVALID_STRING_LENGTH",
+            format!("1-{most} characters"),
+        )),
+        text => Ok(text),
+    }
 }
 
 fn check_words(context: &Context) -> Result<(), Problem> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use axum::{
     Json, Router,
     body::Bytes,
-    extract::{DefaultBodyLimit, FromRequestParts, RawQuery, State},
+    extract::{DefaultBodyLimit, FromRequestParts, Path, RawQuery, State},
     http::{HeaderMap, StatusCode, request::Parts},
     response::{IntoResponse, Response},
     routing::{get, post},
@@ -18,10 +18,12 @@ use crate::{
     config::SimError,
     http::{self, MOST_BODY},
     ids,
+    money::Amount,
     paysafe::{
         problem::Problem,
-        wire::{self, CreateHandle, CreatePayment},
+        wire::{self, CreateHandle, CreatePayment, CreateRefund},
     },
+    refund::{Asked, Outcome, Refund},
     session::{Happened, Opening, Session},
 };
 
@@ -32,6 +34,9 @@ pub(crate) fn routes(account: Api) -> Router {
         .route("/paymenthandles", post(create_handle).get(find_handles))
         .route("/payments", post(create_payment).get(find_payments))
         .route("/settlements", get(find_settlements))
+        .route("/settlements/{id}/refunds", post(refund))
+        .route("/refunds", get(find_refunds))
+        .route("/refunds/{id}", get(read_refund))
         .route("/paymentmethods", get(methods));
     Router::new()
         .nest("/paymenthub/v1", hub)
@@ -166,6 +171,84 @@ async fn find_settlements(
     RawQuery(query): RawQuery,
 ) -> Result<Json<Value>, Problem> {
     listed(&account, query.as_deref(), "settlements", wire::settlement).await
+}
+
+async fn refund(
+    State(account): State<Api>,
+    _: Authorised,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let asked: CreateRefund = json_body(&headers, &body)?;
+    wire::check_refund(&asked)?;
+    let reference = wire::settled(&id).ok_or_else(Problem::not_found)?;
+    let known = account
+        .by_reference(reference)
+        .ok_or_else(Problem::not_found)?;
+    if known.held || known.disputed {
+        return Err(Problem::no_refund(
+            "3406",
+            "the settlement is not completed",
+        ));
+    }
+    let unchecked = asked.dup_check == Some(false);
+    let asked = Asked {
+        amount: Amount(asked.amount),
+        key: (!unchecked).then(|| asked.merchant_ref_num.clone()),
+        order: Some(asked.merchant_ref_num),
+        ..Asked::default()
+    };
+    match account
+        .give_back(reference, asked, wire::DUP_CHECK_MS)
+        .await?
+    {
+        Outcome::Made(session, refund) => {
+            let told = Json(wire::refund(&session, &refund));
+            Ok((StatusCode::CREATED, told).into_response())
+        }
+        // What was made before is never told again.
+        Outcome::Replayed(..) | Outcome::Differs => Err(Problem::repeated()),
+        Outcome::Unpaid => Err(Problem::no_refund(
+            "3406",
+            "the settlement is not completed",
+        )),
+        Outcome::Nothing => Err(Problem::no_refund("3404", "refunded before")),
+        Outcome::TooMuch(_) => Err(Problem::no_refund("3402", "more than is left")),
+        Outcome::Refused => Err(Problem::no_refund("3022", "declined")),
+    }
+}
+
+async fn read_refund(
+    State(account): State<Api>,
+    _: Authorised,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let session = account.by_part(&id);
+    let told = session
+        .as_ref()
+        .and_then(|session| Some(wire::refund(session, session.refund_of(&id)?)));
+    told.map(Json).ok_or_else(Problem::not_found)
+}
+
+async fn find_refunds(
+    State(account): State<Api>,
+    _: Authorised,
+    RawQuery(query): RawQuery,
+) -> Result<Json<Value>, Problem> {
+    let now = account.now();
+    let (reference, since) = wire::refund_search(query.as_deref(), now)?;
+    let session = account.by_refund_key(&reference);
+    let made = session.iter().flat_map(|session| {
+        let ours = |refund: &&Refund| {
+            refund.order() == Some(&reference) && (since..=now).contains(&refund.created_at)
+        };
+        let ours = session.refunds.iter().filter(ours);
+        ours.map(|refund| wire::refund(session, refund))
+    });
+    let made: Vec<Value> = made.collect();
+    let meta = json!({ "numberOfRecords": made.len(), "limit": 10, "page": 1 });
+    Ok(Json(json!({ "refunds": made, "meta": meta })))
 }
 
 async fn listed(

@@ -1,4 +1,5 @@
-//! Paysafe as far as its Payments API serves Interac e-Transfer: handles, payments, settlements, webhooks.
+//! Paysafe as far as its Payments API serves Interac e-Transfer: handles, payments,
+//! settlements, refunds, webhooks.
 //!
 //! The payer's approval makes the handle payable; the money is taken when the merchant makes a payment
 //! with it, so the fault `needs-capture` changes nothing. The answer to that is always `PROCESSING`: the
@@ -110,6 +111,11 @@ impl Vendor for Paysafe {
         } else {
             Happened::Captured
         }
+    }
+
+    /// A refund is on its way when it is answered, and a webhook tells its end.
+    fn refunds_after_ms(&self, _: &Session) -> u64 {
+        LATER_MS
     }
 
     fn part_id(&self, _: Part, hex: &str) -> String {

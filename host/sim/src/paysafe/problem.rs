@@ -35,6 +35,11 @@ impl Problem {
         Self::new(StatusCode::BAD_REQUEST, "5283", "the handle is not payable")
     }
 
+    /// The refund is refused.
+    pub(crate) fn no_refund(code: &'static str, message: &str) -> Self {
+        Self::new(StatusCode::PAYMENT_REQUIRED, code, message)
+    }
+
     /// The `merchantRefNum` was used before.
     pub(crate) fn repeated() -> Self {
         Self::new(StatusCode::CONFLICT, "5031", "processed before")

@@ -7,6 +7,7 @@ use crate::{
     account::Account,
     money::{Amount, Money},
     paysafe::problem::Problem,
+    refund::{Refund, RefundState},
     rfc3339,
     session::{Happened, Session, State},
     vendor::Event,
@@ -14,6 +15,14 @@ use crate::{
 
 /// How long a handle lives, in milliseconds.
 pub(crate) const LIFE_MS: u64 = 15 * 60_000;
+
+/// How long a `merchantRefNum` is known, in milliseconds.
+pub(crate) const DUP_CHECK_MS: u64 = 90 * DAY_MS;
+
+/// How far a search without a beginning looks back, in milliseconds.
+const SEARCH_MS: u64 = 30 * DAY_MS;
+
+const DAY_MS: u64 = 86_400_000;
 
 /// Extra fields of a session: the mark of an approval whose payment will be held, and the handle's token.
 const TO_BE_HELD: &str = "to_be_held";
@@ -67,6 +76,14 @@ pub(crate) struct CreatePayment {
     pub(crate) currency_code: String,
     pub(crate) payment_handle_token: String,
     pub(crate) settle_with_auth: bool,
+    pub(crate) dup_check: Option<bool>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(crate) struct CreateRefund {
+    pub(crate) merchant_ref_num: String,
+    pub(crate) amount: u64,
     pub(crate) dup_check: Option<bool>,
 }
 
@@ -129,6 +146,41 @@ pub(crate) fn check(asked: &CreateHandle) -> Result<(), Problem> {
     let _any_address_of_the_payer = asked.customer_ip;
     let good = asked.return_links.iter().all(is_link);
     field(good && !asked.return_links.is_empty(), "returnLinks")
+}
+
+/// Checks every value of a refund as Paysafe would.
+pub(crate) fn check_refund(asked: &CreateRefund) -> Result<(), Problem> {
+    if !(1..=255).contains(&asked.merchant_ref_num.chars().count()) {
+        return Err(Problem::invalid("merchantRefNum"));
+    }
+    if !(1..=99_999_999_999).contains(&asked.amount) {
+        return Err(Problem::invalid("amount"));
+    }
+    Ok(())
+}
+
+/// The `merchantRefNum` that is searched for, and from when on, in milliseconds.
+pub(crate) fn refund_search(query: Option<&str>, now: u64) -> Result<(String, u64), Problem> {
+    let mut since = now.saturating_sub(SEARCH_MS);
+    let mut reference = None;
+    for (name, value) in url::form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+        match name.as_ref() {
+            "merchantRefNum" if !value.is_empty() => reference = Some(value.into_owned()),
+            "startDate" => {
+                let begin: Option<jiff::Timestamp> = value.parse().ok();
+                let begin = begin.and_then(|begin| u64::try_from(begin.as_millisecond()).ok());
+                since = begin.ok_or_else(|| Problem::invalid("startDate"))?;
+            }
+            _ => return Err(Problem::invalid(name)),
+        }
+    }
+    let reference = reference.ok_or_else(|| Problem::invalid("merchantRefNum"))?;
+    Ok((reference, since))
+}
+
+/// The session of a settlement's id.
+pub(crate) fn settled(id: &str) -> Option<&str> {
+    id.strip_prefix('p')
 }
 
 /// The mark of an approval whose payment will be held.
@@ -240,15 +292,15 @@ fn payment_id(session: &Session) -> String {
 pub(crate) fn event(account: &Account, event: &Event<'_>) -> Option<Value> {
     let session = event.session;
     let (name, payload) = match event.happened {
-        Happened::Opened => return None,
+        Happened::Opened | Happened::RefundPending => return None,
         Happened::Authorised => ("PAYMENT_HANDLE_PAYABLE", handle(account, session, event.at)),
         Happened::Declined => ("PAYMENT_HANDLE_FAILED", handle(account, session, event.at)),
         Happened::InReview | Happened::Disputed => ("PAYMENT_HELD", payment(session)?),
         Happened::Captured | Happened::DisputeWon => ("PAYMENT_COMPLETED", payment(session)?),
         Happened::CaptureRefused => ("PAYMENT_FAILED", payment(session)?),
         Happened::Voided => ("PAYMENT_HANDLE_EXPIRED", handle(account, session, event.at)),
-        Happened::Refunded => ("REFUND_COMPLETED", refund(session)?),
-        Happened::RefundFailed => ("REFUND_FAILED", refund(session)?),
+        Happened::Refunded => ("REFUND_COMPLETED", newest_refund(session)?),
+        Happened::RefundFailed => ("REFUND_FAILED", newest_refund(session)?),
         // Nothing of Interac's tells it.
         Happened::DisputeLost => return None,
     };
@@ -263,14 +315,30 @@ pub(crate) fn event(account: &Account, event: &Event<'_>) -> Option<Value> {
     }))
 }
 
-fn refund(session: &Session) -> Option<Value> {
-    let refund = session.newest_refund()?;
-    Some(json!({
+fn newest_refund(session: &Session) -> Option<Value> {
+    Some(refund(session, session.newest_refund()?))
+}
+
+/// A refund as the API tells it.
+pub(crate) fn refund(session: &Session, refund: &Refund) -> Value {
+    // One of the Business Portal has a reference of its own.
+    let reference = refund.order().map(str::to_owned);
+    let (status, error) = match refund.state {
+        RefundState::Pending => ("PENDING", None),
+        RefundState::Succeeded => ("COMPLETED", None),
+        RefundState::Failed => ("FAILED", Some("3022")),
+        RefundState::Cancelled => ("CANCELLED", None),
+    };
+    json!({
         "id": refund.id,
-        // Made in the Business Portal, under a reference of its own.
-        "merchantRefNum": format!("portal-{}", refund.id),
+        "merchantRefNum": reference.unwrap_or_else(|| format!("portal-{}", refund.id)),
         "settlementId": payment_id(session),
-        "status": if refund.failed { "FAILED" } else { "COMPLETED" },
+        "paymentType": "INTERAC_ETRANSFER",
+        "status": status,
         "amount": refund.amount.0,
-    }))
+        "currencyCode": "CAD",
+        "txnTime": rfc3339::utc(refund.created_at),
+        "statusTime": rfc3339::utc(refund.updated_at),
+        "error": error.map(|code| json!({ "code": code, "message": "The refund failed." })),
+    })
 }

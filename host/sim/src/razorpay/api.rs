@@ -19,10 +19,18 @@ use crate::{
     razorpay::{
         key_id, payment,
         problem::Problem,
-        wire::{self, Capture, Create, Nothing},
+        wire::{self, Capture, Create, Edit, GiveBack, Nothing},
     },
+    refund::{Asked, Outcome},
     session::{Conflict, Opening, Session, State as Stands},
 };
+
+/// How long an idempotency key is remembered, in milliseconds. Razorpay says nothing of it, so that it is
+/// short here.
+const KEY_MS: u64 = 86_400_000;
+
+/// How long banks take a payment back, in milliseconds: six months.
+const REFUNDABLE_MS: u64 = 183 * 86_400_000;
 
 /// Most items of a collection.
 const MOST_ITEMS: usize = 100;
@@ -41,7 +49,11 @@ pub(crate) fn routes(api: Api) -> Router {
         .route("/v1/payments", get(payments))
         .route("/v1/payments/{id}", get(read_payment))
         .route("/v1/payments/{id}/capture", post(capture))
+        .route("/v1/payments/{id}/refund", post(refund))
         .route("/v1/payments/{id}/refunds", get(refunds))
+        .route("/v1/payments/{id}/refunds/{refund}", get(refund_of_payment))
+        .route("/v1/refunds", get(all_refunds))
+        .route("/v1/refunds/{id}", get(read_refund).patch(edit_refund))
         .route("/v1/orders/{id}", get(read_order))
         .route("/v1/orders/{id}/payments", get(of_order))
         .route("/v1/disputes", get(disputes))
@@ -79,10 +91,15 @@ async fn create(
     let now = api.account.now();
     wire::check(&asked, api.account.settings.environment, now)?;
     let expires_at = wire::expires_at(&asked, now);
-    let session = Session::open(Opening {
-        reference: ids::random("plink_")?,
+    let reference = ids::random("plink_")?;
+    let mut session = Session::open(Opening {
         // A reference is taken once, as a key would be.
-        key: asked.reference_id.clone(),
+        key: if asked.reference_id.is_empty() {
+            reference.clone()
+        } else {
+            asked.reference_id.clone()
+        },
+        reference,
         fingerprint: String::new(),
         attempt_id: asked.reference_id,
         due: Money {
@@ -98,6 +115,8 @@ async fn create(
         now,
         expires_at,
     })?;
+    let notes = asked.notes.told()?.to_string();
+    session.extra.insert(wire::NOTES.to_owned(), notes);
     match api.account.create(session).await? {
         Created::New(session) => Ok(api.link(&session)),
         Created::Replay(_) | Created::Differs => Err(Problem::bad(
@@ -107,24 +126,29 @@ async fn create(
     }
 }
 
-/// By the merchant's reference.
+/// By the merchant's reference, by a payment, or the newest.
 async fn find(
     State(api): State<Api>,
     _: Authorised,
     RawQuery(query): RawQuery,
 ) -> Result<Json<Value>, Problem> {
-    let pairs: Vec<(String, String)> =
-        url::form_urlencoded::parse(query.as_deref().unwrap_or_default().as_bytes())
-            .into_owned()
-            .collect();
-    let [(name, reference)] = pairs.as_slice() else {
-        return Err(Problem::bad("reference_id is expected here"));
+    let query = query.unwrap_or_default();
+    let pairs = url::form_urlencoded::parse(query.as_bytes()).into_owned();
+    let (named, paged): (Vec<_>, Vec<_>) =
+        pairs.partition(|(name, _)| matches!(name.as_str(), "reference_id" | "payment_id"));
+    let page = page(
+        paged
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str())),
+    )?;
+    let found = match named.as_slice() {
+        [] => api.sessions().collect(),
+        [(name, id)] if name == "payment_id" => api.of(id).into_iter().collect(),
+        [(_, reference)] => api.account.by_attempt(reference),
+        _ => return Err(Problem::bad("one of reference_id and payment_id")),
     };
-    if name != "reference_id" {
-        return Err(Problem::bad("reference_id is expected here"));
-    }
-    let found = api.account.by_attempt(reference);
-    let links: Vec<Value> = found.iter().map(|session| api.link(session).0).collect();
+    let links = found.iter().map(|session| api.link(session).0);
+    let links: Vec<Value> = page.of(links).collect();
     Ok(Json(json!({ "payment_links": links })))
 }
 
@@ -181,6 +205,73 @@ async fn read_payment(
     Ok(Json(api.payment(&session, &id)?))
 }
 
+async fn refund(
+    State(api): State<Api>,
+    _: Authorised,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Json<Value>, Problem> {
+    let asked: GiveBack = if body.is_empty() {
+        GiveBack::default()
+    } else {
+        http::json_body(&headers, &body).map_err(Problem::bad)?
+    };
+    let session = api.of(&id).ok_or_else(Problem::unknown_id)?;
+    // A try that brought nothing has an id of its own.
+    if payment::id(&session) != id {
+        return Err(not_captured());
+    }
+    let asked = Asked {
+        key: refund_key(&headers)?,
+        fingerprint: http::fingerprint(&body),
+        ..wire::refund_of(&asked, &session)?
+    };
+    let captured = session.captured_at.unwrap_or(session.created_at);
+    if api.account.now() > captured.saturating_add(REFUNDABLE_MS) {
+        let why =
+            "Refund is not supported by the bank because the payment is more than 6 months old";
+        return Err(Problem::bad(why));
+    }
+    match api
+        .account
+        .give_back(&session.reference, asked, KEY_MS)
+        .await?
+    {
+        Outcome::Made(session, refund) | Outcome::Replayed(session, refund) => {
+            Ok(Json(payment::refund(&session, &refund)))
+        }
+        Outcome::Differs => Err(Problem::bad(
+            "Different request with the same idempotency key has already been processed.",
+        )),
+        Outcome::Unpaid => Err(not_captured()),
+        Outcome::Nothing => Err(Problem::bad("The payment has been fully refunded already")),
+        Outcome::TooMuch(_) => Err(Problem::bad(
+            "The total refund amount is greater than the refund payment amount",
+        )),
+        Outcome::Refused => Err(Problem::bad(
+            "Your account does not have enough balance to carry out the refund operation.",
+        )),
+    }
+}
+
+fn not_captured() -> Problem {
+    Problem::bad("The payment status should be captured for action to be taken")
+}
+
+/// The idempotency key, where there is one: ten characters at least.
+fn refund_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    const NAME: &str = "x-refund-idempotency";
+    if !headers.contains_key(NAME) {
+        return Ok(None);
+    }
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    http::only(headers, NAME)
+        .filter(|key| key.len() >= 10 && key.bytes().all(plain))
+        .map(|key| Some(key.to_owned()))
+        .ok_or_else(|| Problem::bad("The idempotency key is invalid."))
+}
+
 async fn refunds(
     State(api): State<Api>,
     _: Authorised,
@@ -188,10 +279,68 @@ async fn refunds(
     RawQuery(query): RawQuery,
 ) -> Result<Json<Value>, Problem> {
     let session = api.of(&id).ok_or_else(Problem::unknown_id)?;
-    let page = page(query.as_deref())?;
-    let refunds = payment::refunds(&session);
-    let items: Vec<Value> = refunds.into_iter().take(page.count).collect();
+    let page = page_of(query.as_deref())?;
+    let items: Vec<Value> = page.of(payment::refunds(&session)).collect();
     Ok(Json(wire::collection(&items)))
+}
+
+/// Of every payment, those of the newest payments first.
+async fn all_refunds(
+    State(api): State<Api>,
+    _: Authorised,
+    RawQuery(query): RawQuery,
+) -> Result<Json<Value>, Problem> {
+    let page = page_of(query.as_deref())?;
+    let refunds = api
+        .sessions()
+        .flat_map(|session| payment::refunds(&session));
+    let items: Vec<Value> = page.of(refunds).collect();
+    Ok(Json(wire::collection(&items)))
+}
+
+async fn read_refund(
+    State(api): State<Api>,
+    _: Authorised,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let session = api.account.by_part(&id).ok_or_else(Problem::unknown_id)?;
+    told(&session, &id)
+}
+
+/// Other notes for a refund.
+async fn edit_refund(
+    State(api): State<Api>,
+    _: Authorised,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Json<Value>, Problem> {
+    let asked: Edit = http::json_body(&headers, &body).map_err(Problem::bad)?;
+    let notes = asked.notes.told()?;
+    let session = api.account.by_part(&id).ok_or_else(Problem::unknown_id)?;
+    let of = id.clone();
+    let act = move |session: &mut Session, _: &Account, _| {
+        let mut refunds = session.refunds.iter_mut();
+        let refund = refunds.find(|refund| refund.id == of).ok_or(Conflict)?;
+        payment::note(refund, notes);
+        Ok(None)
+    };
+    told(&api.account.change(session.reference, act).await?, &id)
+}
+
+async fn refund_of_payment(
+    State(api): State<Api>,
+    _: Authorised,
+    Path((payment, id)): Path<(String, String)>,
+) -> Result<Json<Value>, Problem> {
+    told(&api.of(&payment).ok_or_else(Problem::unknown_id)?, &id)
+}
+
+/// One of a payment's refunds.
+fn told(session: &Session, id: &str) -> Result<Json<Value>, Problem> {
+    let mut refunds = payment::refunds(session).into_iter();
+    let refund = refunds.find(|refund| refund["id"] == *id);
+    refund.map(Json).ok_or_else(Problem::unknown_id)
 }
 
 async fn read_order(
@@ -242,40 +391,63 @@ async fn disputes(
     _: Authorised,
     RawQuery(query): RawQuery,
 ) -> Result<Json<Value>, Problem> {
-    let page = page(query.as_deref())?;
-    let recent = |dispute: &Value| {
-        let at = dispute["created_at"].as_u64();
-        at.is_some_and(|at| at >= page.from)
-    };
-    let items: Vec<Value> = api
+    let page = page_of(query.as_deref())?;
+    let disputes = api
         .sessions()
-        .flat_map(|session| payment::disputes(&session))
-        .filter(recent)
-        .skip(page.skip)
-        .take(page.count)
-        .collect();
+        .flat_map(|session| payment::disputes(&session));
+    let items: Vec<Value> = page.of(disputes).collect();
     Ok(Json(wire::collection(&items)))
 }
 
 /// Which part of a collection is wanted.
 struct Page {
     from: u64,
+    to: u64,
     skip: usize,
     count: usize,
 }
 
-fn page(query: Option<&str>) -> Result<Page, Problem> {
+impl Page {
+    /// That part of what is told newest first.
+    fn of(&self, all: impl IntoIterator<Item = Value>) -> impl Iterator<Item = Value> {
+        let (from, to) = (self.from, self.to);
+        let within = move |item: &Value| {
+            let at = item["created_at"].as_u64();
+            at.is_some_and(|at| (from..=to).contains(&at))
+        };
+        all.into_iter()
+            .filter(within)
+            .skip(self.skip)
+            .take(self.count)
+    }
+}
+
+fn page_of(query: Option<&str>) -> Result<Page, Problem> {
+    let pairs: Vec<(String, String)> =
+        url::form_urlencoded::parse(query.unwrap_or_default().as_bytes())
+            .into_owned()
+            .collect();
+    page(
+        pairs
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str())),
+    )
+}
+
+fn page<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Result<Page, Problem> {
     let mut page = Page {
         from: 0,
+        to: u64::MAX,
         skip: 0,
         count: 10,
     };
-    for (name, value) in url::form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+    for (name, value) in pairs {
         let bad = || Problem::bad(format!("{name} cannot be used like that"));
         let number: u64 = value.parse().map_err(|_| bad())?;
         let few = usize::try_from(number).map_err(|_| bad())?;
-        match name.as_ref() {
+        match name {
             "from" => page.from = number,
+            "to" => page.to = number,
             "skip" => page.skip = few,
             "count" if (1..=MOST_ITEMS).contains(&few) => page.count = few,
             _ => return Err(bad()),

@@ -104,6 +104,7 @@ impl Vendor for Razorpay {
         let of = event.session;
         let kind = match event.happened {
             Happened::Opened | Happened::CaptureRefused => return None,
+            Happened::RefundPending => "refund.created",
             Happened::Declined => "payment.failed",
             Happened::Authorised => "payment.authorized",
             Happened::InReview | Happened::Disputed => "payment.dispute.created",

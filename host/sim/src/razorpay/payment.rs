@@ -2,8 +2,9 @@
 use serde_json::{Value, json};
 
 use crate::{
-    afterwards::{DisputeState, Refund},
+    afterwards::DisputeState,
     money::Amount,
+    refund::{Refund, RefundState},
     session::{Session, State},
 };
 
@@ -144,7 +145,7 @@ fn payment(of: &Session) -> Option<Value> {
     let given_back = if of.voided {
         of.due.value.0
     } else {
-        of.returned.0
+        of.returned.0 + of.refunded(RefundState::Pending).0
     };
     payment["amount_refunded"] = json!(given_back);
     payment["refund_status"] = match payment["status"].as_str() {
@@ -232,14 +233,8 @@ pub(crate) fn refunds(of: &Session) -> Vec<Value> {
 /// Razorpay's own refund of what was not captured in time.
 pub(crate) fn released(of: &Session) -> Option<Value> {
     of.voided.then(|| {
-        let own = Refund {
-            id: format!("rfnd_{}", end(of)),
-            amount: of.due.value,
-            failed: false,
-            created_at: of.updated_at,
-            updated_at: of.updated_at,
-        };
-        refund(of, &own)
+        let id = format!("rfnd_{}", end(of));
+        refund(of, &Refund::of_vendor(id, of.due.value, of.updated_at))
     })
 }
 
@@ -300,21 +295,42 @@ pub(crate) fn disputes(of: &Session) -> Vec<Value> {
     all
 }
 
+/// What a refund's request said beside: its notes and its speed.
+fn words(refund: &Refund) -> Value {
+    let asked = refund.asked.as_ref();
+    let words = asked.and_then(|asked| asked.note.as_deref());
+    let words = words.and_then(|words| serde_json::from_str(words).ok());
+    words.unwrap_or_else(|| json!({ "notes": [], "speed": "normal" }))
+}
+
+/// Gives a refund other notes.
+pub(crate) fn note(refund: &mut Refund, notes: Value) {
+    let mut words = words(refund);
+    words["notes"] = notes;
+    refund.asked.get_or_insert_default().note = Some(words.to_string());
+}
+
+/// A refund; its receipt, notes and speed are those of the request.
 pub(crate) fn refund(of: &Session, refund: &Refund) -> Value {
     let money = of.received.as_ref().unwrap_or(&of.due);
+    let words = words(refund);
     json!({
         "id": refund.id,
         "entity": "refund",
         "amount": refund.amount.0,
         "currency": money.currency,
         "payment_id": id(of),
-        "notes": [],
-        "receipt": null,
+        "notes": words["notes"],
+        "receipt": refund.order(),
         "acquirer_data": { "arn": null },
         "created_at": refund.created_at / 1_000,
         "batch_id": null,
-        "status": if refund.failed { "failed" } else { "processed" },
+        "status": match refund.state {
+            RefundState::Pending => "pending",
+            RefundState::Succeeded => "processed",
+            RefundState::Failed | RefundState::Cancelled => "failed",
+        },
         "speed_processed": "normal",
-        "speed_requested": "normal",
+        "speed_requested": words["speed"],
     })
 }

@@ -1,17 +1,21 @@
 //! Razorpay's JSON: what it takes and what it tells.
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, json};
 use url::Url;
 
 use crate::{
     account::Account,
     config::Environment,
+    money::Amount,
     razorpay::{payment, problem::Problem},
+    refund::Asked,
     session::{Phase, Session},
 };
 
+/// Kept with a payment: the notes of its link.
+pub(crate) const NOTES: &str = "notes";
 /// Kept with a payment: its link was cancelled after Razorpay had given it back.
 pub(crate) const CANCELLED: &str = "cancelled";
 
@@ -47,11 +51,22 @@ pub(crate) struct Create {
     #[expect(dead_code, reason = "nothing is sent here; the shape is checked")]
     reminder_enable: bool,
     #[serde(default)]
-    notes: BTreeMap<String, String>,
-    #[serde(default)]
+    pub(crate) notes: Notes,
+    #[serde(default = "stays")]
     pub(crate) callback_url: String,
     callback_method: Option<String>,
     options: Option<Options>,
+    #[serde(default)]
+    #[expect(dead_code, reason = "no message is sent here; the field is known")]
+    customer: Option<IgnoredAny>,
+    #[serde(default)]
+    #[expect(dead_code, reason = "partial payments are refused; the field is known")]
+    first_min_partial_amount: Option<IgnoredAny>,
+}
+
+/// Where a payer goes whose link names no address.
+fn stays() -> String {
+    "https://razorpay.example/".to_owned()
 }
 
 #[derive(Default, Deserialize)]
@@ -59,6 +74,7 @@ pub(crate) struct Create {
 struct Notify {
     sms: bool,
     email: bool,
+    whatsapp: bool,
 }
 
 #[derive(Deserialize)]
@@ -67,10 +83,10 @@ struct Options {
     checkout: Checkout,
 }
 
+/// How the link's page looks, of which the methods alone count here.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Checkout {
-    method: BTreeMap<String, String>,
+    method: Option<BTreeMap<String, Value>>,
 }
 
 fn inr() -> String {
@@ -82,7 +98,78 @@ fn inr() -> String {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Capture {
     pub(crate) amount: u64,
+    #[serde(default = "inr")]
     pub(crate) currency: String,
+}
+
+/// Body of a refund; absent, or without an amount, for all that is left.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct GiveBack {
+    amount: Option<u64>,
+    speed: Option<String>,
+    notes: Notes,
+    receipt: Option<String>,
+}
+
+/// Body of a refund's change.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Edit {
+    pub(crate) notes: Notes,
+}
+
+/// Notes: texts and numbers by name; none is an empty list to Razorpay.
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Notes {
+    Some(BTreeMap<String, Value>),
+    None([(); 0]),
+}
+
+impl Default for Notes {
+    fn default() -> Self {
+        Self::None([])
+    }
+}
+
+impl Notes {
+    /// As Razorpay tells them again.
+    ///
+    /// # Errors
+    /// Where there are too many, or one is too long or no text or number.
+    pub(crate) fn told(&self) -> Result<Value, Problem> {
+        let Self::Some(notes) = self else {
+            return Ok(json!([]));
+        };
+        let good = |(name, value): (&String, &Value)| {
+            let length = value.as_str().map_or(0, |text| text.chars().count());
+            name.chars().count() <= 256 && length <= 256 && (value.is_string() || value.is_number())
+        };
+        if notes.len() > 15 || !notes.iter().all(good) {
+            return Err(Problem::bad("Notes are too many or too long.").field("notes"));
+        }
+        Ok(json!(notes))
+    }
+}
+
+/// Reads a refund as Razorpay would.
+pub(crate) fn refund_of(asked: &GiveBack, of: &Session) -> Result<Asked, Problem> {
+    let amount = Amount(asked.amount.unwrap_or(of.left().0));
+    if asked.amount.is_some_and(|amount| amount < LEAST) {
+        return Err(Problem::bad("The amount must be atleast INR 1.00").field("amount"));
+    }
+    let speed = asked.speed.as_deref().unwrap_or("normal");
+    if !matches!(speed, "normal" | "optimum") {
+        return Err(Problem::bad("The selected speed is invalid.").field("speed"));
+    }
+    let note = json!({ "notes": asked.notes.told()?, "speed": speed });
+    Ok(Asked {
+        amount,
+        order: asked.receipt.clone(),
+        note: Some(note.to_string()),
+        ..Asked::default()
+    })
 }
 
 /// Body of a cancellation.
@@ -110,7 +197,7 @@ pub(crate) fn check(create: &Create, environment: Environment, now: u64) -> Resu
         return Err(Problem::bad("partial payments are not taken here").field("accept_partial"));
     }
     let too_long = |text: &str, most: usize| text.chars().count() > most;
-    if create.reference_id.is_empty() || too_long(&create.reference_id, 40) {
+    if too_long(&create.reference_id, 40) {
         return Err(
             Problem::bad("The reference id may not be greater than 40 characters.")
                 .field("reference_id"),
@@ -119,15 +206,12 @@ pub(crate) fn check(create: &Create, environment: Environment, now: u64) -> Resu
     if too_long(&create.description, 2_048) {
         return Err(Problem::bad("The description is too long.").field("description"));
     }
-    let long_note = |(key, value): (&String, &String)| too_long(key, 256) || too_long(value, 256);
-    if create.notes.len() > 15 || create.notes.iter().any(long_note) {
-        return Err(Problem::bad("Notes are too many or too long.").field("notes"));
-    }
+    create.notes.told()?;
     let address = Url::parse(&create.callback_url);
     if !address.is_ok_and(|url| matches!(url.scheme(), "http" | "https")) {
         return Err(Problem::bad("The callback url format is invalid.").field("callback_url"));
     }
-    if create.callback_method.as_deref() != Some("get") {
+    if !matches!(create.callback_method.as_deref(), Some("get") | None) {
         return Err(Problem::bad("callback_method must be get").field("callback_method"));
     }
     if create
@@ -151,13 +235,17 @@ pub(crate) fn check(create: &Create, environment: Environment, now: u64) -> Resu
 
 impl Options {
     fn is_known(&self) -> bool {
-        let known = |(name, value): (&String, &String)| {
+        let Some(method) = &self.checkout.method else {
+            return true;
+        };
+        let on = |value: &Value| [json!("1"), json!(1), json!(true)].contains(value);
+        let off = |value: &Value| [json!("0"), json!(0), json!(false)].contains(value);
+        let known = |(name, value): (&String, &Value)| {
             matches!(name.as_str(), "upi" | "card" | "netbanking" | "wallet")
-                && matches!(value.as_str(), "0" | "1")
+                && (on(value) || off(value))
         };
         // Some method must be left, and here that is UPI.
-        self.checkout.method.iter().all(known)
-            && self.checkout.method.get("upi").is_some_and(|on| on == "1")
+        method.iter().all(known) && method.get("upi").is_none_or(on)
     }
 }
 
@@ -212,7 +300,7 @@ pub(crate) fn link(account: &Account, of: &Session, now: u64) -> Value {
         "expired_at": seconds(status == "expired", of.expires_at),
         "first_min_partial_amount": 0,
         "id": of.reference,
-        "notes": { "attempt": of.attempt_id },
+        "notes": of.extra.get(NOTES).and_then(|notes| serde_json::from_str::<Value>(notes).ok()),
         "notify": { "email": false, "sms": false },
         "order_id": payment::is_tried(of).then(|| payment::order_id(of)),
         "payments": payments,
@@ -252,6 +340,12 @@ mod tests {
     #[test]
     fn what_razorpay_would_refuse_is_refused() {
         assert_eq!(read(&json!({}), Environment::Test), Ok(()));
+        let library = json!({
+            "customer": { "name": "P" }, "notify": { "whatsapp": true }, "notes": { "n": 1 },
+            "reference_id": "", "callback_method": null, "first_min_partial_amount": 100,
+            "options": { "checkout": { "name": "Shop", "method": { "card": 0, "upi": true } } },
+        });
+        assert_eq!(read(&library, Environment::Test), Ok(()));
         assert_eq!(
             read(&json!({ "upi_link": true }), Environment::Live),
             Ok(())
@@ -264,7 +358,7 @@ mod tests {
             json!({ "currency": "EUR" }),
             json!({ "upi_link": true }),
             json!({ "reference_id": "a".repeat(41) }),
-            json!({ "reference_id": "" }),
+            json!({ "notes": { "a": "b".repeat(257) } }),
             json!({ "description": "a".repeat(2_049) }),
             json!({ "expire_by": 1_800_000_899 }),
             json!({ "callback_url": "nowhere" }),

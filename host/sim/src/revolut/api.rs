@@ -13,16 +13,23 @@ use serde_json::{Value, json};
 
 use crate::{
     account::{Account, Created},
+    afterwards::Part,
+    capture::Denied,
     http::{self, MOST_BODY},
     ids,
     money::{Amount, Money},
+    refund::{Asked, Outcome},
     revolut::{
         problem::Problem,
         secret_key,
-        wire::{self, Capture, Create, Kin},
+        wire::{self, Capture, Create, GiveBack, Kin},
     },
-    session::{Conflict, Opening, Session, State as Stands},
+    session::{Conflict, Happened, Opening, Session, State as Stands},
 };
+
+/// How long an idempotency key is remembered, in milliseconds. Revolut says nothing of it, so that it is
+/// short here.
+const KEY_MS: u64 = 86_400_000;
 
 /// Orders that a list has where the caller does not say, and at most.
 const PAGE: usize = 100;
@@ -34,6 +41,7 @@ pub(crate) fn routes(account: Arc<Account>) -> Router {
         .route("/api/orders/{id}", get(read))
         .route("/api/orders/{id}/capture", post(capture))
         .route("/api/orders/{id}/cancel", post(cancel))
+        .route("/api/orders/{id}/refund", post(refund))
         .route("/api/disputes", get(disputes))
         .route("/api/disputes/{id}", get(dispute))
         .fallback(async || Problem::not_found())
@@ -129,17 +137,75 @@ async fn list(
         Some(reference) => {
             let mut found = account.by_attempt(reference);
             found.reverse();
-            found.truncate(most);
             found
         }
         None => account.newest(None, most).unwrap_or_default(),
     };
     let now = account.now();
+    // Refunds have the reference that they were given, which is looked for among those of its order.
+    let named = |order: &Value| {
+        reference.is_none_or(|name| order["merchant_order_data"]["reference"] == **name)
+    };
     let orders: Vec<Value> = found
         .iter()
-        .map(|session| wire::simplified(&account, session, now))
+        .flat_map(|session| {
+            let order = wire::simplified(&account, session, now);
+            wire::refunds(session).chain([order])
+        })
+        .filter(named)
+        .take(most)
         .collect();
     Ok(Json(json!({ "orders": orders })))
+}
+
+async fn refund(
+    State(account): State<Arc<Account>>,
+    _: Authorised,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let asked: GiveBack = http::json_body(&headers, &body).map_err(Problem::bad_request)?;
+    let session = account.by_reference(&id).ok_or_else(Problem::not_found)?;
+    let asked = Asked {
+        key: http::only(&headers, "idempotency-key").map(str::to_owned),
+        fingerprint: http::fingerprint(&body),
+        ..wire::refund_of(asked, &session)?
+    };
+    let made = match account.give_back(&id, asked.clone(), KEY_MS).await? {
+        Outcome::Made(session, refund) | Outcome::Replayed(session, refund) => {
+            wire::refund(&session, &refund)
+        }
+        Outcome::Differs => return Err(Problem::conflict()),
+        Outcome::Unpaid => return Err(Problem::bad_state()),
+        Outcome::Nothing | Outcome::TooMuch(_) => {
+            return Err(Problem::validation("amount: more than was not refunded"));
+        }
+        Outcome::Refused => {
+            account
+                .alter(id, |session, account, now| {
+                    declined(session, account, asked, now)
+                })
+                .await?;
+            return Err(Problem::bad_request("the refund was declined"));
+        }
+    };
+    Ok((StatusCode::CREATED, Json(made)).into_response())
+}
+
+/// "Refund an order": of a refund that is declined there is an order all the same.
+fn declined(
+    session: &mut Session,
+    account: &Account,
+    asked: Asked,
+    now: u64,
+) -> Result<Option<Happened>, Denied> {
+    let id = account.part_id(session, Part::Refund);
+    let happened = session.refuse_refund(id, now, asked.amount)?;
+    if let Some(made) = session.refunds.last_mut() {
+        made.asked = Some(asked);
+    }
+    Ok(Some(happened))
 }
 
 async fn read(

@@ -105,6 +105,11 @@ impl Vendor for Revolut {
         }
     }
 
+    /// "Refund an order": refunds are processed asynchronously.
+    fn refunds_after_ms(&self, _: &Session) -> u64 {
+        LATER_MS
+    }
+
     fn part_id(&self, part: Part, hex: &str) -> String {
         wire::part_id(part, hex)
     }
@@ -125,13 +130,20 @@ impl Vendor for Revolut {
                 .map_or(inquiry, |dispute| dispute.id.clone());
             json!({ "event": name, "dispute_id": id })
         };
-        // A refund is an order of its own, without the merchant's reference.
+        // A refund is an order of its own, with the reference that it was given.
         let of_refund = |name: &str| {
-            let id = session.newest_refund().map(|refund| refund.id.as_str());
-            json!({ "event": name, "order_id": id })
+            let refund = session.newest_refund();
+            let told = refund
+                .map(|refund| wire::refund(session, refund))
+                .unwrap_or_default();
+            let mut event = json!({ "event": name, "order_id": told["id"] });
+            if let Some(reference) = told["merchant_order_data"]["reference"].as_str() {
+                event["merchant_order_ext_ref"] = reference.into();
+            }
+            event
         };
         let body = match event.happened {
-            Happened::Opened | Happened::CaptureRefused => return None,
+            Happened::Opened | Happened::CaptureRefused | Happened::RefundPending => return None,
             // Revolut takes it, and has not confirmed it yet.
             Happened::Authorised if session.capturing().is_some() => return None,
             Happened::Voided => of_order("ORDER_CANCELLED"),

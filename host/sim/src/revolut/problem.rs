@@ -41,6 +41,12 @@ impl Problem {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_state", message)
     }
 
+    /// Another request went before under the same idempotency key.
+    pub(crate) fn conflict() -> Self {
+        let message = "the request conflicts with an earlier one";
+        Self::new(StatusCode::CONFLICT, "conflict", message)
+    }
+
     pub(crate) fn not_found() -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", "there is no such thing")
     }

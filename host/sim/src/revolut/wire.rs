@@ -1,12 +1,15 @@
 //! Revolut's JSON: what it takes and what it tells.
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde_json::{Value, json};
 use url::Url;
 
 use crate::{
     account::Account,
-    afterwards::{DisputeState, Part, Refund},
+    afterwards::{DisputeState, Part},
     money::Amount,
+    refund::{Asked, Refund, RefundState},
     revolut::problem::Problem,
     rfc3339,
     session::{Phase, Session, State},
@@ -43,17 +46,61 @@ const ADDRESS: usize = 2_000;
 pub(crate) struct Create {
     pub(crate) amount: u64,
     pub(crate) currency: String,
+    #[serde(default)]
     pub(crate) description: String,
     pub(crate) capture_mode: Option<String>,
     expire_pending_after: Option<String>,
+    #[serde(default)]
     pub(crate) merchant_order_data: MerchantOrder,
+    #[serde(default = "stays")]
     pub(crate) redirect_url: String,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+/// Where a payer goes whose order names no address.
+fn stays() -> String {
+    "https://checkout.revolut.example/".to_owned()
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub(crate) struct MerchantOrder {
     pub(crate) reference: String,
+}
+
+/// Body of `POST /api/orders/{id}/refund`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GiveBack {
+    amount: u64,
+    currency: String,
+    merchant_order_data: Option<MerchantOrder>,
+    #[serde(default)]
+    metadata: BTreeMap<String, String>,
+    description: Option<String>,
+}
+
+/// Where the gateway's refund id stands among a refund's metadata.
+const REFUND: &str = "refund";
+
+/// Reads a refund of that order as the vendor would.
+pub(crate) fn refund_of(asked: GiveBack, session: &Session) -> Result<Asked, Problem> {
+    let received = session.received.as_ref().unwrap_or(&session.due);
+    if asked.amount == 0 || asked.currency != received.currency {
+        return Err(Problem::validation(
+            "amount and currency: those of the order",
+        ));
+    }
+    let note = json!({
+        "merchant_order_data": asked.merchant_order_data.map(|data| json!({ "reference": data.reference })),
+        "metadata": asked.metadata,
+        "description": asked.description,
+    });
+    Ok(Asked {
+        amount: Amount(asked.amount),
+        order: asked.metadata.get(REFUND).cloned(),
+        note: Some(note.to_string()),
+        ..Asked::default()
+    })
 }
 
 /// Body of `POST /api/orders/{id}/capture`.
@@ -110,6 +157,7 @@ pub(crate) enum Kin {
 }
 
 const ORDER_DIGIT: char = '0';
+const REFUND_DIGIT: char = '3';
 
 impl Kin {
     const fn digit(self) -> char {
@@ -128,7 +176,7 @@ pub(crate) fn order_id(random: &str) -> String {
 /// The same of a refund or a dispute.
 pub(crate) fn part_id(part: Part, random: &str) -> String {
     let digit = match part {
-        Part::Refund => '3',
+        Part::Refund => REFUND_DIGIT,
         Part::Dispute => '4',
     };
     uuid(digit, random)
@@ -268,17 +316,62 @@ fn payment(session: &Session) -> Option<Value> {
 /// The order that gives back what was taken.
 pub(crate) fn refund(session: &Session, refund: &Refund) -> Value {
     let received = session.received.as_ref().unwrap_or(&session.due);
-    json!({
+    let (state, paid) = match refund.state {
+        RefundState::Pending => ("processing", "refund_validated"),
+        RefundState::Succeeded => ("completed", "completed"),
+        RefundState::Failed | RefundState::Cancelled => ("failed", "declined"),
+    };
+    let (created, updated) = (
+        rfc3339::utc(refund.created_at),
+        rfc3339::utc(refund.updated_at),
+    );
+    let mut told = json!({
         "id": refund.id,
         "type": "refund",
-        "state": if refund.failed { "failed" } else { "completed" },
-        "created_at": rfc3339::utc(refund.created_at),
-        "updated_at": rfc3339::utc(refund.updated_at),
+        "state": state,
+        "created_at": created,
+        "updated_at": updated,
         "amount": refund.amount.0,
         "currency": received.currency,
         "outstanding_amount": 0,
         "capture_mode": "automatic",
+        "enforce_challenge": "automatic",
         "related_order_id": session.reference,
+        "payments": [{
+            "id": refund.id.replacen(REFUND_DIGIT, "5", 1),
+            "state": paid,
+            "created_at": created,
+            "updated_at": updated,
+            "amount": refund.amount.0,
+            "currency": received.currency,
+            "payment_method": { "type": "revolut_pay_card" },
+            "fees": [],
+        }],
+    });
+    let words = refund
+        .asked
+        .as_ref()
+        .and_then(|asked| asked.note.as_deref());
+    let words = words.and_then(|words| serde_json::from_str::<Value>(words).ok());
+    for (name, value) in words
+        .as_ref()
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+    {
+        if !value.is_null() {
+            told[name] = value.clone();
+        }
+    }
+    told
+}
+
+/// An order's refunds as a list tells them, newest first.
+pub(crate) fn refunds(session: &Session) -> impl Iterator<Item = Value> {
+    session.refunds.iter().rev().map(|made| {
+        let mut told = refund(session, made);
+        told.as_object_mut().map(|fields| fields.remove("payments"));
+        told
     })
 }
 

@@ -17,13 +17,14 @@ use crate::{
     fault::Fault,
     http::{self, MOST_BODY},
     ids,
+    refund::{Asked, Outcome},
     sandbox::{
         Sandbox,
         problem::Problem,
         tokens::LIFE_SECONDS,
-        wire::{self, Create, Nothing, OfAmount},
+        wire::{self, Create, GiveBack, Nothing, OfAmount},
     },
-    session::{Conflict, Opening, Session},
+    session::{Opening, Session},
 };
 
 /// One account's API.
@@ -263,9 +264,9 @@ async fn refund(
     Path(id): Path<String>,
     headers: HeaderMap,
     body: Bytes,
-) -> Result<Json<Value>, Problem> {
-    let asked: OfAmount = json_body(&headers, &body)?;
-    wire::check_amount(&asked.amount)?;
+) -> Result<Response, Problem> {
+    let asked: GiveBack = json_body(&headers, &body)?;
+    wire::check_refund(&asked)?;
     let known = api
         .account
         .by_reference(&id)
@@ -276,18 +277,28 @@ async fn refund(
             "refunds are made in the currency that was received",
         ));
     }
-    let amount = asked.amount.value;
-    let act = move |session: &mut Session, account: &Account, now| {
-        match session.refund_keys.iter().find(|(known, _)| *known == key) {
-            Some((_, before)) if *before == amount => return Ok(None),
-            Some(_) => return Err(Conflict),
-            None => {}
-        }
-        let happened = account.refund(session, now, amount)?;
-        session.refund_keys.push((key, amount));
-        Ok(Some(happened))
+    let asked = Asked {
+        amount: asked.amount.value,
+        key: Some(key),
+        fingerprint: http::fingerprint(&body),
+        order: asked.merchant_reference,
+        note: asked.reason,
     };
-    Ok(api.tell(&api.account.change(id, act).await?))
+    match api.account.give_back(&id, asked, u64::MAX).await? {
+        Outcome::Made(session, refund) => {
+            let told = Json(wire::refund(&session, &refund));
+            Ok((StatusCode::CREATED, told).into_response())
+        }
+        Outcome::Replayed(session, refund) => {
+            Ok(Json(wire::refund(&session, &refund)).into_response())
+        }
+        Outcome::Differs => Err(Problem::key_reused()),
+        Outcome::Unpaid => Err(Problem::wrong_state()),
+        Outcome::Nothing | Outcome::TooMuch(_) => {
+            Err(Problem::refused("more than is left to give back"))
+        }
+        Outcome::Refused => Err(Problem::refused("the refund was refused")),
+    }
 }
 
 impl Api {

@@ -6,6 +6,7 @@ use url::Url;
 use crate::{
     account::Account,
     money::{Amount, Money},
+    refund::Refund,
     sandbox::problem::Problem,
     session::{Phase, Session, State},
     vendor::Event,
@@ -72,7 +73,16 @@ impl Payer {
     }
 }
 
-/// Body of a capture and of a refund.
+/// Body of a refund.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GiveBack {
+    pub(crate) amount: Money,
+    pub(crate) merchant_reference: Option<String>,
+    pub(crate) reason: Option<String>,
+}
+
+/// Body of a capture.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OfAmount {
@@ -86,13 +96,7 @@ pub(crate) struct Nothing {}
 
 /// Checks every value of a creation as a vendor would.
 pub(crate) fn check(create: &Create, now: u64) -> Result<(), Problem> {
-    let reference = &create.merchant_reference;
-    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b':');
-    if reference.is_empty() || reference.len() > 64 || !reference.bytes().all(plain) {
-        return Err(Problem::invalid(
-            "merchant_reference: 1-64 of A-Z a-z 0-9 - _ . :",
-        ));
-    }
+    check_reference(&create.merchant_reference)?;
     let is_word = |b: u8| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'_');
     if !(2..=32).contains(&create.method.len()) || !create.method.bytes().all(is_word) {
         return Err(Problem::invalid("method: 2-32 of a-z 0-9 _"));
@@ -122,6 +126,30 @@ pub(crate) fn check(create: &Create, now: u64) -> Result<(), Problem> {
     }
     if create.expires_at <= now {
         return Err(Problem::refused("expires_at is over"));
+    }
+    Ok(())
+}
+
+/// Checks the form of a refund.
+pub(crate) fn check_refund(asked: &GiveBack) -> Result<(), Problem> {
+    check_amount(&asked.amount)?;
+    asked
+        .merchant_reference
+        .as_deref()
+        .map_or(Ok(()), check_reference)?;
+    let reason = asked.reason.as_deref().unwrap_or_default();
+    if reason.chars().count() > 200 || reason.chars().any(char::is_control) {
+        let why = "reason: at most 200 characters, no control characters";
+        return Err(Problem::invalid(why));
+    }
+    Ok(())
+}
+
+fn check_reference(reference: &str) -> Result<(), Problem> {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b':');
+    if reference.is_empty() || reference.len() > 64 || !reference.bytes().all(plain) {
+        let why = "merchant_reference: 1-64 of A-Z a-z 0-9 - _ . :";
+        return Err(Problem::invalid(why));
     }
     Ok(())
 }
@@ -161,12 +189,7 @@ pub(crate) fn session(account: &Account, session: &Session, now: u64) -> Value {
         "amount": session.due,
         "received": received,
         "returned": of_received(session.given_back()),
-        "refunds": session.refunds.iter().map(|refund| json!({
-            "id": refund.id,
-            "amount": of_received(refund.amount),
-            "status": if refund.failed { "failed" } else { "succeeded" },
-            "created_at": refund.created_at,
-        })).collect::<Vec<_>>(),
+        "refunds": session.refunds.iter().map(|made| refund(session, made)).collect::<Vec<_>>(),
         "disputes": session.disputes.iter().map(|dispute| json!({
             "id": dispute.id,
             "amount": of_received(dispute.amount),
@@ -187,6 +210,18 @@ pub(crate) fn session(account: &Account, session: &Session, now: u64) -> Value {
         "updated_at": session.updated_at,
         "expires_at": session.expires_at,
         "next_action": next_action(account, session),
+    })
+}
+
+/// A refund as the API tells it.
+pub(crate) fn refund(session: &Session, refund: &Refund) -> Value {
+    let received = session.received.as_ref().unwrap_or(&session.due);
+    json!({
+        "id": refund.id,
+        "merchant_reference": refund.order(),
+        "amount": { "value": refund.amount, "currency": received.currency },
+        "status": refund.state,
+        "created_at": refund.created_at,
     })
 }
 

@@ -18,14 +18,11 @@ use crate::{
     ids,
     money::{Amount, Money},
     session::{Conflict, Happened, Opening, Session, State as Stands},
-    stripe::{create::Create, params::Params, problem::Problem, secret_key, wire},
+    stripe::{create::Create, params::Params, problem::Problem, refunds, secret_key, wire},
 };
 
-/// The version that the gateway's module pins.
-const VERSION: &str = "2025-03-31.basil";
-
 /// How long keys are remembered: a day, as Stripe promises at least.
-const KEY_LIFE_MS: u64 = 24 * 60 * 60 * 1_000;
+pub(crate) const KEY_LIFE_MS: u64 = 24 * 60 * 60 * 1_000;
 
 /// Changes of one payment whose keys are remembered.
 const MOST_KEYS: usize = 32;
@@ -46,6 +43,7 @@ pub(crate) fn routes(api: Api) -> Router {
         .route("/v1/payment_intents/{id}/capture", post(capture))
         .route("/v1/payment_intents/{id}/cancel", post(cancel))
         .route("/v1/disputes", get(disputes))
+        .merge(refunds::routes())
         .fallback(async || Problem::no_such_address())
         .method_not_allowed_fallback(async || Problem::no_such_address())
         .layer(DefaultBodyLimit::max(MOST_BODY))
@@ -53,7 +51,7 @@ pub(crate) fn routes(api: Api) -> Router {
 }
 
 /// Proof of the secret key: no handler that takes it can be reached without.
-struct Authorised;
+pub(crate) struct Authorised;
 
 impl FromRequestParts<Api> for Authorised {
     type Rejection = Problem;
@@ -63,8 +61,10 @@ impl FromRequestParts<Api> for Authorised {
         if !http::same(key, &secret_key(&api.account.settings)) {
             return Err(Problem::unauthorized());
         }
+        // `2025-03-31.basil`: the objects here are the same in later ones.
+        let dated = |version: &str| version.len() >= 10 && version.starts_with("20");
         match parts.headers.get("stripe-version") {
-            Some(version) if version != VERSION => {
+            Some(version) if !version.to_str().is_ok_and(dated) => {
                 Err(Problem::invalid("Invalid Stripe API version"))
             }
             _ => Ok(Self),
@@ -73,7 +73,7 @@ impl FromRequestParts<Api> for Authorised {
 }
 
 /// The request's `Idempotency-Key`, or one that no other request uses.
-struct Key(String);
+pub(crate) struct Key(pub(crate) String);
 
 impl FromRequestParts<Api> for Key {
     type Rejection = Problem;
@@ -130,7 +130,7 @@ fn replay(api: &Api, known: &Session, fingerprint: &str) -> Result<Response, Pro
     Ok(replayed(Json(told).into_response()))
 }
 
-fn replayed(mut answer: Response) -> Response {
+pub(crate) fn replayed(mut answer: Response) -> Response {
     let yes = HeaderValue::from_static("true");
     answer.headers_mut().insert("idempotent-replayed", yes);
     answer
@@ -157,6 +157,13 @@ fn opening(
         now,
         expires_at: asked.expires_at.saturating_mul(1_000),
     })?;
+    for (name, kept) in [
+        (wire::METADATA, json!(asked.metadata)),
+        (wire::PAYMENT_METADATA, json!(asked.payment_metadata)),
+        (wire::SOLD, json!(asked.sold)),
+    ] {
+        session.extra.insert(name.into(), kept.to_string());
+    }
     if asked.manual {
         session.extra.insert(wire::MANUAL.into(), String::new());
     }
@@ -173,21 +180,28 @@ async fn list(
     RawQuery(query): RawQuery,
 ) -> Result<Json<Value>, Problem> {
     let mut params = Params::of_query(query.as_deref())?;
-    let limit = params.whole("limit")?.unwrap_or(10);
+    let limit = params.limit()?;
     let from = params.whole("created[gte]")?.unwrap_or(0);
     let to = params.whole("created[lte]")?.unwrap_or(u64::MAX);
     let after = params.take("starting_after");
+    let payment = params.take("payment_intent");
+    let status = params.choice("status", &["open", "complete", "expired"])?;
     params.finish()?;
-    let limit = usize::try_from(limit)
-        .ok()
-        .filter(|limit| (1..=100).contains(limit))
-        .ok_or_else(|| Problem::invalid("limit: 1 to 100").param("limit"))?;
+    let now = api.account.now();
+    let asked = |session: &Session| {
+        let payment = payment.as_ref();
+        payment.is_none_or(|payment| *payment == wire::payment_id(session))
+            && status
+                .as_ref()
+                .is_none_or(|status| status == wire::status(session, now))
+    };
     let mut sessions: Vec<Session> = api
         .account
         .newest(None, usize::MAX)
         .unwrap_or_default()
         .into_iter()
         .filter(|session| (from..=to).contains(&(session.created_at / 1_000)))
+        .filter(asked)
         .collect();
     if let Some(after) = after {
         let at = sessions
@@ -196,7 +210,6 @@ async fn list(
             .ok_or_else(|| Problem::not_found("checkout.session", &after))?;
         sessions.drain(..=at);
     }
-    let now = api.account.now();
     let page: Vec<Value> = sessions
         .iter()
         .take(limit)
@@ -378,7 +391,7 @@ impl Api {
         known.ok_or_else(|| Problem::not_found("checkout.session", id))
     }
 
-    fn of_payment(&self, id: &str) -> Result<Session, Problem> {
+    pub(crate) fn of_payment(&self, id: &str) -> Result<Session, Problem> {
         wire::session_id(&self.account, id)
             .and_then(|session| self.account.by_reference(&session))
             .ok_or_else(|| Problem::not_found("payment_intent", id))

@@ -3,7 +3,11 @@ use url::Url;
 
 use crate::{
     money::{Amount, Money},
-    stripe::{params::Params, problem::Problem, wire},
+    stripe::{
+        params::{Metadata, Params},
+        problem::Problem,
+        wire::{self, Sold},
+    },
 };
 
 /// Shortest and longest life of a session, in seconds.
@@ -44,6 +48,32 @@ const LEAST: [(&str, u64); 10] = [
 ];
 /// The least in every other currency.
 const LEAST_ELSEWHERE: u64 = 50;
+/// Things that one session can sell.
+const MOST_ITEMS: usize = 100;
+
+/// Parameters, each with what it holds, that change nothing about where the money is.
+const IGNORED: [&str; 19] = [
+    "allow_promotion_codes",
+    "automatic_tax",
+    "billing_address_collection",
+    "consent_collection",
+    "custom_text",
+    "customer_creation",
+    "invoice_creation",
+    "locale",
+    "name_collection",
+    "payment_intent_data[receipt_email]",
+    "payment_intent_data[setup_future_usage]",
+    "payment_intent_data[statement_descriptor]",
+    "payment_intent_data[statement_descriptor_suffix]",
+    "payment_method_options",
+    "phone_number_collection",
+    "saved_payment_method_options",
+    "shipping_address_collection",
+    "submit_type",
+    "ui_mode",
+];
+
 /// Eight digits.
 const MOST: u64 = 99_999_999;
 
@@ -51,9 +81,14 @@ const MOST: u64 = 99_999_999;
 #[derive(Debug)]
 pub(crate) struct Create {
     pub(crate) attempt_id: String,
+    /// The session's own, and its payment's.
+    pub(crate) metadata: Metadata,
+    pub(crate) payment_metadata: Metadata,
     pub(crate) due: Money,
     pub(crate) method: String,
+    /// The first thing that is sold.
     pub(crate) order: String,
+    pub(crate) sold: Vec<Sold>,
     pub(crate) description: String,
     pub(crate) manual: bool,
     pub(crate) email: Option<String>,
@@ -72,21 +107,23 @@ impl Create {
         params.choice("adaptive_pricing[enabled]", &["true", "false"])?;
         params.expand(&wire::EXPANDABLE)?;
         let attempt_id = params.text("client_reference_id", 200)?;
-        metadata(&mut params, "metadata")?;
-        let in_payment = metadata(&mut params, "payment_intent_data[metadata]")?;
+        let metadata = params.metadata("metadata")?;
+        let payment_metadata = params.metadata("payment_intent_data[metadata]")?;
+        for name in IGNORED {
+            params.take(name);
+            params.map(name);
+        }
         let capture = params.choice(
             "payment_intent_data[capture_method]",
             &["automatic", "automatic_async", "manual"],
         )?;
         params.text("payment_intent_data[description]", 1_000)?;
-        let due = line_item(&mut params)?;
-        let name = params
-            .text("line_items[0][price_data][product_data][name]", 5_000)?
-            .ok_or_else(|| Problem::missing("line_items[0][price_data][product_data][name]"))?;
-        let description = params.text(
-            "line_items[0][price_data][product_data][description]",
-            40_000,
-        )?;
+        let sold = line_items(&mut params)?;
+        let due = sold_together(&sold)?;
+        let first = sold.first();
+        let (name, description) = first
+            .map(|item| (item.name.clone(), item.description.clone()))
+            .unwrap_or_default();
         let manual = capture.as_deref() == Some("manual");
         let method = method(&mut params, &due.currency, manual)?;
         let email = email(&mut params)?;
@@ -96,17 +133,20 @@ impl Create {
         let expires_at = expires_at(&mut params, now)?;
         params.finish()?;
         Ok(Self {
-            // The books tell payments apart by what the merchant calls them.
+            // The books tell payments apart by what the merchant calls them, where it does.
             attempt_id: attempt_id
-                .filter(|id| in_payment.as_ref().is_none_or(|other| other == id))
-                .ok_or_else(|| Problem::missing("client_reference_id"))?,
+                .or_else(|| metadata.get("attempt").cloned())
+                .unwrap_or_default(),
+            metadata,
+            payment_metadata,
             due: Money {
                 currency: due.currency.to_ascii_uppercase(),
                 ..due
             },
             method,
             order: name,
-            description: description.unwrap_or_default(),
+            sold,
+            description,
             manual,
             email,
             cancel_url: cancel_url.unwrap_or_else(|| success_url.clone()),
@@ -116,57 +156,88 @@ impl Create {
     }
 }
 
-/// At most 50 keys of 40 characters with values of 500; the attempt's id, where it is among them.
-fn metadata(params: &mut Params, name: &str) -> Result<Option<String>, Problem> {
-    let metadata = params.map(name);
-    let long =
-        |(key, value): (&String, &String)| key.chars().count() > 40 || value.chars().count() > 500;
-    if metadata.len() > 50 || metadata.iter().any(long) {
-        return Err(Problem::invalid("Metadata is too long.").param(name));
+fn line_items(params: &mut Params) -> Result<Vec<Sold>, Problem> {
+    let mut sold = Vec::new();
+    while let Some(item) = line_item(params, sold.len())? {
+        sold.push(item);
+        if sold.len() > MOST_ITEMS {
+            return Err(Problem::invalid("At most 100 line items.").param("line_items"));
+        }
     }
-    Ok(metadata.get("attempt").cloned())
+    Ok(sold)
 }
 
-/// The one thing that is sold.
-fn line_item(params: &mut Params) -> Result<Money, Problem> {
-    let name = "line_items[0][quantity]";
-    if params.whole(name)? != Some(1) {
-        return Err(Problem::missing(name));
+/// What all of it costs.
+fn sold_together(sold: &[Sold]) -> Result<Money, Problem> {
+    let first = sold.first().ok_or_else(|| Problem::missing("line_items"))?;
+    let mut due = first.due.clone();
+    for more in sold.iter().skip(1) {
+        if more.due.currency != due.currency {
+            let message = "All line items must have the same currency.";
+            return Err(Problem::invalid(message).param("line_items"));
+        }
+        due.value = Amount(due.value.0.saturating_add(more.due.value.0));
     }
-    let name = "line_items[0][price_data][currency]";
-    let currency = params.need(name)?;
-    if currency.len() != 3 || !currency.bytes().all(|byte| byte.is_ascii_lowercase()) {
-        return Err(Problem::invalid(format!("Invalid currency: {currency}.")).param(name));
-    }
-    let name = "line_items[0][price_data][unit_amount]";
-    let amount = params.whole(name)?.ok_or_else(|| Problem::missing(name))?;
     let least = LEAST
         .iter()
-        .find(|(code, _)| *code == currency)
+        .find(|(code, _)| *code == due.currency)
         .map_or(LEAST_ELSEWHERE, |(_, least)| *least);
-    if amount < least {
+    if due.value.0 < least {
         let message =
             "The Checkout Session's total amount due must add up to at least the minimum.";
         return Err(Problem::invalid(message).code("amount_too_small"));
     }
-    if amount > MOST {
+    if due.value.0 > MOST {
         let message = "The Checkout Session's total amount must be no more than 999,999.99.";
         return Err(Problem::invalid(message).code("amount_too_large"));
     }
-    Ok(Money {
-        value: Amount(amount),
-        currency,
-    })
+    Ok(due)
+}
+
+/// The things of one kind that are sold; none where there are no more.
+fn line_item(params: &mut Params, at: usize) -> Result<Option<Sold>, Problem> {
+    let quantity = format!("line_items[{at}][quantity]");
+    let Some(quantity) = params.whole(&quantity)? else {
+        return Ok(None);
+    };
+    let of = |name: &str| format!("line_items[{at}][price_data]{name}");
+    let name = of("[currency]");
+    let currency = params.need(&name)?;
+    if currency.len() != 3 || !currency.bytes().all(|byte| byte.is_ascii_lowercase()) {
+        return Err(Problem::invalid(format!("Invalid currency: {currency}.")).param(name));
+    }
+    let name = of("[unit_amount]");
+    let amount = params
+        .whole(&name)?
+        .ok_or_else(|| Problem::missing(&name))?;
+    let name = of("[product_data][name]");
+    let product = params
+        .text(&name, 5_000)?
+        .ok_or_else(|| Problem::missing(&name))?;
+    let description = params.text(&of("[product_data][description]"), 40_000)?;
+    params.metadata(&of("[product_data][metadata]"))?;
+    params.list(&of("[product_data][images]"));
+    params.take(&of("[product_data][tax_code]"));
+    params.take(&of("[tax_behavior]"));
+    params.map(&format!("line_items[{at}][adjustable_quantity]"));
+    Ok(Some(Sold {
+        due: Money {
+            value: Amount(amount.saturating_mul(quantity)),
+            currency,
+        },
+        quantity,
+        name: product,
+        description: description.unwrap_or_default(),
+    }))
 }
 
 /// The wire id of the one method that the payer may use.
 fn method(params: &mut Params, currency: &str, manual: bool) -> Result<String, Problem> {
     let name = "payment_method_types";
     let types = params.list(name);
-    let [kind] = types.as_slice() else {
-        return Err(Problem::invalid("one payment method type is expected here").param(name));
-    };
-    let known = TYPES.iter().find(|(known, ..)| known == kind);
+    // Without any Stripe chooses; of several the payer does. The books know one.
+    let kind = types.first().map_or("card", String::as_str);
+    let known = TYPES.iter().find(|(known, ..)| *known == kind);
     let Some((_, method, currencies)) = known else {
         let message = format!("Invalid payment_method_types[0]: must be one of …, not {kind}");
         return Err(Problem::invalid(message).param(name));
@@ -175,7 +246,7 @@ fn method(params: &mut Params, currency: &str, manual: bool) -> Result<String, P
         let message = format!("The payment method `{kind}` cannot be used with {currency}.");
         return Err(Problem::invalid(message).param(name));
     }
-    if manual && *kind == "ideal" {
+    if manual && kind == "ideal" {
         let message = "The payment method `ideal` does not support `capture_method=manual`.";
         return Err(Problem::invalid(message).param("payment_intent_data[capture_method]"));
     }
@@ -262,6 +333,7 @@ mod tests {
         for change in [
             ("mode", None),
             ("mode", Some("setup")),
+            ("line_items[0][quantity]", None),
             ("success_url", None),
             ("success_url", Some("javascript:1")),
             ("line_items[0][price_data][unit_amount]", Some("49.90")),
@@ -280,5 +352,35 @@ mod tests {
             assert!(read(&[change]).is_err(), "{change:?}");
         }
         assert!(read(&[("expires_at", Some("1800086400"))]).is_ok());
+    }
+
+    #[test]
+    fn what_only_the_gateway_sends_may_be_absent() {
+        let bare = [
+            ("client_reference_id", None),
+            ("payment_intent_data[metadata][attempt]", None),
+            ("payment_method_types[0]", None),
+            ("expires_at", None),
+            ("metadata[cart]", Some("7")),
+            ("locale", Some("nl")),
+            ("automatic_tax[enabled]", Some("false")),
+            ("line_items[0][price_data][tax_behavior]", Some("inclusive")),
+        ];
+        assert_eq!(read(&bare).unwrap().method, "credit_card");
+    }
+
+    #[test]
+    fn several_things_are_paid_together() {
+        let two = [
+            ("line_items[0][quantity]", Some("2")),
+            ("line_items[1][quantity]", Some("1")),
+            ("line_items[1][price_data][currency]", Some("eur")),
+            ("line_items[1][price_data][unit_amount]", Some("20")),
+            ("line_items[1][price_data][product_data][name]", Some("bag")),
+        ];
+        assert_eq!(read(&two).unwrap().due.value, Amount(10_000));
+        let mut other = two;
+        other[2].1 = Some("usd");
+        assert!(read(&other).is_err());
     }
 }

@@ -3,6 +3,7 @@ mod api;
 mod create;
 mod params;
 mod problem;
+mod refunds;
 mod wire;
 
 use std::sync::Arc;
@@ -19,8 +20,10 @@ use sha2::Sha256;
 use crate::{
     account::Account,
     afterwards::Part,
+    capture::LATER_MS,
     config::{Environment, Profile, SimAccount},
     fault::Fault,
+    refund::RefundState,
     session::{Conflict, Happened, Outcome, Session, State},
     vendor::{Call, Event, Message, Vendor, usually},
 };
@@ -101,6 +104,14 @@ impl Vendor for Stripe {
         Ok(happened)
     }
 
+    /// A card's is answered as made; of any other Stripe hears later.
+    fn refunds_after_ms(&self, session: &Session) -> u64 {
+        match session.method.as_str() {
+            "credit_card" => 0,
+            _ => LATER_MS,
+        }
+    }
+
     fn part_id(&self, part: Part, hex: &str) -> String {
         let end = hex.get(..24).unwrap_or(hex);
         match part {
@@ -139,10 +150,22 @@ impl Vendor for Stripe {
                 ("review.closed", wire::review(account, of))
             }
             Happened::Captured => ("checkout.session.completed", session()),
-            Happened::Refunded => ("charge.refunded", wire::charge(account, of, &[])),
-            Happened::RefundFailed => {
+            Happened::RefundPending => {
                 let refund = wire::refund(of, of.newest_refund()?);
-                ("refund.failed", refund)
+                ("refund.created", refund)
+            }
+            Happened::Refunded | Happened::RefundFailed => {
+                let refund = of.newest_refund()?;
+                let kind = match (refund.state, refund.first) {
+                    (RefundState::Succeeded, RefundState::Succeeded) => "charge.refunded",
+                    (RefundState::Failed, _) => "refund.failed",
+                    _ => "refund.updated",
+                };
+                if kind == "charge.refunded" {
+                    (kind, wire::charge(account, of, &[]))
+                } else {
+                    (kind, wire::refund(of, refund))
+                }
             }
             Happened::Disputed => {
                 let dispute = wire::dispute(account, of, of.newest_dispute()?);

@@ -5,6 +5,9 @@ use axum::http::HeaderMap;
 
 use crate::{http, stripe::problem::Problem};
 
+/// What the merchant keeps with an object.
+pub(crate) type Metadata = BTreeMap<String, String>;
+
 /// Parameters by their bracketed names.
 pub(crate) struct Params(BTreeMap<String, String>);
 
@@ -125,6 +128,32 @@ impl Params {
             (key.trim_end_matches(']').to_owned(), value)
         };
         inside.into_iter().map(key).collect()
+    }
+
+    /// `metadata`: at most 50 keys of 40 characters with values of 500.
+    ///
+    /// # Errors
+    /// Where there is more.
+    pub(crate) fn metadata(&mut self, name: &str) -> Result<Metadata, Problem> {
+        let metadata = self.map(name);
+        let long = |(key, value): (&String, &String)| {
+            key.chars().count() > 40 || value.chars().count() > 500
+        };
+        if metadata.len() > 50 || metadata.iter().any(long) {
+            return Err(Problem::invalid("Metadata is too long.").param(name));
+        }
+        Ok(metadata)
+    }
+
+    /// The size of a page.
+    ///
+    /// # Errors
+    /// Where it is not 1 to 100.
+    pub(crate) fn limit(&mut self) -> Result<usize, Problem> {
+        let limit = usize::try_from(self.whole("limit")?.unwrap_or(10)).ok();
+        limit
+            .filter(|limit| (1..=100).contains(limit))
+            .ok_or_else(|| Problem::invalid("limit: 1 to 100").param("limit"))
     }
 
     /// Refuses what no reader took.

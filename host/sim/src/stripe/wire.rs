@@ -1,16 +1,20 @@
 //! Stripe's objects, as far as the module reads them.
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::{
     account::Account,
-    afterwards::{Dispute, DisputeState, Refund},
+    afterwards::{Dispute, DisputeState},
     config::Environment,
-    money::Amount,
+    money::{Amount, Money},
+    refund::{Refund, RefundState},
     session::{Phase, Session, State},
+    stripe::params::Metadata,
 };
 
 /// What can be shown whole in a session.
-pub(crate) const EXPANDABLE: [&str; 5] = [
+pub(crate) const EXPANDABLE: [&str; 6] = [
+    "line_items",
     "payment_intent",
     "payment_intent.latest_charge",
     "payment_intent.latest_charge.balance_transaction",
@@ -28,6 +32,9 @@ pub(crate) const EXPANDABLE_IN_PAYMENT: [&str; 4] = [
 /// How long a card's authorisation can be captured, in milliseconds.
 const WINDOW_MS: u64 = 7 * 24 * 60 * 60 * 1_000;
 
+/// Refunds that a charge tells; the others are in the list of refunds.
+const TOLD: usize = 10;
+
 /// Kept with a payment: an authorisation was given back.
 pub(crate) const VOIDED: &str = "voided";
 /// Kept with a payment: the person who looked at it found fraud.
@@ -36,8 +43,21 @@ pub(crate) const FRAUD: &str = "fraud";
 pub(crate) const REVIEWED: &str = "reviewed";
 /// Kept with a payment: the merchant captures.
 pub(crate) const MANUAL: &str = "manual";
+/// Kept with a payment: the session's metadata.
+pub(crate) const METADATA: &str = "metadata";
+/// Kept with a payment: the metadata of the payment itself, and of its charge.
+pub(crate) const PAYMENT_METADATA: &str = "payment-metadata";
+/// Kept with a payment: what the session sells.
+pub(crate) const SOLD: &str = "sold";
 /// Kept with a payment: the payer's e-mail address.
 pub(crate) const EMAIL: &str = "email";
+
+/// The metadata that is kept under that name.
+fn kept(of: &Session, name: &str) -> Value {
+    let kept = of.extra.get(name);
+    let kept = kept.and_then(|kept| serde_json::from_str(kept).ok());
+    kept.unwrap_or_else(|| json!({ "attempt": of.attempt_id }))
+}
 
 /// All ids of one payment have the same end.
 pub(crate) fn payment_id(session: &Session) -> String {
@@ -48,9 +68,9 @@ fn end(session: &Session) -> &str {
     session.reference.rsplit('_').next().unwrap_or_default()
 }
 
-/// The session that a payment's id belongs to.
-pub(crate) fn session_id(account: &Account, payment_id: &str) -> Option<String> {
-    let end = payment_id.strip_prefix("pi_")?;
+/// The session that the id of a payment, or of its charge, belongs to.
+pub(crate) fn session_id(account: &Account, id: &str) -> Option<String> {
+    let end = id.strip_prefix("pi_").or_else(|| id.strip_prefix("ch_"))?;
     Some(format!("{}{end}", prefix(account)))
 }
 
@@ -72,7 +92,7 @@ fn is_voided(session: &Session) -> bool {
 }
 
 /// `status` of a session.
-fn status(session: &Session, now: u64) -> &'static str {
+pub(crate) fn status(session: &Session, now: u64) -> &'static str {
     match session.phase(now) {
         Phase::Open => "open",
         Phase::Declined if session.payable => "open",
@@ -110,7 +130,8 @@ pub(crate) fn session(account: &Account, of: &Session, now: u64, expand: &[Strin
             .filter_map(|path| path.strip_prefix("payment_intent."))
             .map(str::to_owned)
             .collect();
-        if expand.is_empty() {
+        let whole = |path: &String| path.starts_with("payment_intent");
+        if !expand.iter().any(whole) {
             json!(payment_id(of))
         } else {
             payment(account, of, now, &inside)
@@ -122,7 +143,7 @@ pub(crate) fn session(account: &Account, of: &Session, now: u64, expand: &[Strin
         "revolut" => "revolut_pay",
         other => other,
     };
-    json!({
+    let mut told = json!({
         "id": of.reference,
         "object": "checkout.session",
         "adaptive_pricing": { "enabled": false },
@@ -138,7 +159,7 @@ pub(crate) fn session(account: &Account, of: &Session, now: u64, expand: &[Strin
         "expires_at": of.expires_at / 1_000,
         "livemode": is_live(account),
         "locale": null,
-        "metadata": { "attempt": of.attempt_id },
+        "metadata": kept(of, METADATA),
         "mode": "payment",
         "payment_intent": payment,
         "payment_method_types": [kind],
@@ -147,7 +168,46 @@ pub(crate) fn session(account: &Account, of: &Session, now: u64, expand: &[Strin
         "success_url": of.return_url,
         "ui_mode": "hosted",
         "url": (status == "open").then(|| account.page_url(of)),
-    })
+    });
+    if expand.iter().any(|path| path == "line_items") {
+        told["line_items"] = line_items(of);
+    }
+    told
+}
+
+/// Things of one kind that are sold.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Sold {
+    /// Of all of them.
+    pub(crate) due: Money,
+    pub(crate) quantity: u64,
+    pub(crate) name: String,
+    pub(crate) description: String,
+}
+
+/// What a session sells.
+fn line_items(of: &Session) -> Value {
+    let sold = of.extra.get(SOLD);
+    let sold: Vec<Sold> = sold
+        .and_then(|sold| serde_json::from_str(sold).ok())
+        .unwrap_or_default();
+    let items: Vec<Value> = sold
+        .iter()
+        .enumerate()
+        .map(|(at, item)| {
+            json!({
+                "id": format!("li_{at}{}", end(of)),
+                "object": "item",
+                "amount_subtotal": item.due.value.0,
+                "amount_total": item.due.value.0,
+                "currency": item.due.currency,
+                "description": item.name,
+                "quantity": item.quantity,
+            })
+        })
+        .collect();
+    let address = format!("/v1/checkout/sessions/{}/line_items", of.reference);
+    list(&address, &items, false)
 }
 
 /// A `PaymentIntent`.
@@ -199,7 +259,7 @@ pub(crate) fn payment(account: &Account, of: &Session, now: u64, expand: &[Strin
         "last_payment_error": error,
         "latest_charge": charge,
         "livemode": is_live(account),
-        "metadata": { "attempt": of.attempt_id },
+        "metadata": kept(of, PAYMENT_METADATA),
         "review": review,
         "status": status,
     })
@@ -216,7 +276,7 @@ fn canceled_for(of: &Session) -> &'static str {
     }
 }
 
-fn charge_id(of: &Session) -> String {
+pub(crate) fn charge_id(of: &Session) -> String {
     format!("ch_{}", end(of))
 }
 
@@ -235,30 +295,32 @@ pub(crate) fn charge(account: &Account, of: &Session, expand: &[String]) -> Valu
     } else {
         money.value.0
     };
+    // What is pending counts already.
+    let refunded = of.returned.0 + of.refunded(RefundState::Pending).0;
     let mut charge = json!({
         "id": charge_id(of),
         "object": "charge",
         "amount": amount,
         "amount_captured": captured,
-        "amount_refunded": of.returned.0,
+        "amount_refunded": refunded,
         "balance_transaction": of.received.is_some().then(|| booking_id(of)),
         "captured": of.received.is_some(),
         "created": approved_at(of) / 1_000,
         "currency": money.currency.to_ascii_lowercase(),
         "disputed": !of.disputes.is_empty(),
         "livemode": is_live(account),
-        "metadata": { "attempt": of.attempt_id },
+        "metadata": kept(of, PAYMENT_METADATA),
         "paid": true,
         "payment_intent": payment_id(of),
         "payment_method_details": details(of),
-        "refunded": of.state == State::Refunded,
+        "refunded": captured > 0 && refunded == captured,
         "status": "succeeded",
     });
     let wants = |name: &str| expand.iter().any(|path| path == name);
     if wants(".refunds") {
         let refunds = of.refunds.iter().rev();
-        let refunds: Vec<Value> = refunds.map(|made| refund(of, made)).collect();
-        charge["refunds"] = list("/v1/refunds", &refunds, false);
+        let refunds: Vec<Value> = refunds.take(TOLD).map(|made| refund(of, made)).collect();
+        charge["refunds"] = list("/v1/refunds", &refunds, of.refunds.len() > TOLD);
     }
     if wants(".balance_transaction") && of.received.is_some() {
         charge["balance_transaction"] = booking(of);
@@ -336,18 +398,50 @@ pub(crate) fn review(account: &Account, of: &Session) -> Value {
 
 pub(crate) fn refund(of: &Session, refund: &Refund) -> Value {
     let money = of.received.as_ref().unwrap_or(&of.due);
+    let failed = refund.state == RefundState::Failed;
+    let pending = refund.state == RefundState::Pending;
+    let status = match refund.state {
+        RefundState::Pending => "pending",
+        RefundState::Succeeded => "succeeded",
+        RefundState::Failed => "failed",
+        RefundState::Cancelled => "canceled",
+    };
+    let note = Note::of(refund);
     json!({
         "id": refund.id,
         "object": "refund",
         "amount": refund.amount.0,
+        "balance_transaction": format!("txn_{}", refund.id.trim_start_matches("re_")),
         "charge": charge_id(of),
         "created": refund.created_at / 1_000,
         "currency": money.currency.to_ascii_lowercase(),
-        "failure_reason": refund.failed.then_some("lost_or_stolen_card"),
-        "metadata": {},
+        "failure_reason": failed.then_some("lost_or_stolen_card"),
+        "metadata": note.metadata,
         "payment_intent": payment_id(of),
-        "status": if refund.failed { "failed" } else { "succeeded" },
+        "pending_reason": pending.then_some("processing"),
+        "reason": note.reason,
+        "receipt_number": null,
+        "status": status,
     })
+}
+
+/// What a refund's request says beside its amount.
+#[derive(Default, Serialize, Deserialize)]
+pub(crate) struct Note {
+    pub(crate) metadata: Metadata,
+    pub(crate) reason: Option<String>,
+}
+
+impl Note {
+    /// That of a refund; empty where it was made in the dashboard.
+    pub(crate) fn of(refund: &Refund) -> Self {
+        let note = refund
+            .asked
+            .as_ref()
+            .and_then(|asked| asked.note.as_deref());
+        let read = note.and_then(|note| serde_json::from_str(note).ok());
+        read.unwrap_or_default()
+    }
 }
 
 /// A dispute. Where the merchant gives the money back it ends as the inquiry that it was.

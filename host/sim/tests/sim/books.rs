@@ -69,12 +69,17 @@ async fn a_book_entry_has_the_documented_form() {
     let w = World::new().await;
     let session = w.create("attempt-1").await;
     w.choose(&session, "approve").await;
+    let reference = session["id"].as_str().unwrap();
+    let refund = w.sim.refund_part(TEST, reference, 990).await.unwrap();
     assert_eq!(
         serde_json::to_value(w.entry()).unwrap(),
         json!({
             "provider_id": "sandbox-test", "attempt_id": "attempt-1", "reference": session["id"],
             "state": "captured", "amount": "49.90", "currency": "EUR", "captured_times": 1,
-            "refunded": "0.00",
+            "refunded": "9.90",
+            "refunds": [{
+                "reference": refund, "refund_id": null, "amount": "9.90", "state": "succeeded",
+            }],
         })
     );
 }

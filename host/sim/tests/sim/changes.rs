@@ -95,13 +95,13 @@ async fn refunds_are_repeatable_and_never_exceed_what_was_taken() {
         async |key: &str, body: Value| w.post(&path, key, &body).send().await.unwrap().status();
     assert_eq!(refund("refund-1", of("1.00", "EUR")).await, 409);
     w.choose(&session, "approve").await;
-    assert_eq!(refund("refund-1", of("9.90", "EUR")).await, 200);
+    assert_eq!(refund("refund-1", of("9.90", "EUR")).await, 201);
     assert_eq!(refund("refund-1", of("9.90", "EUR")).await, 200);
     assert_eq!(refund("refund-1", of("9.91", "EUR")).await, 409);
     assert_eq!(refund("refund-2", of("1.00", "USD")).await, 422);
-    assert_eq!(refund("refund-2", of("40.01", "EUR")).await, 409);
+    assert_eq!(refund("refund-2", of("40.01", "EUR")).await, 422);
     assert_eq!(w.read(&session).await["returned"]["value"], "9.90");
-    assert_eq!(refund("refund-3", of("40.00", "EUR")).await, 200);
+    assert_eq!(refund("refund-3", of("40.00", "EUR")).await, 201);
     assert_eq!(w.entry().state, State::Refunded);
 }
 

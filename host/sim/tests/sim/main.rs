@@ -9,4 +9,5 @@ mod captures;
 mod changes;
 mod faults;
 mod payer;
+mod refunds;
 mod world;

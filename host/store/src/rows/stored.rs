@@ -6,7 +6,7 @@ pub(crate) mod previous;
 use std::borrow::Cow;
 
 use kassette_domain::attempt::{Attempt, AttemptState, VendorFacts};
-use kassette_domain::event::{Event, EventType};
+use kassette_domain::event::{Event, EventType, GivenBack};
 use kassette_domain::id::{AccountId, AttemptId, Digest, EventId, MerchantId, PaymentId, Slot};
 use kassette_domain::key::Environment;
 use kassette_domain::lifecycle::Via;
@@ -264,7 +264,6 @@ struct AttemptRow<'a> {
     retries: u8,
     last_sent: Time,
     closing: bool,
-    returns: Cow<'a, Returns>,
     particulars: Cow<'a, Particulars>,
     heard: Cow<'a, [(Via, VendorStatus)]>,
     opened_at: Time,
@@ -282,6 +281,8 @@ struct AttemptSecrets<'a> {
     returned: Option<Cow<'a, Secret>>,
     /// Links and forms that let their holder pay, or show who pays.
     action: Option<Cow<'a, Action>>,
+    /// Reasons of refunds, and addresses where their money is claimed.
+    returns: Cow<'a, Returns>,
 }
 
 /// Encodes an attempt's row.
@@ -297,6 +298,7 @@ pub(crate) fn encode_attempt(
         payer: Cow::Borrowed(&attempt.payer),
         returned: attempt.returned.as_ref().map(Cow::Borrowed),
         action: attempt.action.as_ref().map(Cow::Borrowed),
+        returns: Cow::Borrowed(&attempt.returns),
     };
     let row = AttemptRow {
         id: attempt.id,
@@ -322,7 +324,6 @@ pub(crate) fn encode_attempt(
         retries: attempt.retries,
         last_sent: attempt.last_sent,
         closing: attempt.closing,
-        returns: Cow::Borrowed(&attempt.returns),
         particulars: Cow::Borrowed(&attempt.particulars),
         heard: Cow::Borrowed(&attempt.heard),
         opened_at: attempt.opened_at,
@@ -391,7 +392,7 @@ pub(crate) fn open_attempt(sealer: &Sealer, key: &[u8], row: &[u8]) -> Result<At
         retries: row.retries,
         last_sent: row.last_sent,
         closing: row.closing,
-        returns: row.returns.into_owned(),
+        returns: secrets.returns.into_owned(),
         particulars: row.particulars.into_owned(),
         heard: row.heard.into_owned(),
         opened_at: row.opened_at,
@@ -451,6 +452,7 @@ pub(crate) struct EventRow {
     pub(crate) created_at: Time,
     status: Status,
     settlement: Settlement,
+    refund: Option<GivenBack>,
 }
 
 impl EventRow {
@@ -461,6 +463,7 @@ impl EventRow {
             created_at: event.created_at,
             status: event.status,
             settlement: event.settlement,
+            refund: event.refund,
         }
     }
 
@@ -473,6 +476,7 @@ impl EventRow {
             payment,
             status: self.status,
             settlement: self.settlement,
+            refund: self.refund,
         }
     }
 }

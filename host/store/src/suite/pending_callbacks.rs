@@ -58,7 +58,7 @@ pub async fn a_pending_report_is_applied_when_its_reference_is_known(harness: &d
 /// The opening told `pending`; the rest is the start's and the notice's.
 fn change_events_with_pending(change: &Change) -> impl Iterator<Item = EventType> + '_ {
     let opened = EventType::PaymentPending;
-    std::iter::once(opened).chain(change.events.iter().map(|(kind, ..)| *kind))
+    std::iter::once(opened).chain(change.events.iter().map(|told| told.kind))
 }
 
 pub async fn a_bare_pending_callback_makes_the_vendor_be_asked(harness: &dyn Harness) {

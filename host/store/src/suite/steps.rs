@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kassette_domain::id::PaymentId;
 use kassette_domain::key::TokenHash;
-use kassette_domain::lifecycle::{Act, Change, Step};
+use kassette_domain::lifecycle::{Act, Change, NewEvent, Step};
 use kassette_domain::payment::{Decision, Status};
 use kassette_domain::provider::VendorStatus;
 use kassette_domain::secret::Secret;
@@ -30,7 +30,12 @@ fn assert_told(history: &History, changes: &[Change]) {
     let told: Vec<_> = history
         .events
         .iter()
-        .map(|event| (event.kind, event.status, event.settlement))
+        .map(|event| NewEvent {
+            kind: event.kind,
+            status: event.status,
+            settlement: event.settlement,
+            refund: event.refund,
+        })
         .collect();
     assert_eq!(told.iter().collect::<Vec<_>>(), events);
     let mut ids: Vec<_> = history.events.iter().map(|event| event.id).collect();

@@ -7,8 +7,8 @@ use kassette_domain::audit::AuditEntry;
 use kassette_domain::event::EventType;
 use kassette_domain::id::MerchantId;
 use kassette_domain::key::TokenHash;
-use kassette_domain::lifecycle::{Change, PaymentAggregate};
-use kassette_domain::money::Rate;
+use kassette_domain::lifecycle::{Change, NewEvent, PaymentAggregate};
+use kassette_domain::money::{Minor, Rate};
 use kassette_domain::payment::{Payment as Stored, Settlement, Status};
 use kassette_domain::provider::Action;
 use kassette_domain::work::WorkItem;
@@ -126,18 +126,35 @@ fn returns(found: &FoundAttempt, expected: &Attempt) -> Verdict {
         same!("what was received less", facts.returned.0, total);
     }
     let mut refunds = BTreeMap::new();
-    let mut unnamed = 0;
+    let (mut pieces, mut orders) = (Vec::new(), Vec::new());
     for refund in &found.returns.refunds {
-        match &refund.id {
-            Some(id) => {
+        match (&refund.ordered, &refund.reference) {
+            (Some(ordered), reference) => orders.push((
+                (refund.id, refund.amount.0, refund.state, refund.origin),
+                (ordered.line, reference.clone(), ordered.uncertain),
+                ordered.busy_until,
+                refund.in_sum > Minor(0),
+            )),
+            (None, Some(id)) => {
                 let twice = refunds.insert(id.clone(), (refund.amount.0, refund.state));
                 same!("a refund of one id", twice, None);
             }
-            None => unnamed += refund.amount.0,
+            (None, None) => pieces.push(refund.amount.0),
         }
     }
-    same!("refunds", refunds, expected.returns.refunds);
-    same!("unnamed refunds", unnamed, expected.returns.unnamed());
+    let elsewhere = expected.returns.refunds.iter();
+    let elsewhere = elsewhere.map(|(id, known)| (id.clone(), (known.amount, known.state)));
+    same!("refunds", refunds, elsewhere.collect::<BTreeMap<_, _>>());
+    same!("unnamed refunds", pieces, expected.returns.pieces);
+    let expected_orders = expected.returns.orders.iter().map(|order| {
+        (
+            (order.id, order.amount, order.state, order.origin),
+            (order.line, order.reference.clone(), order.uncertain),
+            order.busy,
+            order.explains(),
+        )
+    });
+    same!("orders", orders, expected_orders.collect::<Vec<_>>());
     let disputes = found.returns.disputes.iter().map(|disputed| {
         let dispute = &disputed.dispute;
         (dispute.id.clone(), (dispute.amount.0, dispute.state))
@@ -165,19 +182,22 @@ pub(crate) fn change(found: &Change, expected: &Told) -> Verdict {
         .map(|line| (line.from, line.to))
         .collect();
     same!("moves", moves, expected.moves);
-    let is_refund = |kind: EventType| kind == EventType::PaymentRefunded;
-    let events = found.events.iter().filter(|(kind, ..)| !is_refund(*kind));
+    let is_refund = |told: &&NewEvent| told.kind == EventType::PaymentRefunded;
+    let events = found.events.iter().filter(|told| !is_refund(told));
     same!(
         "events",
-        events.copied().collect::<Vec<_>>(),
+        events
+            .map(|told| (told.kind, told.status, told.settlement))
+            .collect::<Vec<_>>(),
         expected.events
     );
-    let refunds = found.events.iter().filter(|(kind, ..)| is_refund(*kind));
-    let (least, most) = expected.refunded;
-    let refunds = refunds.count();
-    ensure((least..=most).contains(&refunds), || {
-        format!("{refunds} refunds were told, expected {least} to {most}")
-    })?;
+    let refunds: Vec<_> = found.events.iter().filter(is_refund).collect();
+    same!("refunds told", refunds.len(), expected.refunded.len());
+    for (told, (order, amount)) in refunds.into_iter().zip(&expected.refunded) {
+        let given = told.refund.ok_or("a refund was told without its id")?;
+        same!("a refund told", given.amount.0, *amount);
+        same!("an order told", order.unwrap_or(given.refund), given.refund);
+    }
     let work: Vec<_> = found
         .work
         .iter()
@@ -192,6 +212,7 @@ pub(crate) fn change(found: &Change, expected: &Told) -> Verdict {
         .collect();
     same!("work", work, expected.work);
     same!("settled work", found.work_done, expected.settled);
+    same!("closed lines", found.work_closed, expected.closed);
     same!("references", found.references, expected.references);
     same!("names", found.search_references, expected.names);
     ensure(!expected.unbacked, || "completed without money".into())
@@ -227,8 +248,14 @@ pub(crate) async fn account(store: &dyn Store, expected: &Account) -> Verdict {
             same!("by reference", by_reference.as_ref(), Some(&read));
         }
     }
+    for (_, refund) in read.refunds() {
+        let by_refund = store.aggregate(About::Refund(refund.id)).await;
+        let by_refund = by_refund.map_err(fault)?;
+        same!("by refund", by_refund.as_ref(), Some(&read));
+    }
     let history = store.history(id).await.map_err(fault)?;
     let history = history.ok_or("a payment without a history")?;
+    laws::told_once(&history)?;
     let moves: Vec<_> = history
         .transitions
         .iter()
@@ -338,8 +365,13 @@ pub(crate) async fn lists(store: &dyn Store, shop: &Shop) -> Verdict {
     for account in shop.payments.values() {
         let unsettled = account.payment.settlement == Settlement::Pending;
         for attempt in &account.payment.attempts {
-            let money =
-                is_open(attempt.state) || (attempt.state == AttemptState::Captured && unsettled);
+            let money = is_open(attempt.state)
+                || (attempt.state == AttemptState::Captured && unsettled)
+                || attempt
+                    .returns
+                    .orders
+                    .iter()
+                    .any(|order| order.is_pending());
             ensure(!money || used.contains(&attempt.account), || {
                 format!(
                     "{} could be taken out of the configuration",

@@ -5,28 +5,29 @@
 
 use std::collections::BTreeSet;
 use std::future::{Future, poll_fn};
-use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use kassette_domain::id::{AccountId, AttemptId, MerchantId, PaymentId};
+use kassette_domain::id::{AccountId, AttemptId, MerchantId, PaymentId, RefundId};
 use kassette_domain::key::{ApiKey, TokenHash};
-use kassette_domain::lifecycle::Step;
+use kassette_domain::lifecycle::{NewRefund, Step};
 use kassette_domain::payment::NewPayment;
 use kassette_domain::policy::Policy;
 use kassette_domain::provider::Report;
 use kassette_domain::time::Time;
+use kassette_domain::work::WorkKind;
+use kassette_store::postgres::scratch::Scratch;
 use kassette_store::sled::{MasterKey, OpenOptions};
 use kassette_store::{
-    About, Created, Fault, KeptCallback, KeyIssued, NewMerchant, Payments as _, SledStore, Stepped,
-    Store,
+    About, Created, Fault, KeptCallback, KeyIssued, NewMerchant, PostgresStore, RefundOrdered,
+    SledStore, Stepped, Store,
 };
 
 use crate::law::schedule;
 use crate::op::{DUE, KEYS, KeyAct, Op, REQUESTS};
-use crate::shop::{Made, Shop};
+use crate::shop::{Account, Line, Made, Shop};
 use crate::verdict::{Verdict, fault};
 use crate::words::{self, audited};
 
@@ -41,6 +42,7 @@ const GROUP: usize = 8;
 pub(crate) enum Call {
     Create(Box<NewPayment>, Option<TokenHash>),
     Step(Option<PaymentId>, Box<Step>, bool),
+    Refund(PaymentId, Box<NewRefund>, bool),
     KeepCallback(AccountId, String, Option<Box<Report>>),
     Claim(usize, Duration),
     Issue(Box<ApiKey>),
@@ -52,6 +54,7 @@ pub(crate) enum Call {
 pub(crate) enum Answered {
     Created(Box<Created>),
     Stepped(Box<Stepped>),
+    Refund(Box<RefundOrdered>),
     Kept(KeptCallback),
     Claimed(Vec<PaymentId>),
     Issued(KeyIssued),
@@ -70,7 +73,7 @@ struct UnderWay {
 
 /// A store and its reference.
 pub(crate) struct World<'a> {
-    folder: &'a Path,
+    place: &'a Place,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) shop: Shop,
     pub(crate) now: Time,
@@ -86,21 +89,34 @@ pub(crate) struct World<'a> {
     pub(crate) seen: BTreeSet<String>,
 }
 
-fn open(folder: &Path) -> Arc<dyn Store> {
-    let store = SledStore::open(&OpenOptions {
-        path: folder.join("store"),
-        master: MasterKey::from_bytes([7; 32]),
-        cache_bytes: CACHE_BYTES,
-    });
-    let store = store.unwrap();
-    store.set_schedule(schedule());
-    store
+/// Where a store is kept.
+pub(crate) enum Place {
+    /// sled, in a folder.
+    Folder(tempfile::TempDir),
+    /// PostgreSQL, in a database.
+    Database(Scratch),
+}
+
+impl Place {
+    async fn open(&self) -> Arc<dyn Store> {
+        let store: Arc<dyn Store> = match self {
+            Self::Folder(folder) => SledStore::open(&OpenOptions {
+                path: folder.path().join("store"),
+                master: MasterKey::from_bytes([7; 32]),
+                cache_bytes: CACHE_BYTES,
+            })
+            .unwrap(),
+            Self::Database(scratch) => PostgresStore::open(&scratch.options()).await.unwrap(),
+        };
+        store.set_schedule(schedule());
+        store
+    }
 }
 
 impl<'a> World<'a> {
     /// An empty store with two merchants, the first approved for live, and a reseller of both.
-    pub(crate) async fn new(folder: &'a Path) -> Self {
-        let store = open(folder);
+    pub(crate) async fn new(place: &'a Place) -> Self {
+        let store = place.open().await;
         let mut shop = Shop::default();
         for live_approved in [true, false] {
             let merchant = kassette_domain::merchant::Merchant {
@@ -129,7 +145,7 @@ impl<'a> World<'a> {
         }
         shop.audits += 4;
         Self {
-            folder,
+            place,
             store,
             shop,
             now: BEGIN,
@@ -184,6 +200,29 @@ impl<'a> World<'a> {
                 let (about, step) = words::step(id, known, about, step, self.now);
                 self.step(about, step).await
             }
+            Op::Refund { payment, order } => {
+                // Keys are one space for all payments, and lines of the work list change with others.
+                self.settle().await?;
+                let id = self.id_of(payment);
+                let count = self.count;
+                let known = self.shop.payments.get(&id).map(|account| &account.payment);
+                let is_open = |line: &&Line| {
+                    let kinds = [WorkKind::Surplus, WorkKind::Late, WorkKind::Excess];
+                    line.payment == Some(id) && line.done.is_none() && kinds.contains(&line.kind)
+                };
+                let open = self.shop.work.iter().rfind(is_open);
+                let open = open.map(|line| (line.attempt, line.kind, line.amount));
+                let new = words::order(id, known, order, count, open);
+                let audit = order.operator.then(|| audited("payment.refund"));
+                let call = Call::Refund(id, Box::new(new.clone()), audit.is_some());
+                let (store, now) = (Arc::clone(&self.store), self.now);
+                let coming = async move {
+                    let ordered = store.refund(id, new, None, audit, now).await;
+                    ordered.map(Box::new).map(Answered::Refund)
+                };
+                self.ask(call, coming).await?;
+                self.settle().await
+            }
             Op::KeepCallback {
                 payment,
                 reference,
@@ -197,7 +236,8 @@ impl<'a> World<'a> {
                 let reference = words::reference(reference, words::attempt_id(id, next));
                 let account = words::account(account);
                 let due = known.map_or(DUE, |account| account.payment.due);
-                let report = report.map(|said| crate::said::report(said, due, reference.clone()));
+                let report =
+                    report.map(|said| crate::said::report(said, due, reference.clone(), &[]));
                 let boxed = report.clone().map(Box::new);
                 let call = Call::KeepCallback(account.clone(), reference.clone(), boxed);
                 let (store, now) = (Arc::clone(&self.store), self.now);
@@ -254,7 +294,7 @@ impl<'a> World<'a> {
             Op::Reopen => {
                 self.settle().await?;
                 self.store.shut_down().await.map_err(fault)?;
-                self.store = open(self.folder);
+                self.store = self.place.open().await;
                 self.seen.insert("a store was opened again".into());
                 self.look().await
             }
@@ -295,6 +335,7 @@ impl<'a> World<'a> {
         let id = match &about {
             About::Payment(id) => Some(*id),
             About::Attempt(attempt) => self.payment_of(*attempt),
+            About::Refund(refund) => self.payment_of_refund(*refund),
             About::Reference { account, reference } => {
                 let key = (account.clone(), reference.clone());
                 let attempt = self.shop.references.get(&key).copied();
@@ -317,6 +358,16 @@ impl<'a> World<'a> {
         accounts
             .find(|account| has(&account.payment))
             .map(|account| account.payment.id)
+    }
+
+    fn payment_of_refund(&self, refund: RefundId) -> Option<PaymentId> {
+        let has = |account: &&Account| {
+            let attempts = account.payment.attempts.iter();
+            let mut orders = attempts.flat_map(|attempt| &attempt.returns.orders);
+            orders.any(|order| order.id == refund)
+        };
+        let account = self.shop.payments.values().find(has);
+        account.map(|account| account.payment.id)
     }
 
     async fn key(&mut self, number: u8, act: KeyAct) -> Verdict {

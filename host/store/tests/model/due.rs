@@ -20,6 +20,15 @@ pub(crate) fn due(payment: &Payment) -> Option<Time> {
         }
         due.extend(close_from(payment, attempt).map(|from| from.max(ready)));
         due.extend(attempt.questions.next.map(|next| next.max(busy)));
+        for order in attempt
+            .returns
+            .orders
+            .iter()
+            .filter(|order| order.is_pending())
+        {
+            let busy = order.busy.unwrap_or_default();
+            due.extend(order.next.map(|next| next.max(busy)));
+        }
     }
     let idle = matches!(payment.status, Status::Created | Status::Pending);
     if idle && payment.open().is_none() {

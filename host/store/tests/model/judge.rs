@@ -3,17 +3,17 @@
 use kassette_domain::event::EventType;
 use kassette_domain::id::{MerchantId, PaymentId, WorkId};
 use kassette_domain::key::{ApiKey, Environment, KeyOwner};
-use kassette_domain::lifecycle::{Outcome, Refusal, Step};
+use kassette_domain::lifecycle::{NewRefund, Outcome, Refusal, Step};
 use kassette_domain::payment::Payment as Stored;
 use kassette_domain::time::Time;
-use kassette_store::{Created, KeptCallback, KeyIssued, Stepped};
+use kassette_store::{Created, KeptCallback, KeyIssued, RefundOrdered, Stepped};
 
 use crate::attempt::Attempt;
 use crate::compare;
 use crate::drive::{Answered, Call, World};
 use crate::laws;
 use crate::payment::{Payment, Reply};
-use crate::shop::{Account, Keeping, Key, Made, Product, Stepping};
+use crate::shop::{Account, Keeping, Key, Made, Product, Refunding, Stepping};
 use crate::verdict::{Verdict, all, ensure, fault, word};
 use crate::words::{self, audited};
 
@@ -27,6 +27,9 @@ impl World<'_> {
             }
             (Call::Step(id, step, audited), Answered::Stepped(stepped)) => {
                 self.stepped(id, &step, audited, now, &stepped)
+            }
+            (Call::Refund(id, new, audited), Answered::Refund(ordered)) => {
+                self.refunded(id, &new, audited, now, &ordered)
             }
             (Call::KeepCallback(account, reference, report), Answered::Kept(parked)) => {
                 let kept =
@@ -131,6 +134,51 @@ impl World<'_> {
         })
     }
 
+    fn refunded(
+        &mut self,
+        id: PaymentId,
+        new: &NewRefund,
+        audited: bool,
+        now: Time,
+        ordered: &RefundOrdered,
+    ) -> Verdict {
+        let product = match ordered {
+            RefundOrdered::New { aggregate, change } => Some(Product { aggregate, change }),
+            _ => None,
+        };
+        let before = self.shop.payments.get(&id);
+        let before = before.map(|account| account.payment.clone());
+        let expected = self.shop.refund(id, new, audited, now, product);
+        let context = |what: &str| format!("{what}\n{new:?}\nexpected {expected:?}");
+        self.see(format!("refund {}", word(&expected)));
+        match (ordered, &expected) {
+            (RefundOrdered::Unknown, Refunding::Unknown)
+            | (RefundOrdered::LineClosed, Refunding::LineClosed) => Ok(()),
+            (RefundOrdered::Differs { field }, Refunding::Differs(expected)) => {
+                ensure(field == expected, || context(field))
+            }
+            (RefundOrdered::Replay { refund, .. }, Refunding::Replay(expected)) => {
+                ensure(refund == expected, || context("another refund"))
+            }
+            (RefundOrdered::Refused(refusal), Refunding::Refused(expected)) => {
+                ensure(refusal == expected, || context(&refusal.to_string()))?;
+                self.see(format!("refund {}", word(refusal)));
+                Ok(())
+            }
+            (RefundOrdered::New { aggregate, change }, Refunding::New(told)) => {
+                compare::change(change, told).map_err(|what| context(&what))?;
+                let step = Step::Refund(Box::new(new.clone()));
+                let product = Product { aggregate, change };
+                let before = before.ok_or("a refund of no payment")?;
+                laws::step(&before, product, &step, 0, now).map_err(|what| context(&what))?;
+                laws::ordered(aggregate, new.attempt).map_err(|what| context(&what))?;
+                let known = &self.shop.payments[&id].payment;
+                compare::aggregate(aggregate, known).map_err(|what| context(&what))
+            }
+            _ => Err(context(&format!("said {ordered:?}"))),
+        }
+    }
+
     fn stepped(
         &mut self,
         id: Option<PaymentId>,
@@ -178,6 +226,13 @@ impl World<'_> {
                 for (from, to) in &told.moves {
                     self.seen
                         .insert(format!("{} → {}", from.as_str(), to.as_str()));
+                }
+                for (order, _) in &told.refunded {
+                    let origin = order.map_or("elsewhere", |_| "ordered");
+                    self.seen.insert(format!("refund told, {origin}"));
+                }
+                for (_, kind) in &told.closed {
+                    self.seen.insert(format!("line {kind:?} closed"));
                 }
                 for (kind, ..) in &told.work {
                     self.seen.insert(format!("work {kind:?}"));

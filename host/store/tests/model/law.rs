@@ -20,6 +20,8 @@ pub(crate) const FIRST_MINUTES: [u64; 5] = [1, 3, 7, 15, 30];
 pub(crate) const BEFORE_END: Duration = Duration::from_secs(120);
 /// Days of daily questions after that: fewer than a vendor has, so that runs reach their end.
 pub(crate) const DAYS: u8 = 4;
+/// Turns in which a refund is sent or asked about, after the one that makes it.
+pub(crate) const REFUND_TURNS: usize = FIRST_MINUTES.len() + DAYS as usize;
 /// A day.
 pub(crate) const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Questions in a row without an answer that lead to a review, or end a decision that waits.

@@ -1,12 +1,14 @@
 //! What holds whatever the reference says.
 
 use kassette_domain::attempt::{Attempt, AttemptState};
+use kassette_domain::id::{AttemptId, RefundId};
 use kassette_domain::lifecycle::{PaymentAggregate, Step};
 use kassette_domain::payment::{DecisionState, Settlement, Status};
-use kassette_domain::provider::VendorStatus;
+use kassette_domain::provider::{RefundState, VendorStatus};
 use kassette_domain::time::Time;
+use kassette_store::History;
 
-use crate::law::is_open;
+use crate::law::{REFUND_TURNS, is_open};
 use crate::payment::Payment;
 use crate::questions;
 use crate::shop::Product;
@@ -37,6 +39,39 @@ pub(crate) fn standing(found: &PaymentAggregate) -> Verdict {
     ensure(!confirmed || payment.status == Status::Completed, || {
         "confirmed without completed".into()
     })
+}
+
+/// What holds of an order that was just taken: no more is gone or on its way than was received.
+pub(crate) fn ordered(after: &PaymentAggregate, of: AttemptId) -> Verdict {
+    let attempt = after.attempt(of).ok_or("an order of no attempt")?;
+    let received = attempt.vendor.as_ref().map_or(0, |facts| facts.received.0);
+    let refunds = attempt.returns.refunds.iter();
+    let on_its_way = refunds.filter(|refund| refund.state != RefundState::Failed);
+    let gone: u64 = on_its_way.map(|refund| refund.amount.0).sum();
+    ensure(gone <= received, || {
+        format!("{gone} are given back of {received}")
+    })
+}
+
+/// No refund is told twice, and what was ordered and has succeeded is not forgotten.
+pub(crate) fn told_once(history: &History) -> Verdict {
+    let told = history.events.iter().filter_map(|event| event.refund);
+    let mut told: Vec<RefundId> = told.map(|given| given.refund).collect();
+    let count = told.len();
+    told.sort();
+    told.dedup();
+    ensure(told.len() == count, || "a refund was told twice".into())?;
+    for (_, refund) in history.aggregate.refunds() {
+        let Some(ordered) = &refund.ordered else {
+            continue;
+        };
+        let pending = refund.state == RefundState::Pending;
+        let given_up = usize::from(ordered.asked) >= REFUND_TURNS;
+        ensure(!pending || ordered.next_at.is_some() || given_up, || {
+            format!("the provider is not asked about a refund: {refund:?}")
+        })?;
+    }
+    Ok(())
 }
 
 /// What holds after any step, by what the store shows.

@@ -28,6 +28,8 @@ pub(crate) enum Op {
     Replay { request: u8, field: u8 },
     /// A step of a payment's machine.
     Step { payment: u8, about: Way, step: Move },
+    /// Money is ordered to be given back.
+    Refund { payment: u8, order: Ordering },
     /// A notice about a vendor's reference; a payment's next attempt will have `Own`.
     KeepCallback {
         payment: u8,
@@ -49,6 +51,21 @@ pub(crate) enum Op {
     Reopen,
     /// Everything is read and compared.
     Look,
+}
+
+/// An order to give money back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ordering {
+    pub(crate) attempt: u8,
+    /// 0: all that is left.
+    pub(crate) amount: u8,
+    pub(crate) operator: bool,
+    /// 0: for no line of the work list, 1: for one that is open where one is, else for one of a kind.
+    pub(crate) line: u8,
+    /// 0: the account cannot, 1: not in parts, 2: two of a payment.
+    pub(crate) terms: u8,
+    pub(crate) key: Option<u8>,
+    pub(crate) reason: bool,
 }
 
 /// How a payment is named.
@@ -90,6 +107,8 @@ pub(crate) struct Said {
     pub(crate) refunds: [Option<(u8, u8)>; 2],
     /// Disputes, likewise.
     pub(crate) disputes: [Option<(u8, u8)>; 2],
+    /// A refund that was ordered: which, its state, and whether the vendor tells the order.
+    pub(crate) order: Option<(u8, u8, bool)>,
     /// Bits: which particulars it tells.
     pub(crate) tells: u8,
 }
@@ -157,6 +176,15 @@ pub(crate) enum Move {
     Returned {
         attempt: u8,
     },
+    /// Which order, and whether it is claimed for what is due.
+    ClaimRefund {
+        nth: u8,
+        right: bool,
+    },
+    RefundAnswered {
+        nth: u8,
+        answer: u8,
+    },
     Act(Doing),
     Release,
     Redact,
@@ -196,20 +224,24 @@ fn said() -> impl Strategy<Value = Said> {
     };
     let tells = prop_oneof![3 => Just(0_u8), 1 => any::<u8>()];
     let what = (status, 0..3_u8, received, returned, currency);
-    (what, item(0.08), item(0.04), tells).prop_map(
-        |((status, settlement, received, returned, currency), refunds, disputes, tells)| Said {
-            status,
-            settlement,
-            received: if matches!(status, 4 | 9) {
-                received.max(1)
-            } else {
-                received
-            },
-            returned,
-            currency,
-            refunds,
-            disputes,
-            tells,
+    let order = proptest::option::weighted(0.1, (0..3_u8, 0..3_u8, prop::bool::weighted(0.7)));
+    (what, item(0.08), item(0.04), order, tells).prop_map(
+        |((status, settlement, received, returned, currency), refunds, disputes, order, tells)| {
+            Said {
+                status,
+                settlement,
+                received: if matches!(status, 4 | 9) {
+                    received.max(1)
+                } else {
+                    received
+                },
+                returned,
+                currency,
+                refunds,
+                disputes,
+                order,
+                tells,
+            }
         },
     )
 }
@@ -262,6 +294,9 @@ fn step() -> impl Strategy<Value = Move> {
         ),
         2 => (attempt(), jump()).prop_map(|(attempt, by)| Move::AskAt { attempt, by }),
         1 => attempt().prop_map(|attempt| Move::Returned { attempt }),
+        4 => (0..3_u8, prop::bool::weighted(0.9))
+            .prop_map(|(nth, right)| Move::ClaimRefund { nth, right }),
+        6 => (0..3_u8, 0..10_u8).prop_map(|(nth, answer)| Move::RefundAnswered { nth, answer }),
         7 => doing().prop_map(Move::Act),
         1 => Just(Move::Release),
         1 => Just(Move::Redact),
@@ -270,7 +305,26 @@ fn step() -> impl Strategy<Value = Move> {
 
 /// One thing that happens, or one after another where a vendor is silent for long.
 pub(crate) fn happening() -> impl Strategy<Value = Vec<Op>> {
-    prop_oneof![99 => op().prop_map(|op| vec![op]), 1 => outage()]
+    prop_oneof![97 => op().prop_map(|op| vec![op]), 1 => outage(), 2 => giving_back()]
+}
+
+/// An order to give money back, sent and answered.
+fn giving_back() -> impl Strategy<Value = Vec<Op>> {
+    (0..REQUESTS, ordering(), 0..10_u8).prop_map(|(payment, order, answer)| {
+        let step = |step| Op::Step {
+            payment,
+            about: Way::Id,
+            step,
+        };
+        vec![
+            Op::Refund { payment, order },
+            step(Move::ClaimRefund {
+                nth: 0,
+                right: true,
+            }),
+            step(Move::RefundAnswered { nth: 0, answer }),
+        ]
+    })
 }
 
 /// Questions in a row without an answer, with hours in between.
@@ -301,6 +355,32 @@ fn outage() -> impl Strategy<Value = Vec<Op>> {
     )
 }
 
+fn ordering() -> impl Strategy<Value = Ordering> {
+    let line = prop_oneof![4 => Just(0_u8), 3 => Just(1_u8), 1 => 2..5_u8];
+    let terms = prop_oneof![1 => 0..3_u8, 9 => Just(3_u8)];
+    let key = proptest::option::weighted(0.5, 0..4_u8);
+    (
+        attempt(),
+        0..5_u8,
+        any::<bool>(),
+        line,
+        terms,
+        key,
+        any::<bool>(),
+    )
+        .prop_map(
+            |(attempt, amount, operator, line, terms, key, reason)| Ordering {
+                attempt,
+                amount,
+                operator,
+                line: if operator { line } else { 0 },
+                terms,
+                key,
+                reason,
+            },
+        )
+}
+
 /// One thing that happens.
 fn op() -> impl Strategy<Value = Op> {
     let way = prop_oneof![6 => Just(Way::Id), 1 => Just(Way::Attempt), 1 => Just(Way::Reference)];
@@ -317,6 +397,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (request(), field).prop_map(|(request, field)| Op::Replay { request, field }),
         70 => (request(), way, step())
             .prop_map(|(payment, about, step)| Op::Step { payment, about, step }),
+        10 => (request(), ordering()).prop_map(|(payment, order)| Op::Refund { payment, order }),
         4 => (request(), reference(), any::<bool>(), proptest::option::weighted(0.8, said()))
             .prop_map(|(payment, reference, account, report)| {
                 Op::KeepCallback { payment, reference, account, report }

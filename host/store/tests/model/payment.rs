@@ -6,7 +6,7 @@
 
 use kassette_domain::attempt::AttemptState;
 use kassette_domain::event::EventType;
-use kassette_domain::id::{AttemptId, PaymentId};
+use kassette_domain::id::{AttemptId, PaymentId, RefundId};
 use kassette_domain::lifecycle::Refusal;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::Money;
@@ -46,11 +46,13 @@ pub(crate) struct Told {
     pub(crate) moves: Vec<(Status, Status)>,
     /// But for `payment.refunded`.
     pub(crate) events: Vec<(EventType, Status, Settlement)>,
-    /// How often `payment.refunded` is told, at least and at most.
-    pub(crate) refunded: (usize, usize),
+    /// What `payment.refunded` tells: the order, where it was one, and the amount.
+    pub(crate) refunded: Vec<(Option<RefundId>, u64)>,
     pub(crate) work: Vec<(WorkKind, AttemptId, u64, String)>,
     /// Attempts whose open work is settled.
     pub(crate) settled: Vec<AttemptId>,
+    /// Lines that were settled by giving back.
+    pub(crate) closed: Vec<(AttemptId, WorkKind)>,
     pub(crate) references: Vec<(AttemptId, String)>,
     /// Other references, to be found by alone.
     pub(crate) names: Vec<(AttemptId, String)>,

@@ -10,7 +10,7 @@ use kassette_domain::work::WorkKind;
 use crate::attempt::Shown;
 use crate::law::{BELIEVED_AFTER, SILENCES, SILENT_FOR, is_open, is_under_way};
 use crate::payment::{Payment, Reply, Told};
-use crate::steps::Exhausted;
+use crate::steps::{Asked, Exhausted};
 
 impl Payment {
     #[expect(clippy::too_many_arguments, reason = "what a silence consists of")]
@@ -89,7 +89,7 @@ impl Payment {
     /// A question of the schedule was asked; what follows where it was the last.
     pub(crate) fn exhaust(&mut self, at: usize, exhausted: Exhausted<'_>, told: &mut Told) {
         let attempt = &mut self.attempts[at];
-        if !attempt.exhausted && exhausted(attempt.id) {
+        if !attempt.exhausted && exhausted(Asked::Attempt(attempt.id)) {
             attempt.exhausted = true;
             self.give_up(at, told);
         }

@@ -54,11 +54,11 @@ impl Payment {
         }
         self.refer(at, &report.reference, told);
         let before = self.attempts[at].state;
-        let back = self.learn(at, report, via, told);
+        let back = self.learn(at, report, via, now, told);
         let own = !is_over(self.status) && self.captured().is_none_or(|own| own == at);
         match before {
-            AttemptState::Captured => self.own_money(at, report, via, back, told),
-            AttemptState::Surplus => self.other_money(at, report, back, told),
+            AttemptState::Captured => self.own_money(at, report, via, &back, told),
+            AttemptState::Surplus => self.other_money(at, report, &back, told),
             state if is_open(state) && own => self.own_report(at, report, may_exceed, now, told),
             _ => self.late_report(at, report, now, told),
         }
@@ -90,7 +90,7 @@ impl Payment {
     }
 
     /// Keeps what is told beside where the money is; says what went back.
-    fn learn(&mut self, at: usize, report: &Report, via: Via, told: &mut Told) -> Back {
+    fn learn(&mut self, at: usize, report: &Report, via: Via, now: Time, told: &mut Told) -> Back {
         let attempt = &mut self.attempts[at];
         attempt.details.extend(details(&report.particulars));
         for name in &report.particulars.references {
@@ -99,7 +99,7 @@ impl Payment {
                 told.names.push((attempt.id, name.clone()));
             }
         }
-        attempt.returns.hear(report, via != Via::Callback)
+        attempt.returns.hear(report, via != Via::Callback, now)
     }
 
     /// Keeps what was said; that a settlement is pending takes nothing back.
@@ -252,7 +252,7 @@ impl Payment {
         &mut self,
         at: usize,
         report: &Report,
-        back: Back,
+        back: &Back,
         looks: bool,
         told: &mut Told,
     ) -> usize {
@@ -269,13 +269,10 @@ impl Payment {
     }
 
     /// News of the attempt that holds the payment's money.
-    fn own_money(&mut self, at: usize, report: &Report, via: Via, back: Back, told: &mut Told) {
+    fn own_money(&mut self, at: usize, report: &Report, via: Via, back: &Back, told: &mut Told) {
         let new = self.compare(at, report);
         if self.status != Status::Completed {
-            if back.more {
-                self.review(ReviewCause::Refund, told);
-                told.lines += 1;
-            }
+            self.went_back(at, back, told);
             return;
         }
         let proved = self.attempts[at].proves();
@@ -298,13 +295,7 @@ impl Payment {
         if new.received && excess > 0 {
             self.list(at, WorkKind::Excess, excess, told);
         }
-        if back.refunds.1 > 0 || back.less {
-            let total = self.attempts[at].returns.total();
-            self.list(at, WorkKind::Refund, total, told);
-            told.lines += 1;
-            told.refunded.0 += back.refunds.0;
-            told.refunded.1 += back.refunds.1;
-        }
+        self.went_back(at, back, told);
         for _ in 0..self.dispute(at, report, back, new.looks, told) {
             self.tell(EventType::PaymentDisputed, told);
         }
@@ -318,17 +309,13 @@ impl Payment {
     }
 
     /// News of money that is not the payment's: the merchant is told nothing.
-    fn other_money(&mut self, at: usize, report: &Report, back: Back, told: &mut Told) {
+    fn other_money(&mut self, at: usize, report: &Report, back: &Back, told: &mut Told) {
         let new = self.compare(at, report);
         if new.received {
             self.list(at, WorkKind::Surplus, report.received.0, told);
             told.lines += 1;
         }
-        if back.more || back.less {
-            let total = self.attempts[at].returns.total();
-            self.list(at, WorkKind::Refund, total, told);
-            told.lines += 1;
-        }
+        self.went_back(at, back, told);
         self.dispute(at, report, back, new.looks, told);
     }
 

@@ -5,19 +5,22 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use kassette_domain::event::EventType;
-use kassette_domain::id::{AccountId, AttemptId, KeyId, MerchantId, PaymentId};
+use kassette_domain::id::{AccountId, AttemptId, KeyId, MerchantId, PaymentId, RefundId};
 use kassette_domain::key::{Environment, TokenHash};
-use kassette_domain::lifecycle::{Change, PaymentAggregate, Step, Via};
+use kassette_domain::lifecycle::{Change, NewRefund, PaymentAggregate, Refusal, Step, Via};
+use kassette_domain::order::IdempotencyKey;
 use kassette_domain::payment::{CheckoutMode, NewPayment, Origin, Request, Settlement, Status};
 use kassette_domain::provider::Report;
 use kassette_domain::time::Time;
 use kassette_domain::work::WorkKind;
 
 use crate::due::due;
+use crate::law::REFUND_TURNS;
 use crate::payment::{Payment, Reply, Told};
 use crate::questions::Questions;
+use crate::refunds::difference as refund_difference;
 use crate::requests::{difference, origin};
-use crate::steps::Exhausted;
+use crate::steps::{Asked, Exhausted};
 use crate::verdict::{Verdict, ensure};
 
 /// How long a notice waits for its reference.
@@ -40,6 +43,17 @@ pub(crate) enum Stepping {
     Unknown,
     Taken,
     Said(Reply, Box<Told>),
+}
+
+/// What becomes of an order to give money back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Refunding {
+    Unknown,
+    New(Box<Told>),
+    Replay(RefundId),
+    Differs(&'static str),
+    LineClosed,
+    Refused(Refusal),
 }
 
 /// What becomes of a notice.
@@ -105,6 +119,7 @@ pub(crate) struct Shop {
     pub(crate) payments: BTreeMap<PaymentId, Account>,
     pub(crate) made: HashMap<(String, String), PaymentId>,
     pub(crate) references: HashMap<(AccountId, String), AttemptId>,
+    refund_keys: HashMap<(MerchantId, Environment, String), (PaymentId, RefundId)>,
     pending: BTreeMap<(AccountId, String), Vec<Notice>>,
     pub(crate) keys: BTreeMap<TokenHash, Key>,
     pub(crate) work: Vec<Line>,
@@ -202,9 +217,19 @@ impl Shop {
         let Some(account) = id.and_then(|id| self.payments.get(&id)) else {
             return Stepping::Unknown;
         };
-        let exhausted = |attempt: AttemptId| {
-            let attempt = product.and_then(|product| product.aggregate.attempt(attempt));
-            attempt.is_some_and(|attempt| attempt.is_exhausted())
+        let exhausted = |asked: Asked| {
+            let aggregate = product.map(|product| product.aggregate);
+            match asked {
+                Asked::Attempt(id) => {
+                    let attempt = aggregate.and_then(|aggregate| aggregate.attempt(id));
+                    attempt.is_some_and(|attempt| attempt.is_exhausted())
+                }
+                Asked::Refund(id) => {
+                    let refund = aggregate.and_then(|aggregate| aggregate.refund(id));
+                    let ordered = refund.and_then(|(_, refund)| refund.ordered.as_ref());
+                    ordered.is_some_and(|ordered| usize::from(ordered.asked) >= REFUND_TURNS)
+                }
+            }
         };
         let mut payment = account.payment.clone();
         let (reply, mut told) = payment.step(step, now, &exhausted);
@@ -261,8 +286,8 @@ impl Shop {
                     told.settled.extend(more.settled);
                     told.references.extend(more.references);
                     told.names.extend(more.names);
-                    told.refunded.0 += more.refunded.0;
-                    told.refunded.1 += more.refunded.1;
+                    told.refunded.extend(more.refunded);
+                    told.closed.extend(more.closed);
                     told.lines += more.lines;
                     told.unbacked |= more.unbacked;
                 }
@@ -283,6 +308,11 @@ impl Shop {
                 line.done = Some(now);
             }
         }
+        for (attempt, kind) in &told.closed {
+            if let Some(line) = self.open_line(*attempt, *kind) {
+                line.done = Some(now);
+            }
+        }
         for line in &told.work {
             self.list(Some(payment.id), line, now);
         }
@@ -290,6 +320,11 @@ impl Shop {
             if let Some(found) = product.aggregate.attempt(attempt.id) {
                 attempt.questions = Questions::of(found);
                 attempt.exhausted = found.is_exhausted();
+                for order in &mut attempt.returns.orders {
+                    let refund = found.returns.refund(order.id);
+                    let ordered = refund.and_then(|refund| refund.ordered.as_ref());
+                    order.next = ordered.and_then(|ordered| ordered.next_at);
+                }
             }
         }
         let due = due(&payment);
@@ -301,7 +336,7 @@ impl Shop {
         let events = product.change.events.iter();
         account
             .events
-            .extend(events.map(|(kind, status, settlement)| (now, *kind, *status, *settlement)));
+            .extend(events.map(|told| (now, told.kind, told.status, told.settlement)));
         account.payment = payment;
         account.due = due;
     }
@@ -313,10 +348,7 @@ impl Shop {
         (kind, attempt, amount, currency): &(WorkKind, AttemptId, u64, String),
         now: Time,
     ) {
-        let same = |line: &&mut Line| {
-            (line.kind, line.attempt) == (*kind, *attempt) && line.done.is_none()
-        };
-        if let Some(line) = self.work.iter_mut().find(same) {
+        if let Some(line) = self.open_line(*attempt, *kind) {
             line.amount = *amount;
             line.currency.clone_from(currency);
         } else {
@@ -329,6 +361,58 @@ impl Shop {
                 opened: now,
                 done: None,
             });
+        }
+    }
+
+    pub(crate) fn open_line(&mut self, attempt: AttemptId, kind: WorkKind) -> Option<&mut Line> {
+        let same =
+            |line: &&mut Line| (line.kind, line.attempt) == (kind, attempt) && line.done.is_none();
+        self.work.iter_mut().find(same)
+    }
+
+    /// Orders money to be given back, once for each key of the merchant in the environment.
+    pub(crate) fn refund(
+        &mut self,
+        id: PaymentId,
+        new: &NewRefund,
+        audited: bool,
+        now: Time,
+        product: Option<Product<'_>>,
+    ) -> Refunding {
+        let Some(account) = self.payments.get(&id) else {
+            return Refunding::Unknown;
+        };
+        let (merchant, environment) = (account.request.merchant, account.request.environment);
+        let space = |key: &IdempotencyKey| (merchant, environment, key.as_str().to_owned());
+        let space = new.key.as_ref().map(space);
+        let known = space.as_ref().and_then(|space| self.refund_keys.get(space));
+        if let Some((of, refund)) = known {
+            if *of != id {
+                return Refunding::Differs("payment_id");
+            }
+            let attempts = account.payment.attempts.iter();
+            let mut orders = attempts.flat_map(|attempt| &attempt.returns.orders);
+            let order = orders.find(|order| order.id == *refund).unwrap();
+            return match refund_difference(order, new) {
+                Some(field) => Refunding::Differs(field),
+                None => Refunding::Replay(*refund),
+            };
+        }
+        if let Some((kind, _)) = new.line
+            && self.open_line(new.attempt, kind).is_none()
+        {
+            return Refunding::LineClosed;
+        }
+        let step = Step::Refund(Box::new(new.clone()));
+        match self.step(Some(id), &step, audited, now, product) {
+            Stepping::Said(Reply::Refused(refusal), _) => Refunding::Refused(refusal),
+            Stepping::Said(_, told) => {
+                if let Some(space) = space {
+                    self.refund_keys.insert(space, (id, new.id));
+                }
+                Refunding::New(told)
+            }
+            Stepping::Unknown | Stepping::Taken => Refunding::Unknown,
         }
     }
 

@@ -1,7 +1,7 @@
 //! The reference's steps: starts and claims.
 
 use kassette_domain::attempt::{AttemptState, Choice};
-use kassette_domain::id::AttemptId;
+use kassette_domain::id::{AttemptId, RefundId};
 use kassette_domain::lifecycle::{ClaimPurpose, Refusal, StartResult, Step};
 use kassette_domain::payment::{Resolution, Status};
 use kassette_domain::provider::{Action, VendorStatus};
@@ -11,8 +11,15 @@ use crate::attempt::{Attempt, Shown};
 use crate::law::{MOST_ATTEMPTS, is_open, is_over, is_under_way};
 use crate::payment::{Payment, Reply, Told};
 
-/// Whether the last question about an attempt was asked, as the product says after the step.
-pub(crate) type Exhausted<'a> = &'a dyn Fn(AttemptId) -> bool;
+/// What a provider is asked about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Asked {
+    Attempt(AttemptId),
+    Refund(RefundId),
+}
+
+/// Whether the last question about it was asked, as the product says after the step.
+pub(crate) type Exhausted<'a> = &'a dyn Fn(Asked) -> bool;
 
 impl Payment {
     /// Does a step, or says why not; then nothing has changed.
@@ -86,6 +93,17 @@ impl Payment {
                 Ok(Reply::Done)
             }
             Step::Returned { attempt, .. } => self.find(*attempt).map(|_| Reply::Done),
+            Step::Refund(new) => self.order(new, now, told),
+            Step::ClaimRefund {
+                refund,
+                send,
+                until,
+            } => self.claim_order(*refund, *send, *until, now),
+            Step::RefundAnswered {
+                refund,
+                held,
+                answer,
+            } => self.order_answered(*refund, *held, answer, now, exhausted, told),
             Step::Act(act) => self.act(act, now, told),
             Step::Release => {
                 self.lease = None;

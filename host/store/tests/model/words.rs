@@ -5,26 +5,27 @@ use std::time::Duration;
 use kassette_domain::attempt::Choice;
 use kassette_domain::audit::Audited;
 use kassette_domain::id::{
-    AccountId, AttemptId, Digest, KeyId, MerchantId, PaymentId, ResellerId, Slot,
+    AccountId, AttemptId, Digest, KeyId, MerchantId, PaymentId, RefundId, ResellerId, Slot,
 };
 use kassette_domain::key::{ApiKey, Environment, KeyOwner, Scope, TokenHash};
 use kassette_domain::lifecycle::{
-    Act, ClaimPurpose, NewDecision, NewWork, Query, StartResult, Step, Via,
+    Act, ClaimPurpose, NewDecision, NewRefund, NewWork, Query, RefundAnswer, StartResult, Step, Via,
 };
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor};
 use kassette_domain::order::{ClientRef, Email, IdempotencyKey, OrderId};
 use kassette_domain::payment::{CheckoutMode, NewPayment, Origin, Request, Resolution, Settlement};
-use kassette_domain::provider::{Action, Payer, QueryPurpose};
+use kassette_domain::provider::{Action, Given, Payer, QueryPurpose, RefundTerms};
+use kassette_domain::refund::RefundOrigin;
 use kassette_domain::secret::Secret;
 use kassette_domain::site::ReturnUrl;
 use kassette_domain::time::Time;
 use kassette_domain::work::WorkKind;
 use kassette_store::About;
 
-use crate::op::{DUE, Doing, Move, Question, Ref, Way};
+use crate::op::{DUE, Doing, Move, Ordering, Question, Ref, Way};
 use crate::payment::Payment;
-use crate::said::report;
+use crate::said::{REFUND_STATES, refund_reference, report};
 
 /// How long a start or a question holds an attempt.
 const LEASE: Duration = Duration::from_secs(30);
@@ -190,6 +191,23 @@ pub(crate) fn step(
             notices: notices.saturating_sub(question.overtaken.into()),
         }
     };
+    // The newest first.
+    let orders: Vec<RefundId> = known
+        .into_iter()
+        .flat_map(|known| known.attempts.iter().rev())
+        .flat_map(|attempt| attempt.returns.orders.iter().rev())
+        .map(|order| order.id)
+        .collect();
+    let nth_order = |nth: u8| {
+        let nowhere = RefundId::from_bytes(bytes_of("no refund"));
+        orders.get(usize::from(nth)).copied().unwrap_or(nowhere)
+    };
+    if let (Way::Reference, Move::ClaimRefund { nth, .. } | Move::RefundAnswered { nth, .. }) =
+        (way, drawn)
+    {
+        let about = About::Refund(nth_order(nth));
+        return (about, step(id, known, Way::Id, drawn, now).1);
+    }
     let (attempt, step) = match drawn {
         Move::Open { account, life } => (nth(0), Step::Open(choice(next, account, life, now))),
         Move::Started {
@@ -251,7 +269,7 @@ pub(crate) fn step(
             let via = [Via::Callback, Via::Return, Via::Query][usize::from(via)];
             let step = Step::Report {
                 attempt: nth(attempt),
-                report: report(said, due, reference(of, nth(attempt))),
+                report: report(said, due, reference(of, nth(attempt)), &orders),
                 via,
                 asked: (via != Via::Callback).then(|| asked(question, nth(attempt))),
             };
@@ -285,6 +303,33 @@ pub(crate) fn step(
             };
             (nth(attempt), step)
         }
+        Move::ClaimRefund { nth: order, right } => {
+            let refund = nth_order(order);
+            let attempts = known.into_iter().flat_map(|known| &known.attempts);
+            let mut all = attempts.flat_map(|attempt| &attempt.returns.orders);
+            let is_to_send = all.any(|order| order.id == refund && order.is_to_send());
+            let step = Step::ClaimRefund {
+                refund,
+                send: is_to_send == right,
+                until,
+            };
+            (nth(0), step)
+        }
+        Move::RefundAnswered { nth: order, answer } => {
+            let refund = nth_order(order);
+            let attempts = known.into_iter().flat_map(|known| &known.attempts);
+            let mut all = attempts.flat_map(|attempt| &attempt.returns.orders);
+            let held = all
+                .find(|order| order.id == refund)
+                .and_then(|order| order.busy);
+            let step = Step::RefundAnswered {
+                refund,
+                // Now and then a call's that holds it no more.
+                held: held.filter(|_| answer % 5 != 4).unwrap_or(now),
+                answer: refund_answer(answer, refund),
+            };
+            (nth(0), step)
+        }
         Move::Act(doing) => (nth(0), Step::Act(act(doing))),
         Move::Release => (nth(0), Step::Release),
         Move::Redact => (nth(0), Step::Redact),
@@ -302,6 +347,69 @@ pub(crate) fn step(
         }
     };
     (about, step)
+}
+
+fn refund_answer(number: u8, refund: RefundId) -> RefundAnswer {
+    match number {
+        0..=4 => RefundAnswer::Given(Given {
+            // Now and then another's.
+            reference: match number {
+                4 => "refund 1".into(),
+                _ => refund_reference(refund),
+            },
+            state: REFUND_STATES[usize::from(number % 3)],
+            claim_url: None,
+            detail: String::new(),
+        }),
+        5 => RefundAnswer::Refused("no".into()),
+        6 => RefundAnswer::Unavailable("down".into()),
+        7 | 8 => RefundAnswer::Absent,
+        _ => RefundAnswer::Uncertain("time-out".into()),
+    }
+}
+
+/// An order of a payment, as it is known or is not. `open` is a line of the work list about it.
+pub(crate) fn order(
+    id: PaymentId,
+    known: Option<&Payment>,
+    drawn: Ordering,
+    count: usize,
+    open: Option<(AttemptId, WorkKind, u64)>,
+) -> NewRefund {
+    let attempts = known.map_or(0, |payment| payment.attempts.len());
+    let back = usize::from(drawn.attempt) + 1;
+    let nth = attempt_id(id, attempts.checked_sub(back).unwrap_or(usize::MAX));
+    let due = known.map_or(DUE, |payment| payment.due).amount.0;
+    let kinds = [WorkKind::Surplus, WorkKind::Late, WorkKind::Excess];
+    let (attempt, line) = match (drawn.line, open) {
+        (0, _) | (1, None) => (nth, None),
+        (1, Some((attempt, kind, amount))) => (attempt, Some((kind, Minor(amount)))),
+        (of_kind, _) => (nth, Some((kinds[usize::from(of_kind) - 2], Minor(500)))),
+    };
+    NewRefund {
+        id: RefundId::from_bytes(bytes_of(&format!("refund {count}"))),
+        attempt,
+        origin: if drawn.operator {
+            RefundOrigin::Operator
+        } else {
+            RefundOrigin::Merchant
+        },
+        key: drawn
+            .key
+            .map(|key| IdempotencyKey::parse(&format!("refund-{key}")).unwrap()),
+        amount: match drawn.amount {
+            0 => None,
+            amount => Some(Minor([1000, 2500, due, due + 500][usize::from(amount) - 1])),
+        },
+        reason: drawn.reason.then(|| "it broke".into()),
+        line,
+        terms: (drawn.terms > 0).then_some(RefundTerms {
+            method: MethodId::Ideal,
+            parts: drawn.terms != 1,
+            at_most: (drawn.terms == 2).then_some(2),
+            days: None,
+        }),
+    }
 }
 
 fn act(doing: Doing) -> Act {

@@ -11,17 +11,20 @@ use kassette_domain::connect::CodeUse;
 use kassette_domain::event::EventType;
 use kassette_domain::id::{Digest, MerchantId, OperatorId, PaymentId, ResellerId};
 use kassette_domain::key::{ApiKey, Environment, KeyOwner, TokenHash};
-use kassette_domain::lifecycle::{Act, ClaimPurpose, NewWork, Query, StartResult, Step};
+use kassette_domain::lifecycle::{Act, ClaimPurpose, NewRefund, NewWork, Query, StartResult, Step};
 use kassette_domain::money::Minor;
-use kassette_domain::provider::{Action, QueryPurpose, Question, QuestionKind, VendorStatus};
+use kassette_domain::provider::{
+    Action, QueryPurpose, Question, QuestionKind, RefundState, VendorStatus,
+};
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{DeliveryAttempt, Endpoint, HELD_BACK_MOST, MAX_RESPONSE, Tried};
 use kassette_domain::work::WorkKind;
 use kassette_store::suite::fixtures::*;
-use kassette_store::suite::resellers;
+use kassette_store::suite::{refunds, resellers};
 use kassette_store::{
-    ClaimedDeliveries, DeliveryFilter, DueDelivery, Hastened, Reserved, Retention, Store,
+    About, ClaimedDeliveries, DeliveryFilter, DueDelivery, Hastened, RefundOrdered, Reserved,
+    Retention, Store,
 };
 
 /// What is done, in order: the operation's name, and what is particular about it.
@@ -63,6 +66,9 @@ pub(crate) const DEEDS: &[&str] = &[
     "step: started",
     "unknown_money",
     "work_done",
+    "refund",
+    "step: claim refund",
+    "step: refund answered",
     "create: due",
     "step: open due",
     "create: asked",
@@ -120,13 +126,16 @@ steps! {
     Step::QueryFailed { .. } => "step: query failed",
     Step::AskAt { .. } => "step: ask at",
     Step::Returned { .. } => "step: returned",
+    Step::Refund(_) => "refund",
+    Step::ClaimRefund { .. } => "step: claim refund",
+    Step::RefundAnswered { .. } => "step: refund answered",
     Step::Act(_) => "step: act",
     Step::Release => "step: release",
     Step::Redact => "step: redact",
 }
 
 /// The operations that read, all of which are asked here or by the judge of payments, or end a process.
-const READS: [&str; 39] = [
+const READS: [&str; 40] = [
     "account_switches",
     "accounts_in_use",
     "audit_log",
@@ -166,6 +175,7 @@ const READS: [&str; 39] = [
     "vitals",
     "waiting",
     "work",
+    "work_item",
 ];
 
 /// How many things there are to do.
@@ -461,6 +471,20 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
             let open = page(store.work(false, first(9)).await.unwrap()).items;
             store.work_done(open[0].id, line(), now).await.unwrap();
         }
+        "refund" => {
+            let new = refunds::order("back", "paid", Some(1000));
+            let new = NewRefund {
+                attempt: attempt_id("one"),
+                ..new
+            };
+            let payment = PaymentId::from_bytes(id_of("paid"));
+            let ordered = store.refund(payment, new, None, Some(line()), now).await;
+            assert!(matches!(ordered, Ok(RefundOrdered::New { .. })));
+        }
+        "step: claim refund" => step("paid", refunds::claimed("back", 9000)).await,
+        "step: refund answered" => {
+            step("paid", refunds::answered("back", RefundState::Succeeded)).await;
+        }
         "create: due" => drop(store.create(new_payment("due"), None, now).await.unwrap()),
         "step: open due" => step("due", open("two", "sandbox-test")).await,
         "create: asked" => drop(store.create(new_payment("asked"), None, now).await.unwrap()),
@@ -646,7 +670,7 @@ pub(crate) async fn observe(store: &Arc<dyn Store>) -> String {
             let events = history.events.iter();
             see!(
                 events
-                    .map(|event| (event.kind, event.status))
+                    .map(|event| (event.kind, event.status, event.refund))
                     .collect::<Vec<_>>()
             );
         }
@@ -656,7 +680,17 @@ pub(crate) async fn observe(store: &Arc<dyn Store>) -> String {
         see!(store.by_return(token).await.unwrap());
     }
     see!(store.accounts_in_use().await.unwrap());
+    see!(
+        store
+            .aggregate(About::Refund(refunds::refund_id("back")))
+            .await
+            .unwrap()
+    );
     let work = page(store.work(false, first(9)).await.unwrap()).items;
+    for item in &work {
+        let found = store.work_item(item.id).await.unwrap();
+        assert_eq!(found.as_ref(), Some(item));
+    }
     see!(
         work.iter()
             .map(|item| (item.kind, item.amount, item.done_at))

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use kassette_domain::id::Digest;
 use kassette_domain::key::TokenHash;
+use kassette_domain::lifecycle::NewEvent;
 use kassette_store::sled::{SledStore, maintenance};
 use kassette_store::suite::fixtures::{self, NOW, token};
 use kassette_store::{
@@ -219,7 +220,12 @@ async fn payment(
                 history.decisions == state.decisions
                     && history.transitions == state.transitions
                     && events
-                        .map(|event| (event.kind, event.status, event.settlement))
+                        .map(|event| NewEvent {
+                            kind: event.kind,
+                            status: event.status,
+                            settlement: event.settlement,
+                            refund: event.refund,
+                        })
                         .eq(state.events.iter().copied())
             })
     });

@@ -1,11 +1,12 @@
 //! What the watched process does, and what has to be there when it was acknowledged: both follow from
 //! a seed, so the judge knows every payment at every step without having seen the process.
 
-use kassette_domain::event::EventType;
 use kassette_domain::id::PaymentId;
-use kassette_domain::lifecycle::{PaymentAggregate, QuerySchedule, StartResult, Step, Transition};
+use kassette_domain::lifecycle::{
+    NewEvent, PaymentAggregate, QuerySchedule, StartResult, Step, Transition,
+};
 use kassette_domain::money::Minor;
-use kassette_domain::payment::{Decision, NewPayment, Payment, Request, Settlement, Status};
+use kassette_domain::payment::{Decision, NewPayment, Payment, Request};
 use kassette_domain::provider::{Action, Report, VendorStatus};
 use kassette_domain::time::Time;
 use kassette_store::suite::fixtures::{self, *};
@@ -32,7 +33,7 @@ pub(crate) struct Expected {
     pub(crate) aggregate: PaymentAggregate,
     pub(crate) decisions: Vec<Decision>,
     pub(crate) transitions: Vec<Transition>,
-    pub(crate) events: Vec<(EventType, Status, Settlement)>,
+    pub(crate) events: Vec<NewEvent>,
 }
 
 /// Everything that is to be done.

@@ -17,11 +17,12 @@ pub mod asking;
 pub mod callbacks;
 pub mod capturing;
 pub mod closing;
+pub mod refunds;
 pub mod starting;
 
 use kassette_plugin::provider::{
-    Attempt, CallbackRequest, Open, Provider, QueryFailure, QueryPurpose, Report, Settlement,
-    Status,
+    Attempt, CallbackRequest, Given, Open, Provider, QueryFailure, QueryPurpose, Report,
+    Settlement, Status,
 };
 use kassette_sim::Fault;
 
@@ -143,6 +144,19 @@ pub trait Vendor {
     /// The vendor's word for why a payer disputes.
     const DISPUTE_REASON: &'static str = "fraudulent";
 
+    /// A method whose payments are given back in these behaviours.
+    const REFUNDED: Method = Self::METHODS[0];
+    /// The vendor takes a refund in and does it later.
+    const REFUNDED_LATER: bool = false;
+    /// The payer has to claim what is given back.
+    const CLAIMED: bool = false;
+    /// Only the vendor's news tells what became of a refund.
+    const REFUNDS_BY_NEWS: bool = false;
+    /// How the address of a refund ends.
+    const REFUND_PATH: &'static str = "/refunds";
+    /// What a question about a refund whose answer was lost is told.
+    const REFUND_LOST: Lost = Lost::Found;
+
     /// The secret that news is signed with, and another value.
     const NEWS_SECRET: Option<(&'static str, &'static str)> = None;
     /// The age from which news is no longer believed.
@@ -151,6 +165,15 @@ pub trait Vendor {
     /// A new attempt with everything that the method has to know of the payer.
     fn attempt(world: &World<Self::Module>, (method, currency): Method) -> Attempt {
         world.attempt(method, currency)
+    }
+
+    /// Lets the vendor, or the payer who has to claim it, do its part of a refund.
+    fn finish_refund(world: &World<Self::Module>, payment: &Payment<'_, Self>, given: &Given)
+    where
+        Self: Sized,
+    {
+        let _ = (payment, given);
+        world.confirm();
     }
 
     /// Until when the payer can pay, where the vendor tells it.
@@ -341,6 +364,17 @@ macro_rules! provider_suite {
             closing::what_was_paid_before_it_was_closed_is_told_as_paid,
             afterwards::refunds_are_told_one_by_one_and_one_that_fails_no_longer_counts,
             afterwards::a_dispute_keeps_its_id_until_it_is_won_or_lost,
+            refunds::terms_name_methods_of_the_module_without_a_request,
+            refunds::all_of_the_money_is_given_back_and_then_nothing_is_left,
+            refunds::parts_are_given_back_and_never_more_than_is_left,
+            refunds::the_same_order_gives_back_once_even_when_the_vendors_keys_have_ended,
+            refunds::a_refund_whose_answer_is_lost_is_uncertain_and_given_once,
+            refunds::what_may_have_given_something_back_is_uncertain_and_given_once,
+            refunds::what_surely_gave_nothing_back_is_unavailable,
+            refunds::a_refund_that_fails_later_is_told_and_can_be_given_again,
+            refunds::our_refund_is_told_by_its_order_and_one_of_the_dashboard_by_none,
+            refunds::nothing_is_given_back_of_a_payment_that_the_vendor_does_not_know,
+            refunds::wrong_credentials_give_nothing_back_and_prove_nothing,
             callbacks::news_names_the_attempt,
             callbacks::forged_news_is_refused,
             callbacks::news_with_another_byte_is_refused,

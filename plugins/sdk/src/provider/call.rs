@@ -2,7 +2,7 @@
 use super::http::{
     self, Basic, Credential, Header, Keep, Request, Response, SecretField, SecretHeader, Verb,
 };
-use super::{Account, Environment, QueryFailure, StartFailure};
+use super::{Account, Environment, QueryFailure, RefundFailure, StartFailure};
 use crate::encode;
 use crate::json::Json;
 use crate::settings;
@@ -41,6 +41,16 @@ impl From<http::SendFailure> for Broken {
 
 /// For a creation: where it never left the host tries another account, else its result is unknown.
 impl From<Broken> for StartFailure {
+    fn from(broken: Broken) -> Self {
+        match broken {
+            Broken::NotSent(why) => Self::Unavailable(why),
+            Broken::NoAnswer(why) => Self::Uncertain(why),
+        }
+    }
+}
+
+/// For a refund: where it never left the host asks again later, else its result is unknown.
+impl From<Broken> for RefundFailure {
     fn from(broken: Broken) -> Self {
         match broken {
             Broken::NotSent(why) => Self::Unavailable(why),
@@ -304,6 +314,14 @@ mod tests {
         assert!(matches!(
             StartFailure::from(no_answer.clone()),
             StartFailure::Uncertain(_)
+        ));
+        assert!(matches!(
+            RefundFailure::from(not_sent.clone()),
+            RefundFailure::Unavailable(_)
+        ));
+        assert!(matches!(
+            RefundFailure::from(no_answer.clone()),
+            RefundFailure::Uncertain(_)
         ));
         for broken in [not_sent, no_answer] {
             assert!(matches!(

@@ -1,7 +1,9 @@
 //! What happens to money that was taken, and what support is told of a payment.
 use kassette_plugin::provider::{
-    Attempt, DisputeState, Open, QueryPurpose, RefundState, Report, Settlement, Status,
+    Attempt, DisputeState, Open, Order, Paid, QueryFailure, QueryPurpose, Refund, RefundFailure,
+    RefundState, Report, Settlement, Status,
 };
+use kassette_sim::Fault;
 
 use crate::{World, choose, later, report, started, world};
 
@@ -129,4 +131,138 @@ fn what_was_told_afterwards_changes_nothing_about_the_capture() {
     let first = told.first().unwrap();
     let asked = w.query(&attempt, Some(&first.reference), QueryPurpose::Sync);
     assert_eq!(asked.unwrap().status, Status::Completed);
+}
+
+/// A payment as the host tells it to the module once its money was taken.
+fn taken(w: &World, method: &str) -> (Open, Paid) {
+    let (attempt, open, reports) = paid(w, method);
+    let [approved, done] = reports.as_slice() else {
+        panic!("two reports")
+    };
+    let told = Paid {
+        attempt: attempt.id,
+        method: method.into(),
+        reference: done.reference.clone(),
+        references: vec![open.reference.clone(), approved.reference.clone()],
+        received: done.received.clone(),
+        captured_at: None,
+        merchant_order: attempt.order,
+        merchant: attempt.merchant,
+    };
+    (open, told)
+}
+
+/// The one refund that the next notification tells.
+fn refund_told(w: &World) -> Refund {
+    let told = report(w);
+    let [refund] = told.particulars.refunds.as_slice() else {
+        panic!("one refund: {told:?}")
+    };
+    refund.clone()
+}
+
+/// Gives back, and says what the notification tells.
+fn given_back(w: &World, paid: &Paid, order: &Order) -> RefundState {
+    let given = w.give_back(paid, order).unwrap();
+    assert_eq!(given.state, RefundState::Pending);
+    w.confirm();
+    let told = refund_told(w);
+    assert_eq!(told.id, given.reference);
+    assert_eq!(told.order.as_deref(), Some(order.id.as_str()));
+    assert_eq!(told.amount, order.amount.amount);
+    told.state
+}
+
+#[test]
+fn parts_are_given_back_and_what_is_too_much_is_refused_by_news() {
+    for (method, currency) in crate::METHODS {
+        let w = world();
+        let (_, paid) = taken(&w, method);
+        let order = |amount| w.order(amount, currency);
+        for (amount, state, refunded) in [
+            (1_000, RefundState::Succeeded, "10.00"),
+            (1_000, RefundState::Succeeded, "20.00"),
+            (2_991, RefundState::Failed, "20.00"),
+            (2_990, RefundState::Succeeded, "49.90"),
+            (1, RefundState::Failed, "49.90"),
+        ] {
+            assert_eq!(given_back(&w, &paid, &order(amount)), state, "{method}");
+            assert_eq!(w.entry().refunded, refunded, "{method} {amount}");
+        }
+    }
+}
+
+#[test]
+fn a_refund_that_adyen_refuses_later_is_told_with_its_reason() {
+    for fault in [Fault::RefundFails, Fault::RefundRefused] {
+        let w = world();
+        let (_, paid) = taken(&w, "credit_card");
+        let order = w.order(1_000, "EUR");
+        w.fault(fault);
+        w.give_back(&paid, &order).unwrap();
+        w.confirm();
+        let told = report(&w);
+        let reason = told.particulars.reason.as_deref();
+        assert_eq!(reason, Some("Insufficient balance on payment"), "{fault}");
+        let [refund] = told.particulars.refunds.as_slice() else {
+            panic!("one refund: {told:?}")
+        };
+        assert_eq!(refund.state, RefundState::Failed);
+        assert_eq!(refund.order.as_deref(), Some(order.id.as_str()));
+        assert_eq!(w.entry().refunded, "0.00");
+    }
+}
+
+#[test]
+fn an_order_gives_back_once_while_its_key_lives_and_is_never_sent_after() {
+    let w = world();
+    let (_, paid) = taken(&w, "ideal");
+    let order = w.order(1_000, "EUR");
+    let given = w.give_back(&paid, &order).unwrap();
+    w.advance(6 * 86_400_000);
+    assert_eq!(
+        w.give_back(&paid, &order).unwrap().reference,
+        given.reference
+    );
+    assert_eq!(
+        w.query_refund(&paid, &order).unwrap().reference,
+        given.reference
+    );
+    w.advance(86_400_000);
+    let sent = w.sent().len();
+    let old = w.give_back(&paid, &order);
+    assert!(matches!(old, Err(RefundFailure::Uncertain(_))), "{old:?}");
+    let asked = w.query_refund(&paid, &order);
+    assert!(matches!(asked, Err(QueryFailure::Unavailable(_))));
+    assert_eq!(w.sent().len(), sent, "nothing is sent");
+    assert_eq!(w.entry().refunded, "10.00");
+}
+
+#[test]
+fn a_refund_of_the_customer_area_names_no_order() {
+    let w = world();
+    let (open, paid) = taken(&w, "credit_card");
+    let order = w.order(1_000, "EUR");
+    assert_eq!(given_back(&w, &paid, &order), RefundState::Succeeded);
+    let refund = w.sim.refund_part(w.id(), &open.reference, 500);
+    w.at_the_vendor(refund).unwrap();
+    let told = refund_told(&w);
+    assert_eq!((told.amount, told.order), (500, None));
+}
+
+#[test]
+fn before_adyen_has_named_the_payment_nothing_is_given_back_of_it() {
+    let w = world();
+    let (open, paid) = taken(&w, "ideal");
+    let page = Paid {
+        reference: open.reference,
+        references: Vec::new(),
+        ..paid
+    };
+    let order = w.order(1_000, "EUR");
+    let early = w.give_back(&page, &order);
+    assert!(
+        matches!(early, Err(RefundFailure::Unavailable(_))),
+        "{early:?}"
+    );
 }

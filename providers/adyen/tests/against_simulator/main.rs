@@ -87,6 +87,9 @@ fn report(w: &World) -> Report {
     report.clone()
 }
 
+/// Why no refund is refused in the answer.
+const TOO_MUCH: &str = "what is too much is received like any other, and refused by news";
+
 /// 64 digits that are not the simulator's key.
 const OTHER_KEY: &str = "00112233445566778899AABBCCDDEEFF00112233445566778899AABBCCDDEEFF";
 
@@ -116,6 +119,19 @@ impl Vendor for AtAdyen {
         (
             "refunds_are_told_one_by_one_and_one_that_fails_no_longer_counts",
             "only news tells of refunds, each by itself",
+        ),
+        (
+            "our_refund_is_told_by_its_order_and_one_of_the_dashboard_by_none",
+            "only news tells of refunds, each by itself",
+        ),
+        (
+            "all_of_the_money_is_given_back_and_then_nothing_is_left",
+            TOO_MUCH,
+        ),
+        ("parts_are_given_back_and_never_more_than_is_left", TOO_MUCH),
+        (
+            "the_same_order_gives_back_once_even_when_the_vendors_keys_have_ended",
+            "an order that is too old to be repeated stays uncertain: no refund can be looked for",
         ),
         (
             "a_dispute_keeps_its_id_until_it_is_won_or_lost",
@@ -157,6 +173,9 @@ impl Vendor for AtAdyen {
     const AUTHORISED_IS_TOLD: bool = true;
     const CONFIRMS_LATER: bool = true;
     const CAPTURE_PATH: &'static str = "/captures";
+    const REFUNDED_LATER: bool = true;
+    const REFUNDS_BY_NEWS: bool = true;
+    const REFUND_LOST: Lost = Lost::Made;
     const VOIDED: Status = Status::Cancelled;
     // Only a request finds it out.
     const FORGOTTEN_WISHES: &'static [QueryPurpose] =

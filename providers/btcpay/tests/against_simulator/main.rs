@@ -11,11 +11,11 @@ mod paying;
 mod starting;
 
 use kassette_plugin::provider::{
-    Action, Attempt, Open, QueryPurpose, Report, Settlement, Status, Subject,
+    Action, Attempt, Given, Open, QueryPurpose, Report, Settlement, Status, Subject,
 };
 use kassette_provider_btcpay::BtcPay;
 use kassette_world::open;
-use kassette_world::suite::{Method, Vendor};
+use kassette_world::suite::{Method, Payment, Vendor};
 
 type World = kassette_world::World<BtcPay>;
 
@@ -94,6 +94,14 @@ impl Vendor for AtBtcPay {
             "a refund leaves the invoice as it is",
         ),
         (
+            "our_refund_is_told_by_its_order_and_one_of_the_dashboard_by_none",
+            "a refund leaves the invoice as it is",
+        ),
+        (
+            "a_refund_that_fails_later_is_told_and_can_be_given_again",
+            "coins that were paid out do not come back",
+        ),
+        (
             "a_dispute_keeps_its_id_until_it_is_won_or_lost",
             "coins cannot be disputed",
         ),
@@ -117,6 +125,18 @@ impl Vendor for AtBtcPay {
     const CLOSABLE_AFTER: &'static [&'static str] = &[""];
     const GRACE_MS: u64 = 1;
     const NEWS_SECRET: Option<(&'static str, &'static str)> = Some(("webhook-secret", "new"));
+    const REFUNDED_LATER: bool = true;
+    const CLAIMED: bool = true;
+    const REFUND_PATH: &'static str = "/refund";
+
+    /// The payer claims it.
+    fn finish_refund(_: &World, payment: &Payment<'_, Self>, given: &Given) {
+        assert_eq!(
+            given.claim_url.as_deref(),
+            Some(payment.world.page(&payment.open))
+        );
+        assert_eq!(payment.choose("claim"), 200);
+    }
 }
 
 kassette_world::provider_suite!(AtBtcPay);

@@ -24,7 +24,7 @@ fn the_server_tells_of_an_invoice_that_was_closed() {
 }
 
 #[test]
-fn a_refund_leaves_the_invoice_as_it_is_and_nobody_can_dispute() {
+fn a_refund_leaves_the_invoice_as_it_is_and_there_are_no_disputes() {
     let w = world();
     let (attempt, open) = started(&w);
     choose(&w, &open, "approve");

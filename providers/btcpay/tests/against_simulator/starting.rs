@@ -26,7 +26,7 @@ fn a_payer_is_led_to_the_invoice() {
 }
 
 #[test]
-fn an_invoice_that_could_not_be_described_is_given_to_nobody_and_described_by_the_repeat() {
+fn an_invoice_that_could_not_be_described_is_given_to_no_payer_and_described_by_the_repeat() {
     let w = world();
     let attempt = w.attempt("crypto", "EUR");
     w.lose_answer_of("/invoices");

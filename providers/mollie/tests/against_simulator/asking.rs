@@ -1,5 +1,5 @@
 //! Asking where a payment stands, and doing what the host asks for.
-use kassette_plugin::provider::{QueryPurpose, StartFailure, Status};
+use kassette_plugin::provider::{Paid, QueryPurpose, RefundState, StartFailure, Status};
 use kassette_sim::Fault;
 use kassette_world::open;
 
@@ -77,4 +77,33 @@ fn a_payment_that_is_over_cannot_be_started_again() {
     // The same request gets its first answer again; only the host knows that it closed the attempt.
     attempt.payer.language = Some("nl".into());
     assert!(matches!(w.start(&attempt), Err(StartFailure::Declined(_))));
+}
+
+#[test]
+fn a_repeated_refund_is_told_as_it_stands_now_and_not_as_it_was_answered_first() {
+    let w = world();
+    let attempt = w.attempt("ideal", "EUR");
+    let started = open(w.start(&attempt));
+    w.choose(&started, "approve");
+    let report = w
+        .query(&attempt, Some(&started.reference), QueryPurpose::Sync)
+        .unwrap();
+    let paid = Paid {
+        attempt: attempt.id,
+        method: attempt.method,
+        reference: report.reference,
+        references: report.particulars.references,
+        received: report.received,
+        captured_at: None,
+        merchant_order: attempt.order,
+        merchant: attempt.merchant,
+    };
+    let order = w.order(990, "EUR");
+    assert_eq!(
+        w.give_back(&paid, &order).unwrap().state,
+        RefundState::Pending
+    );
+    w.confirm();
+    let again = w.give_back(&paid, &order).unwrap();
+    assert_eq!(again.state, RefundState::Succeeded);
 }

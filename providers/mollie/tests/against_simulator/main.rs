@@ -86,6 +86,7 @@ impl Vendor for AtMollie {
     const CAPTURE_SETTING: bool = true;
     const CONFIRMS_LATER: bool = true;
     const CAPTURE_PATH: &'static str = "/captures";
+    const REFUNDED_LATER: bool = true;
     const VOIDED: Status = Status::Expired;
     const CLOSABLE_AFTER: &'static [&'static str] = &["", "approve"];
 

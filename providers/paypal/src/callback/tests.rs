@@ -349,3 +349,23 @@ fn health_looks_for_the_webhook_that_leads_here() {
     }
     assert!(matches!(condition(403, json!({})), Condition::Down(_)));
 }
+
+#[test]
+fn news_of_our_own_refund_leads_to_the_attempt_and_not_to_its_own_id() {
+    let own = "fedcba9876543210fedcba9876543210";
+    let links = json!([{ "rel": "up", "href": format!("https://api.paypal.com{CAPTURE}") }]);
+    let found = |name: &str, resource: Value| {
+        let event = json!({ "event_type": name, "resource": resource });
+        let event = Json::parse(event.to_string().as_bytes()).unwrap();
+        about(&event).map(|(_, found, _)| found)
+    };
+    let told = json!({ "custom_id": ID, "invoice_id": own, "links": links });
+    for name in ["PAYMENT.CAPTURE.REFUNDED", "PAYMENT.REFUND.FAILED"] {
+        let found = found(name, told.clone());
+        assert_eq!(found, Some(Found::Ours(ID.into())), "{name}");
+    }
+    // Without the attempt's id its capture is asked for.
+    let told = json!({ "invoice_id": own, "links": links });
+    let capture = Some(Found::Capture("3C679366HH908993F".into()));
+    assert_eq!(found("PAYMENT.CAPTURE.REFUNDED", told), capture);
+}

@@ -155,6 +155,19 @@ fn what_was_received_and_given_back_is_paypals_word() {
 }
 
 #[test]
+fn a_refund_is_told_by_its_own_invoice_and_one_of_the_dashboard_by_none() {
+    let mut ours = refund("1JU1", "9.90", "COMPLETED");
+    ours["invoice_id"] = json!("refund-1");
+    // The dashboard may show the capture's own.
+    let mut other = refund("1JU2", "10.00", "COMPLETED");
+    other["invoice_id"] = json!("attempt-1");
+    let told = refunded("PARTIALLY_REFUNDED", &[ours, other]);
+    let orders = told.particulars.refunds.iter();
+    let orders: Vec<_> = orders.map(|refund| refund.order.as_deref()).collect();
+    assert_eq!(orders, [Some("refund-1"), None]);
+}
+
+#[test]
 fn a_capture_given_back_as_a_whole_counts_where_the_list_does_not_tell() {
     let whole = report(&told("COMPLETED", &[captured("REFUNDED", None)])).unwrap();
     assert_eq!((whole.received.amount, whole.returned), (4990, 4990));

@@ -47,6 +47,7 @@ impl Vendor for AtPayPal {
     const UNKNOWN: &'static str = "5O190127TN364715T";
     const LOST: Lost = Lost::Unfindable;
     const TAKEN_ON_FINISH: bool = true;
+    const REFUND_PATH: &'static str = "/refund";
     const UNDER_WAY: Status = Status::VerificationPending;
     const CAPTURE_REFUSED: Status = Status::Declined;
     const REFUSAL_IS_FINAL: bool = true;

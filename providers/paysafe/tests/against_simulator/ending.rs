@@ -35,7 +35,7 @@ fn a_payer_who_has_paid_is_seen_by_asking_alone_and_the_money_is_asked_for() {
 }
 
 #[test]
-fn what_was_paid_at_interac_is_taken_by_paysafe_where_nobody_asks_for_it() {
+fn what_was_paid_at_interac_is_taken_by_paysafe_where_it_is_not_asked_for() {
     for purpose in [
         QueryPurpose::Sync,
         QueryPurpose::Capture,

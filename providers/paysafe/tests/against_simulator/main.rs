@@ -8,6 +8,7 @@
 mod asking;
 mod callbacks;
 mod ending;
+mod refunds;
 mod starting;
 
 use kassette_plugin::provider::{Attempt, Open, QueryFailure, Settlement, Status};
@@ -56,6 +57,10 @@ impl Vendor for AtPaysafe {
             "the Payments API tells no disputes",
         ),
         (
+            "our_refund_is_told_by_its_order_and_one_of_the_dashboard_by_none",
+            "a settlement tells the sum alone",
+        ),
+        (
             "news_that_is_too_old_is_refused",
             "Paysafe signs no time: what is old only makes the host ask",
         ),
@@ -63,6 +68,7 @@ impl Vendor for AtPaysafe {
     const METHODS: &'static [Method] = &[("interac", "CAD")];
     const FOREIGN: Method = ("interac", "EUR");
     const LISTS_REFUNDS: bool = false;
+    const REFUNDED_LATER: bool = true;
     const CAPTURE_REFUSED_REASON: Option<&'static str> = Some("3022");
     const CREDENTIAL: (&'static str, &'static str) = ("api-password", "wrong");
     const UNKNOWN: &'static str = "00000000-0000-0000-0000-000000000000";

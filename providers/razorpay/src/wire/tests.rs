@@ -17,7 +17,8 @@ pub(crate) fn read(value: &Value) -> Option<Link> {
     link(value.to_string().as_bytes())
 }
 
-fn tried(change: &Value) -> Value {
+/// A payment as Razorpay would tell it, with these fields changed.
+pub(crate) fn payment_told(change: &Value) -> Value {
     let mut payment = json!({
         "id": "pay_1", "entity": "payment", "amount": 4990, "currency": "INR", "status": "captured",
         "captured": true, "amount_refunded": 0, "created_at": BEGAN, "method": "upi",
@@ -33,7 +34,7 @@ fn tried(change: &Value) -> Value {
 /// A payment in that state.
 pub(crate) fn paid(status: &str, captured: bool, refunded: u64) -> Payment {
     let change = json!({ "status": status, "captured": captured, "amount_refunded": refunded });
-    payment(tried(&change).to_string().as_bytes()).unwrap()
+    payment(payment_told(&change).to_string().as_bytes()).unwrap()
 }
 
 /// A payment that failed.
@@ -41,7 +42,7 @@ pub(crate) fn failed(reason: &str) -> Payment {
     let change = json!({
         "status": "failed", "captured": false, "error_reason": reason, "fee": null,
     });
-    payment(tried(&change).to_string().as_bytes()).unwrap()
+    payment(payment_told(&change).to_string().as_bytes()).unwrap()
 }
 
 #[test]
@@ -88,11 +89,11 @@ fn an_answer_that_lacks_anything_is_no_answer() {
         "amount_refunded",
         "created_at",
     ] {
-        let mut tried = tried(&json!({}));
+        let mut tried = payment_told(&json!({}));
         tried.as_object_mut().unwrap().remove(field);
         assert_eq!(payment(tried.to_string().as_bytes()), None, "{field}");
     }
-    let odd = tried(&json!({ "status": "odd" }));
+    let odd = payment_told(&json!({ "status": "odd" }));
     assert_eq!(payment(odd.to_string().as_bytes()), None);
 }
 
@@ -113,7 +114,7 @@ fn a_payment_tells_its_fee_its_numbers_and_the_bank_but_not_the_payer() {
         ),
         (json!({ "vpa": null }), "upi"),
     ] {
-        let read = payment(tried(&change).to_string().as_bytes()).unwrap();
+        let read = payment(payment_told(&change).to_string().as_bytes()).unwrap();
         assert_eq!(read.instrument.as_deref(), Some(instrument));
     }
 }

@@ -45,6 +45,7 @@ impl Vendor for AtRazorpay {
     // A try in the payer's app is not called off.
     const CLOSABLE_AFTER: &'static [&'static str] = &[""];
     const DISPUTE_REASON: &'static str = "chargeback";
+    const REFUND_PATH: &'static str = "/refund";
     const NEWS_SECRET: Option<(&'static str, &'static str)> = Some(("webhook-secret", "new"));
 }
 

@@ -25,10 +25,16 @@ struct AtRevolut;
 impl Vendor for AtRevolut {
     type Module = Revolut;
     const MODULE: &'static str = "revolut";
+    const LACKS: &'static [(&'static str, &'static str)] = &[(
+        "our_refund_is_told_by_its_order_and_one_of_the_dashboard_by_none",
+        "an order tells the sum of the dashboard's refunds alone",
+    )];
     const METHODS: &'static [Method] = &[("revolut", "EUR"), ("credit_card", "GBP")];
     const FOREIGN: Method = ("revolut", "INR");
     const HELD: Settlement = Settlement::Pending;
     const LISTS_REFUNDS: bool = false;
+    const REFUNDED_LATER: bool = true;
+    const REFUND_PATH: &'static str = "/refund";
     const CAPTURE_REFUSED_REASON: Option<&'static str> = Some("bad_request");
     const CREDENTIAL: (&'static str, &'static str) = ("secret-key", "sk_wrong");
     const UNKNOWN: &'static str = "00000000-0000-0000-0000-000000000000";

@@ -1,5 +1,7 @@
 //! What is told beside where the money is, and what the vendor does by itself.
-use kassette_plugin::provider::{Attempt, Money, Open, QueryPurpose, Status};
+use kassette_plugin::provider::{
+    Attempt, Money, Open, Paid, QueryPurpose, RefundState, Status, Subject,
+};
 use kassette_sim::{Fault, State};
 use kassette_world::open;
 
@@ -84,4 +86,45 @@ fn a_capture_that_is_refused_is_for_a_person_and_can_still_be_cancelled() {
         (w.entry().state, w.entry().captured_times),
         (State::Closed, 0)
     );
+}
+
+#[test]
+fn a_refund_of_ours_is_told_by_its_order_and_others_in_the_sum_alone() {
+    let w = world();
+    let (attempt, started) = paid(&w);
+    w.next_callback();
+    let order = w.order(1_000, "EUR");
+    let taken = Paid {
+        attempt: attempt.id.clone(),
+        method: "revolut".into(),
+        reference: started.reference.clone(),
+        references: Vec::new(),
+        received: attempt.due.clone(),
+        captured_at: None,
+        merchant_order: attempt.order.clone(),
+        merchant: attempt.merchant.clone(),
+    };
+    let given = w.give_back(&taken, &order).unwrap();
+    let told = || {
+        let report = query(&w, &attempt, &started, QueryPurpose::Sync);
+        let refunds = report.particulars.refunds.into_iter();
+        let refunds: Vec<_> = refunds
+            .map(|refund| (refund.id, refund.order, refund.state))
+            .collect();
+        (report.returned, refunds)
+    };
+    let ours = |state| vec![(given.reference.clone(), Some(order.id.clone()), state)];
+    assert_eq!(told(), (0, ours(RefundState::Pending)));
+    w.confirm();
+    // Its news names the attempt without a question.
+    let news = w.next_callback();
+    w.fault(Fault::Down);
+    let answer = w.callback(&news).unwrap();
+    assert_eq!(
+        answer.notices[0].about,
+        Subject::Attempt(attempt.id.clone())
+    );
+    w.sim.clear_faults(w.id()).unwrap();
+    w.refund(&started, "5.00");
+    assert_eq!(told(), (1_500, ours(RefundState::Succeeded)));
 }

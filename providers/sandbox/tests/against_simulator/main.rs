@@ -7,6 +7,7 @@
 
 mod callbacks;
 mod particulars;
+mod refunds;
 mod starting;
 
 use kassette_provider_sandbox::Sandbox;

@@ -1,5 +1,5 @@
 //! Asking where a payment stands, and doing what the host asks for.
-use kassette_plugin::provider::{Money, QueryPurpose, Settlement, Status};
+use kassette_plugin::provider::{Money, Paid, QueryPurpose, RefundState, Settlement, Status};
 use kassette_sim::{Fault, State};
 use kassette_world::open;
 
@@ -215,4 +215,47 @@ fn a_payment_tells_its_ids_its_fee_its_times_and_what_was_paid_with() {
         assert_eq!(paid.capture_before, None);
         assert_eq!(paid.instrument.as_deref(), Some(instrument));
     }
+}
+
+#[test]
+fn a_charge_with_more_refunds_than_it_tells_is_told_one_by_one() {
+    let w = world();
+    let attempt = w.attempt("credit_card", "EUR");
+    let started = open(w.start(&attempt));
+    w.choose(&started, "approve");
+    for _ in 0..12 {
+        assert!(w.refund(&started, "1.00").0 < 400);
+    }
+    let asked = w.query(&attempt, Some(&started.reference), QueryPurpose::Sync);
+    let told = asked.unwrap();
+    assert_eq!((told.particulars.refunds.len(), told.returned), (12, 1_200));
+}
+
+#[test]
+fn a_repeated_refund_is_told_as_it_stands_now_and_not_as_it_was_answered_first() {
+    let w = world();
+    let attempt = w.attempt("ideal", "EUR");
+    let started = open(w.start(&attempt));
+    w.choose(&started, "approve");
+    let report = w
+        .query(&attempt, Some(&started.reference), QueryPurpose::Sync)
+        .unwrap();
+    let paid = Paid {
+        attempt: attempt.id,
+        method: attempt.method,
+        reference: report.reference,
+        references: report.particulars.references,
+        received: report.received,
+        captured_at: None,
+        merchant_order: attempt.order,
+        merchant: attempt.merchant,
+    };
+    let order = w.order(990, "EUR");
+    assert_eq!(
+        w.give_back(&paid, &order).unwrap().state,
+        RefundState::Pending
+    );
+    w.confirm();
+    let again = w.give_back(&paid, &order).unwrap();
+    assert_eq!(again.state, RefundState::Succeeded);
 }

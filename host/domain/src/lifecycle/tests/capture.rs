@@ -138,11 +138,12 @@ fn confirmation_may_come_later_and_is_told_then() {
     assert_eq!(shop.settlement(), Settlement::Confirmed);
     assert_eq!(
         shop.events.last(),
-        Some(&(
-            EventType::PaymentCompleted,
-            Status::Completed,
-            Settlement::Confirmed
-        ))
+        Some(&NewEvent {
+            kind: EventType::PaymentCompleted,
+            status: Status::Completed,
+            settlement: Settlement::Confirmed,
+            refund: None,
+        })
     );
     let line = &shop.last.transitions[0];
     assert!(line.applied && line.settlement == Settlement::Confirmed);

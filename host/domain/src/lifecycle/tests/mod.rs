@@ -3,6 +3,8 @@
 mod capture;
 mod decision;
 mod random;
+mod refund;
+mod refund_books;
 mod review;
 mod start;
 mod table;
@@ -13,12 +15,12 @@ mod waiting;
 use std::time::Duration;
 
 use super::{
-    Act, Change, ClaimPurpose, NewDecision, NextAction, Outcome, PaymentAggregate, Query,
-    QuerySchedule, Refusal, StartResult, Step, Via,
+    Act, Change, ClaimPurpose, NewDecision, NewEvent, NewRefund, NextAction, Outcome,
+    PaymentAggregate, Query, QuerySchedule, RefundAnswer, Refusal, StartResult, Step, Via,
 };
 use crate::attempt::{Attempt, AttemptState, Choice};
 use crate::event::EventType;
-use crate::id::{AccountId, AttemptId, Digest, MerchantId, PaymentId, Slot};
+use crate::id::{AccountId, AttemptId, Digest, MerchantId, PaymentId, RefundId, Slot};
 use crate::key::Environment;
 use crate::method::MethodId;
 use crate::money::{Currency, Minor, Money, Rate};
@@ -28,8 +30,10 @@ use crate::payment::{
     Settlement, Status,
 };
 use crate::provider::{
-    Action, Particulars, Payer, QueryPurpose, Report, VendorSettlement, VendorStatus,
+    Action, Given, Particulars, Payer, ProviderRefund, QueryPurpose, RefundState, RefundTerms,
+    Report, VendorSettlement, VendorStatus,
 };
+use crate::refund::{Refund, RefundOrigin};
 use crate::secret::Secret;
 use crate::time::Time;
 use crate::work::WorkKind;
@@ -46,7 +50,7 @@ pub(super) const DUE: Minor = Minor(4990);
 pub(super) struct Shop {
     pub(super) aggregate: PaymentAggregate,
     pub(super) now: Time,
-    pub(super) events: Vec<(EventType, Status, Settlement)>,
+    pub(super) events: Vec<NewEvent>,
     pub(super) work: Vec<(WorkKind, AttemptId, Minor)>,
     pub(super) last: Change,
     pub(super) applied: Vec<(Status, Status)>,
@@ -137,6 +141,39 @@ pub(super) fn redirect() -> StartResult {
     }
 }
 
+pub(super) fn refund_id(number: u8) -> RefundId {
+    RefundId::from_bytes([0xf0 | number; 16])
+}
+
+/// An order of a merchant for a part of attempt 1, or for all that is left.
+pub(super) fn order(number: u8, amount: Option<u64>) -> NewRefund {
+    NewRefund {
+        id: refund_id(number),
+        attempt: id(1),
+        origin: RefundOrigin::Merchant,
+        key: Some(IdempotencyKey::parse(&format!("refund-{number}")).unwrap()),
+        amount: amount.map(Minor),
+        reason: None,
+        line: None,
+        terms: Some(RefundTerms {
+            method: MethodId::Ideal,
+            parts: true,
+            at_most: None,
+            days: None,
+        }),
+    }
+}
+
+/// What the vendor answers about the refund that it calls `re-<number>`.
+pub(super) fn given(number: u8, state: RefundState) -> RefundAnswer {
+    RefundAnswer::Given(Given {
+        reference: format!("re-{number}"),
+        state,
+        claim_url: None,
+        detail: String::new(),
+    })
+}
+
 impl Shop {
     pub(super) fn new() -> Self {
         Self::of(payment(Environment::Test, false))
@@ -156,6 +193,49 @@ impl Shop {
             applied: Vec::new(),
             unapplied: 0,
         }
+    }
+
+    /// With attempt 1 captured and confirmed.
+    pub(super) fn paid() -> Self {
+        let mut shop = Self::started();
+        shop.hear(1, confirmed(), Via::Query);
+        shop
+    }
+
+    pub(super) fn refund(&mut self, new: NewRefund) -> Result<Outcome, Refusal> {
+        self.try_step(Step::Refund(Box::new(new)))
+    }
+
+    /// A call about a refund, as a worker does it: claimed before, answered after.
+    pub(super) fn call_refund(&mut self, refund: RefundId, answer: RefundAnswer) -> Outcome {
+        self.claim_refund(refund).unwrap();
+        self.refund_answered(refund, answer)
+    }
+
+    /// The answer of a call that began now.
+    pub(super) fn refund_answered(&mut self, refund: RefundId, answer: RefundAnswer) -> Outcome {
+        let held = self.now.after(LEASE);
+        self.step(Step::RefundAnswered {
+            refund,
+            held,
+            answer,
+        })
+    }
+
+    pub(super) fn claim_refund(&mut self, refund: RefundId) -> Result<Outcome, Refusal> {
+        let known = self.aggregate.refund(refund);
+        let send = known.is_some_and(|(_, known)| known.is_to_send());
+        let until = self.now.after(LEASE);
+        self.try_step(Step::ClaimRefund {
+            refund,
+            send,
+            until,
+        })
+    }
+
+    /// A refund as it stands.
+    pub(super) fn refunded(&self, number: u8) -> &Refund {
+        self.aggregate.refund(refund_id(number)).unwrap().1
     }
 
     /// With attempt 1 waiting for the payer.
@@ -183,6 +263,10 @@ impl Shop {
         self.events.extend(self.last.events.iter().copied());
         for done in &self.last.work_done {
             self.work.retain(|(_, attempt, _)| attempt != done);
+        }
+        for (closed, line) in &self.last.work_closed {
+            self.work
+                .retain(|(kind, attempt, _)| (kind, attempt) != (line, closed));
         }
         for new in &self.last.work {
             self.work
@@ -336,10 +420,7 @@ impl Shop {
     }
 
     pub(super) fn told(&self, event: EventType) -> usize {
-        self.events
-            .iter()
-            .filter(|(told, ..)| *told == event)
-            .count()
+        self.events.iter().filter(|told| told.kind == event).count()
     }
 
     pub(super) fn listed(&self, number: u8) -> Vec<WorkKind> {

@@ -16,6 +16,10 @@ enum Event {
     Silence(u8, u8, bool, bool),
     AskAt(u8, i64),
     Act(u8),
+    /// By whom, and how much: 0 all that is left.
+    Refund(u8, bool, u64),
+    /// Which of them is called about, and what the vendor answers.
+    RefundCall(u8, u8),
     Clock(i64),
     /// The most urgent next_action is done, and the vendor says nothing, or this.
     Work(Option<u8>),
@@ -39,6 +43,8 @@ fn event() -> impl Strategy<Value = Event> {
             .prop_map(|(a, b, c, d)| Event::Silence(a, b, c, d)),
         1 => (attempt(), jump()).prop_map(|(a, b)| Event::AskAt(a, b)),
         3 => (0..10_u8).prop_map(Event::Act),
+        5 => (attempt(), any::<bool>(), 0..6_u64).prop_map(|(a, b, c)| Event::Refund(a, b, c)),
+        4 => (any::<u8>(), 0..8_u8).prop_map(|(a, b)| Event::RefundCall(a, b)),
         3 => jump().prop_map(Event::Clock),
         4 => proptest::option::of(0..9_u8).prop_map(Event::Work),
     ]
@@ -65,6 +71,26 @@ fn shifted(time: Time, by: i64) -> Time {
         time.before(millis)
     } else {
         time.after(millis)
+    }
+}
+
+fn refund_answer(how: u8, id: RefundId) -> RefundAnswer {
+    let given = |state| {
+        RefundAnswer::Given(Given {
+            reference: format!("re-{id}"),
+            state,
+            claim_url: None,
+            detail: String::new(),
+        })
+    };
+    match how {
+        0 | 1 => given(RefundState::Succeeded),
+        2 => given(RefundState::Pending),
+        3 => given(RefundState::Failed),
+        4 => RefundAnswer::Refused("no".into()),
+        5 => RefundAnswer::Unavailable("down".into()),
+        6 => RefundAnswer::Absent,
+        _ => RefundAnswer::Uncertain("time-out".into()),
     }
 }
 
@@ -150,6 +176,30 @@ impl Shop {
                 actor: "ann".into(),
                 reason: "seen".into(),
             }))),
+            Event::Refund(attempt, operator, part) => {
+                let count = self.aggregate.refunds().len();
+                Step::Refund(Box::new(NewRefund {
+                    id: RefundId::from_bytes((count as u128 + 1).to_be_bytes()),
+                    attempt: id(attempt),
+                    origin: if operator {
+                        RefundOrigin::Operator
+                    } else {
+                        RefundOrigin::Merchant
+                    },
+                    key: None,
+                    ..order(0, (part > 0).then_some(DUE.0 / 4 * part))
+                }))
+            }
+            Event::RefundCall(nth, how) => {
+                let refunds = self.aggregate.refunds();
+                let (_, refund) = refunds.get(usize::from(nth) % refunds.len().max(1))?;
+                let refund = refund.id;
+                Step::RefundAnswered {
+                    refund,
+                    held: until,
+                    answer: refund_answer(how, refund),
+                }
+            }
             Event::Clock(_) | Event::Work(_) => return None,
         })
     }
@@ -161,6 +211,19 @@ impl Shop {
             NextAction::Expire => {
                 self.checked(Step::Act(Act::Expire))
                     .expect("expiry was due");
+                return;
+            }
+            NextAction::Refund(refund) => {
+                self.claim_refund(refund)
+                    .expect("a refund that cannot be claimed");
+                let how = answer.map_or(7, |said| said as u8 % 8);
+                let answer = refund_answer(how, refund);
+                let step = Step::RefundAnswered {
+                    refund,
+                    held: until,
+                    answer,
+                };
+                self.checked(step).expect("an answer to our own call");
                 return;
             }
             NextAction::Look(attempt) => (attempt, QueryPurpose::Sync, None),
@@ -256,7 +319,7 @@ impl Shop {
             }
         }
         assert_eq!(at, self.aggregate.payment.status);
-        let told = self.last.events.iter().map(|(event, ..)| *event);
+        let told = self.last.events.iter().map(|told| told.kind);
         let moves: Vec<_> = told
             .filter(|event| {
                 !matches!(
@@ -279,7 +342,9 @@ impl Shop {
         let listed: BTreeSet<_> = self.work.iter().map(|(_, attempt, _)| *attempt).collect();
         for attempt in &self.aggregate.attempts {
             let facts = attempt.vendor.as_ref();
-            let taken = facts.is_some_and(|f| f.status == VendorStatus::Completed);
+            // Of what was given back nothing is left to look at.
+            let taken = facts
+                .is_some_and(|f| f.status == VendorStatus::Completed && f.received > f.returned);
             let own = attempt.state == AttemptState::Captured;
             let seen = self.status() == Status::Review || listed.contains(&attempt.id);
             assert!(
@@ -338,7 +403,9 @@ impl Shop {
                 }
             }
             _ => {
-                let step = self.step_of(event).unwrap();
+                let Some(step) = self.step_of(event) else {
+                    return;
+                };
                 let again = step.clone();
                 let answer = self.checked(step);
                 // An operator who said that the settlement is pending is overruled by the next word.
@@ -435,6 +502,8 @@ proptest! {
             shop.happen(event);
         }
         shop.live_on();
+        let waits = |refund: &Refund| refund.is_to_send();
+        prop_assert!(!shop.aggregate.refunds().iter().any(|(_, refund)| waits(refund)));
         let waiting = [Status::Pending, Status::Processing, Status::VerificationPending];
         prop_assert!(!waiting.contains(&shop.status()), "{:?}", shop.status());
     }

@@ -94,7 +94,7 @@ fn each_report_moves_a_pending_payment_where_the_law_says() {
         assert_eq!((shop.status(), shop.state(1)), (status, state), "{said:?}");
         let told = EventType::of_transition(status);
         assert_eq!(
-            shop.events.last().map(|(event, ..)| *event),
+            shop.events.last().map(|told| told.kind),
             match status {
                 Status::Pending | Status::Created | Status::Completed =>
                     Some(EventType::PaymentPending),

@@ -108,11 +108,7 @@ fn what_becomes_of_a_payment_is_told_by_these_events_and_no_others() {
     for (place, (course, status, events)) in rows.into_iter().enumerate() {
         let mut shop = Shop::new();
         course(&mut shop);
-        let told: Vec<_> = shop
-            .events
-            .iter()
-            .map(|(event, ..)| event.as_str())
-            .collect();
+        let told: Vec<_> = shop.events.iter().map(|told| told.kind.as_str()).collect();
         assert_eq!(
             (shop.status().as_str(), &told[..]),
             (status, events),

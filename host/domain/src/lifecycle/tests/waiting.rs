@@ -32,6 +32,9 @@ fn live_in_silence_until(shop: &mut Shop, end: Time) {
             NextAction::Expire => {
                 shop.act(Act::Expire).unwrap();
             }
+            NextAction::Refund(refund) => {
+                shop.call_refund(refund, RefundAnswer::Uncertain("silence".into()));
+            }
         }
     }
 }
@@ -96,7 +99,7 @@ fn an_attempt_whose_time_has_passed_leads_back_while_the_payment_lives() {
 fn turn(number: u8) -> Time {
     let end = Some(START.after(HOUR));
     QuerySchedule::default()
-        .turn(id(1), START, end, number)
+        .turn(id(1).as_bytes(), START, end, number)
         .unwrap()
 }
 
@@ -206,7 +209,7 @@ fn a_completed_payment_that_is_never_confirmed_ends_on_the_work_list() {
     let mut shop = Shop::started();
     shop.pass(MINUTE);
     shop.callback(1, VendorStatus::Completed);
-    let first = QuerySchedule::default().turn(id(1), shop.now, None, 0);
+    let first = QuerySchedule::default().turn(id(1).as_bytes(), shop.now, None, 0);
     assert_eq!(shop.aggregate.due_at(), first);
     // Silence puts it there after a day, once, and the end of the schedule does not again.
     while shop.work.is_empty() {

@@ -103,4 +103,18 @@ struct BookEntry {
     captured_times: u64,
     /// Given back so far.
     refunded: Amount,
+    refunds: Vec<BookRefund>,
+}
+
+/// What a simulator believes of one refund.
+#[derive(ToSchema)]
+struct BookRefund {
+    /// The simulated provider's id.
+    reference: String,
+    /// The gateway's id; null for one that was made in the provider's dashboard.
+    #[schema(required)]
+    refund_id: Option<String>,
+    amount: Amount,
+    /// `pending`, `succeeded`, `failed` or `cancelled`.
+    state: String,
 }

@@ -127,7 +127,7 @@ formats! {
     OperatorId = handle("An operator's handle. Not the token.");
 
     /// [`key::Scope`]
-    Scope = one_of("What a key may do. A merchant's key has scopes of payments, a reseller's those that begin with `reseller:`.", "payments:create", key::Scope::MERCHANT.into_iter().chain(key::Scope::RESELLER).map(key::Scope::as_str));
+    Scope = one_of("What a key may do. A merchant's key has scopes of payments, a reseller's those that begin with `reseller:`.", "payments:create", key::Scope::MERCHANT_ALL.into_iter().chain(key::Scope::RESELLER).map(key::Scope::as_str));
 
     /// [`connect::CodeState`]
     ConnectCodeState = one_of("Whether the code can be redeemed.", "live", [connect::CodeState::Live, connect::CodeState::Redeemed, connect::CodeState::Burned, connect::CodeState::Expired].map(connect::CodeState::as_str));

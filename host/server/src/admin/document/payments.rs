@@ -8,8 +8,8 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::call::{Call, joined};
 use super::formats::*;
-use crate::api::PaymentBody;
-use crate::api::formats::{CheckoutMode, CheckoutUrl};
+use crate::api::formats::{CheckoutMode, CheckoutUrl, IdempotencyKey, RefundId};
+use crate::api::{PaymentBody, RefundBody};
 
 pub(super) fn calls() -> Vec<Call> {
     vec![
@@ -57,12 +57,28 @@ pub(super) fn calls() -> Vec<Call> {
             .attributed()
             .ok::<History>("They are erased.")
             .conflict("It is not over yet."),
+        Call::post("/payments/{id}/refunds", "refundPayment", "Gives money of a payment back.")
+            .about("Whatever the payment's state, of what was received and not given back or disputed. The provider is asked within the request; a refund stays `pending` until it has confirmed it. The same `idempotency_key` with the same data answers the same refund with 200.")
+            .attributed()
+            .body::<NewRefund>()
+            .ok::<OperatorsRefund>("The same was asked for before: the refund as it stands now.")
+            .created::<OperatorsRefund>("The refund.")
+            .conflict("There is no money, the provider does not give it back, or the key was used with other data."),
+        Call::get("/payments/{id}/refunds", "listPaymentRefunds", "Lists what was given back of a payment, the newest first.")
+            .list::<OperatorsRefund>("refunds"),
         Call::get("/work", "listWork", "Lists money that a person has to look at, the newest first.")
             .query::<Switch>("done", "`true`: lines that are done too.")
             .list_beside::<WorkItem, BesideWork>("work"),
         Call::post("/work/{id}/done", "finishWork", "Takes a line off the work list.")
             .attributed()
             .ok::<WorkItem>("The line."),
+        Call::post("/work/{id}/refund", "refundWork", "Gives back what a line of the work list is about.")
+            .about("A `surplus`, `excess` or `late` line, which is done once that has succeeded. The same `idempotency_key` with the same data answers the same refund with 200.")
+            .attributed()
+            .body::<NewRefund>()
+            .ok::<OperatorsRefund>("The same was asked for before: the refund as it stands now.")
+            .created::<OperatorsRefund>("The refund.")
+            .conflict("The line is done or of another kind, the provider does not give the money back, or the key was used with other data."),
     ]
 }
 
@@ -91,6 +107,51 @@ struct NewReview {
     settlement: Option<SaidSettlement>,
     /// With `approve` alone: the operator vouches for money that the provider does not confirm.
     vouch: Option<bool>,
+}
+
+/// How much an operator gives back.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+struct NewRefund {
+    /// All that is left, or that the line is about, where it is absent.
+    amount: Option<InvoiceAmount>,
+    /// Makes retries safe.
+    idempotency_key: Option<IdempotencyKey>,
+}
+
+/// A refund as operators see it: what merchants see, and more.
+struct OperatorsRefund;
+
+impl PartialSchema for OperatorsRefund {
+    fn schema() -> RefOr<Schema> {
+        joined::<RefundBody<'static>, RefundsOperatorsFields>()
+    }
+}
+
+impl ToSchema for OperatorsRefund {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("Refund")
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        RefundBody::schemas(schemas);
+        RefundsOperatorsFields::schemas(schemas);
+    }
+}
+
+/// What merchants do not see of a refund.
+#[derive(ToSchema)]
+struct RefundsOperatorsFields {
+    /// Null for viewers: it lets its holder take the money.
+    #[schema(required)]
+    claim_url: Option<String>,
+    /// The provider's id; null before it has told one, and for what it tells as part of a sum alone.
+    #[schema(required)]
+    reference: Option<String>,
+    /// The provider's last words about it.
+    detail: String,
+    /// Since when it is in its state.
+    at: Instant,
 }
 
 /// A payment as operators see it: what merchants see, and more.
@@ -171,6 +232,8 @@ struct ReviewDecision {
 struct History {
     payment: Payment,
     attempts: Vec<Attempt>,
+    /// The newest first.
+    refunds: Vec<OperatorsRefund>,
     decisions: Vec<RoutingDecision>,
     transitions: Vec<Transition>,
     events: Vec<EventOf>,
@@ -235,9 +298,10 @@ struct ProviderFee {
     currency: AnyCurrency,
 }
 
-/// A refund that the provider told.
+/// A refund of an attempt's money.
 #[derive(ToSchema)]
 struct AttemptRefund {
+    refund_id: RefundId,
     /// The provider's id; null for what it tells as part of a sum alone.
     #[schema(required)]
     id: Option<String>,

@@ -95,6 +95,7 @@ async fn every_capture_refund_and_dispute_has_a_line_with_what_moved() {
     let merchant = world.merchant(false).await;
     let refund = |id: &str, amount, state| ProviderRefund {
         id: id.into(),
+        order: None,
         amount: Minor(amount),
         state,
     };

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use kassette_domain::key::Scope;
+
 use super::*;
 
 /// Issues a key; its id and the key.
@@ -66,6 +68,37 @@ async fn a_live_key_needs_an_approved_merchant() {
         .post(&format!("/keys/{id}/rotate"), json!({}))
         .await
         .refused(409);
+}
+
+#[tokio::test]
+async fn a_key_gives_money_back_only_where_that_was_asked_for() {
+    let world = World::new().await;
+    let merchant = world.merchant(false).await;
+    let gives = async |key: &str| {
+        let caller = world.gateway.merchant_caller(key).await.unwrap();
+        caller.key.allows(Scope::PaymentsRefund)
+    };
+    let (_, usual) = issue(&world, merchant, json!({ "environment": "test" })).await;
+    assert!(!gives(&usual).await);
+    let asked = json!({ "environment": "test", "scopes": ["payments:refund"] });
+    let (id, key) = issue(&world, merchant, asked.clone()).await;
+    assert!(gives(&key).await);
+    let rotated = world.post(&format!("/keys/{id}/rotate"), json!({})).await;
+    let rotated = rotated.is(201)["key"].as_str().unwrap().to_owned();
+    assert!(gives(&rotated).await);
+    let made = world
+        .call(
+            &world.admin,
+            Method::POST,
+            "/resellers",
+            Some(json!({ "name": "Agency" })),
+        )
+        .await;
+    let reseller = made.is(201)["reseller_id"].as_u64().unwrap();
+    world
+        .post(&format!("/resellers/{reseller}/keys"), asked)
+        .await
+        .refused(422);
 }
 
 #[tokio::test]

@@ -65,6 +65,21 @@ fn every_endpoint_tells_its_statuses_in_the_error_shape() {
             "200 400 401 403 404 413 422 429 500 503",
         ),
         (
+            "post",
+            "/api/v1/payments/{payment_id}/refunds",
+            "200 201 400 401 403 404 408 409 413 422 429 500 503",
+        ),
+        (
+            "get",
+            "/api/v1/payments/{payment_id}/refunds",
+            "200 400 401 403 404 413 422 429 500 503",
+        ),
+        (
+            "get",
+            "/api/v1/refunds/{refund_id}",
+            "200 400 401 403 404 413 422 429 500 503",
+        ),
+        (
             "get",
             "/api/v1/methods",
             "200 400 401 403 413 422 429 500 503",

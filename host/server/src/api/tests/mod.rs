@@ -5,6 +5,7 @@ mod connect;
 mod document;
 mod edges;
 mod payments;
+mod refunds;
 mod releases;
 mod resellers;
 mod world;

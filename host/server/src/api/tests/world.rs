@@ -19,8 +19,9 @@ use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Rate};
 use kassette_domain::policy::{Policy, RateLimit};
 use kassette_domain::provider::{
-    AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Condition, ProviderDescription,
-    QueryFailure, Report, StartFailure, Started,
+    AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Condition, Given, PaidFacts,
+    ProviderDescription, QueryFailure, RefundFailure, RefundOrder, RefundTerms, Report,
+    StartFailure, Started,
 };
 use kassette_gateway::Gateway;
 use kassette_gateway::clock::{AdjustableClock, Clock as _};
@@ -131,6 +132,28 @@ impl Provider for Reader {
         _: &'a Access,
         _: &'a Inquiry,
     ) -> Calling<'a, Result<Result<Report, QueryFailure>, CallError>> {
+        Box::pin(async { Ok(Err(QueryFailure::Absent)) })
+    }
+    fn refund_terms<'a>(
+        &'a self,
+        _: &'a Access,
+    ) -> Calling<'a, Result<Vec<RefundTerms>, CallError>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+    fn refund<'a>(
+        &'a self,
+        _: &'a Access,
+        _: &'a PaidFacts,
+        _: &'a RefundOrder,
+    ) -> Calling<'a, Result<Given, RefundFailure>> {
+        Box::pin(async { Err(RefundFailure::Unavailable("it gives nothing back".into())) })
+    }
+    fn query_refund<'a>(
+        &'a self,
+        _: &'a Access,
+        _: &'a PaidFacts,
+        _: &'a RefundOrder,
+    ) -> Calling<'a, Result<Result<Given, QueryFailure>, CallError>> {
         Box::pin(async { Ok(Err(QueryFailure::Absent)) })
     }
     fn health<'a>(&'a self, _: &'a Access) -> Calling<'a, Result<Condition, CallError>> {

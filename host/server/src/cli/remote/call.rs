@@ -18,6 +18,8 @@ pub(in crate::cli) struct Call {
     pub(super) module: Option<Vec<u8>>,
     /// What comes back.
     pub(super) shape: Shape,
+    /// The option, with its value, by which the command is repeated where no answer came.
+    pub(super) again: Option<(&'static str, String)>,
 }
 
 /// Titles and JSON pointers into an item, what matters most first: where there is no room for all, the last
@@ -72,6 +74,7 @@ impl Call {
             body: None,
             module: None,
             shape: Shape::Object,
+            again: None,
         }
     }
 
@@ -90,6 +93,12 @@ impl Call {
     /// With a component as its body.
     pub(super) fn module(mut self, module: Vec<u8>) -> Self {
         self.module = Some(module);
+        self
+    }
+
+    /// With an option that makes a repeated command the same one.
+    pub(super) fn repeatable(mut self, option: &'static str, value: String) -> Self {
+        self.again = Some((option, value));
         self
     }
 

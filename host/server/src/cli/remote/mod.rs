@@ -130,7 +130,15 @@ pub(super) async fn run<A: Action>(noun: Noun<A>) -> Result<(), String> {
                         async |call: &Call| remote.send(call, &token, connection.said()).await;
                     repeat(call.clone(), done, send, |line| eprintln!("{line}")).await?
                 }
-                _ => remote.send(&call, &token, connection.said()).await?,
+                _ => {
+                    let sent = remote.send(&call, &token, connection.said()).await;
+                    sent.map_err(|why| match &call.again {
+                        Some((option, value)) => {
+                            format!("{why}; to try the very same again: {option} {value}")
+                        }
+                        None => why,
+                    })?
+                }
             };
             (answer, call.shape)
         }

@@ -255,6 +255,26 @@ fn commands_become_the_calls_of_the_contract() {
 }
 
 #[test]
+fn a_refund_always_has_a_key_and_says_how_to_repeat_it() {
+    for refund in [
+        || call::<PaymentAction>("refund 9f86 --amount 10.00"),
+        || call::<PaymentAction>("refund 9f86"),
+    ] {
+        let (one, other) = (refund(), refund());
+        assert_eq!(one.path.join("/"), "payments/9f86/refunds");
+        let body = one.body.unwrap();
+        let key = body["idempotency_key"].as_str().unwrap().to_owned();
+        assert!(key.starts_with("cli-") && key.len() == 36, "{key}");
+        assert_ne!(other.body.unwrap()["idempotency_key"], key.as_str());
+        assert_eq!(one.again, Some(("--idempotency-key", key)));
+    }
+    let again = call::<WorkAction>("refund ab --idempotency-key same-one");
+    assert_eq!(again.path.join("/"), "work/ab/refund");
+    let body = json!({ "amount": null, "idempotency_key": "same-one" });
+    assert_eq!(again.body, Some(body));
+}
+
+#[test]
 fn wrong_usage_is_told_apart_from_a_refusal() {
     let usage = |error: clap::Error| (error.kind(), error.exit_code());
     let missing = read::<MerchantAction>("create").unwrap_err();

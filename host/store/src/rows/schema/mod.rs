@@ -13,6 +13,8 @@
 //! | `due/` | time, payment; or time, position, number: payments made together | – |
 //! | `lag/` | time, rule, payment | – ; payments that were not over when they were to be forgotten |
 //! | `use/` | account, attempt | – |
+//! | `rfi/` | refund | payment, ordinal of its attempt |
+//! | `rfk/` | merchant, environment, idempotency key | the refund that was ordered with it |
 //! | `tml/` | payment, kind, ordinal | a line of the timeline |
 //! | `evt/` | payment, ordinal | an event |
 //! | `prk/`, `pkx/`, `pkc/` | pending callbacks, their ends, their number per account | |
@@ -34,9 +36,10 @@ pub(crate) mod resellers;
 pub(crate) mod webhooks;
 
 use kassette_domain::id::{
-    AccountId, AttemptId, Digest, KeyId, MerchantId, OperatorId, PaymentId, WorkId,
+    AccountId, AttemptId, Digest, KeyId, MerchantId, OperatorId, PaymentId, RefundId, WorkId,
 };
-use kassette_domain::key::{KeyOwner, TokenHash};
+use kassette_domain::key::{Environment, KeyOwner, TokenHash};
+use kassette_domain::order::IdempotencyKey;
 use kassette_domain::time::Time;
 use kassette_domain::work::WorkKind;
 
@@ -115,6 +118,33 @@ pub(crate) fn payment_of_attempt(key: &[u8]) -> Option<PaymentId> {
 
 pub(crate) fn attempt_index(id: AttemptId) -> Key {
     key(&[b"atx/", id.as_bytes()])
+}
+
+pub(crate) fn refund_index(id: RefundId) -> Key {
+    key(&[b"rfi/", id.as_bytes()])
+}
+
+/// Keys of refunds are one space per merchant and environment.
+pub(crate) fn refund_by_key(
+    merchant: MerchantId,
+    environment: Environment,
+    idempotency_key: &IdempotencyKey,
+) -> Key {
+    let idempotency_key = idempotency_key.as_str().as_bytes();
+    key(&[
+        b"rfk/",
+        &merchant.0.to_be_bytes(),
+        world(environment),
+        idempotency_key,
+    ])
+}
+
+/// A byte in keys for the world that money is in.
+const fn world(environment: Environment) -> &'static [u8] {
+    match environment {
+        Environment::Test => b"t",
+        Environment::Live => b"l",
+    }
 }
 
 pub(crate) fn payment_index(first: Position) -> Key {

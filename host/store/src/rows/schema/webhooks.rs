@@ -19,7 +19,7 @@ use kassette_domain::id::{DeliveryId, EndpointId, EventId, MerchantId};
 use kassette_domain::key::Environment;
 use kassette_domain::time::Time;
 
-use crate::rows::schema::{Key, key, newest_first};
+use crate::rows::schema::{Key, key, newest_first, world};
 
 pub(crate) const PENDING: &[u8] = b"meta/pending";
 pub(crate) const DELIVERIES: &[u8] = b"dlv/";
@@ -68,11 +68,7 @@ pub(crate) fn endpoint_of(merchant: MerchantId, created_at: Time, id: EndpointId
 }
 
 pub(crate) fn roster(merchant: MerchantId, environment: Environment) -> Key {
-    let world: &[u8] = match environment {
-        Environment::Test => b"t",
-        Environment::Live => b"l",
-    };
-    key(&[b"whr/", &merchant.0.to_be_bytes(), world])
+    key(&[b"whr/", &merchant.0.to_be_bytes(), world(environment)])
 }
 
 /// In order of time, so that what is queued and delivered by turns stands together, however much was

@@ -1,100 +1,14 @@
 //! Rows as the layout before this one wrote them, read and written in this one's. Postcard names no
 //! fields, so each type that has changed since stands here as it was.
 
-use kassette_domain::id::{PaymentId, WorkId};
-use kassette_domain::lifecycle::Transition;
-use kassette_domain::provider::{Report, VendorSettlement};
-use kassette_domain::returns::Told;
-use kassette_domain::work::{WorkItem, WorkKind};
-use kassette_engine::{Memtable, Span};
+use kassette_domain::provider::{Dispute, ProviderRefund, RefundState, Report, VendorSettlement};
+use kassette_domain::returns::Disputed;
 
 use super::*;
-use crate::rows::schema::{self, Line};
 
-/// Questions about an attempt after which the layout before counted none.
-const ALL_QUERIES: u8 = 7;
-
+#[cfg_attr(test, derive(Serialize))]
 #[derive(Deserialize)]
-struct PreviousPaymentRow {
-    merchant: MerchantId,
-    origin: Origin,
-    environment: Environment,
-    order_id: OrderId,
-    due: Money,
-    usd: Minor,
-    mode: CheckoutMode,
-    requested_method: Option<MethodId>,
-    method: Option<MethodId>,
-    email_mark: Option<[u8; EMAIL_MARK]>,
-    return_url: Option<ReturnUrl>,
-    status: Status,
-    settlement: Settlement,
-    review: Option<ReviewCause>,
-    risk_review: bool,
-    declines: u8,
-    fee: Option<Minor>,
-    created_at: Time,
-    expires_at: Time,
-    claimed_until: Option<Time>,
-    sealed: Vec<u8>,
-    books: Books,
-}
-
-/// A payment's row. The rate is the one that its two amounts imply; its timeline says when it was
-/// completed.
-pub(crate) fn payment(memtable: &Memtable, key: &[u8], row: &[u8]) -> Result<IVec, Fault> {
-    let old: PreviousPaymentRow = records::decode(key, row)?;
-    let rate = Rate::implied(old.due.amount, old.usd)
-        .ok_or_else(|| records::damaged(key, "its amounts imply no rate"))?;
-    let completed_at = match (old.status, schema::payment_id(key)) {
-        (Status::Completed, Some(id)) => completed_at(memtable, id)?,
-        _ => None,
-    };
-    let new = Written {
-        merchant: old.merchant,
-        origin: Cow::Owned(old.origin),
-        environment: old.environment,
-        order_id: Cow::Owned(old.order_id),
-        due: old.due,
-        usd: old.usd,
-        rate,
-        mode: old.mode,
-        requested_method: old.requested_method,
-        method: old.method,
-        email_mark: old.email_mark,
-        return_url: old.return_url.map(Cow::Owned),
-        status: old.status,
-        settlement: old.settlement,
-        review: old.review,
-        risk_review: old.risk_review,
-        decision: None,
-        vouched: false,
-        declines: old.declines,
-        fee: old.fee,
-        created_at: old.created_at,
-        completed_at,
-        expires_at: old.expires_at,
-        claimed_until: old.claimed_until,
-        sealed: old.sealed.into(),
-        books: old.books,
-    };
-    records::encode(key, &new)
-}
-
-fn completed_at(memtable: &Memtable, id: PaymentId) -> Result<Option<Time>, Fault> {
-    let lines = Span::prefix(&schema::lines(id, Line::Transition));
-    let mut completed_at = None;
-    for (key, row) in memtable.scan(&lines, MAX_TRANSITIONS.into())? {
-        let line: Transition = records::decode(&key, &row)?;
-        if line.applied && line.from != Status::Completed && line.to == Status::Completed {
-            completed_at = Some(line.at);
-        }
-    }
-    Ok(completed_at)
-}
-
-#[derive(Deserialize)]
-struct PreviousAttemptRow {
+pub(crate) struct PreviousAttemptRow {
     id: AttemptId,
     account: AccountId,
     slot: Slot,
@@ -109,15 +23,18 @@ struct PreviousAttemptRow {
     busy_until: Option<Time>,
     next_query: Option<Time>,
     queries: u8,
+    silences: u8,
+    silent_since: Option<Time>,
+    notices: u32,
+    notices_answered: u32,
     watched_from: Time,
     hold_until: Option<Time>,
     retries: u8,
     last_sent: Time,
     closing: bool,
-    /// That it was captured for an operator's approval. The approval is not kept: the payment is in
-    /// review, and an operator approves it again, now that its money is taken.
-    _approved: bool,
-    given_back: Minor,
+    returns: PreviousReturns,
+    /// Its refunds and disputes were never kept, so that it reads as it is now.
+    particulars: Particulars,
     heard: Vec<(Via, VendorStatus)>,
     opened_at: Time,
     expires_at: Time,
@@ -126,22 +43,74 @@ struct PreviousAttemptRow {
     sealed: Vec<u8>,
 }
 
-/// An attempt's row.
-pub(crate) fn attempt(_: &Memtable, key: &[u8], row: &[u8]) -> Result<IVec, Fault> {
+#[cfg_attr(test, derive(Serialize))]
+#[derive(Deserialize)]
+struct PreviousAttemptSecrets {
+    return_token: Secret,
+    answers: Vec<(String, Secret)>,
+    payer: Payer,
+    returned: Option<Secret>,
+    action: Option<Action>,
+}
+
+#[cfg_attr(test, derive(Serialize))]
+#[derive(Deserialize)]
+struct PreviousReturns {
+    refunds: Vec<PreviousRefund>,
+    disputes: Vec<Disputed>,
+    told: Minor,
+}
+
+#[cfg_attr(test, derive(Serialize))]
+#[derive(Deserialize)]
+struct PreviousRefund {
+    id: Option<String>,
+    amount: Minor,
+    state: RefundState,
+    at: Time,
+}
+
+/// Rows of this layout that stand for one of the layout before.
+type Rows = Vec<(Key, IVec)>;
+
+fn one<T: Serialize>(key: &[u8], row: &T) -> Result<Rows, Fault> {
+    let row = records::encode(key, row)?;
+    Ok(vec![(key.to_vec(), row)])
+}
+
+/// An attempt's row. What went back is sealed now, and each refund has a row by which it is found.
+pub(crate) fn attempt(sealer: &Sealer, key: &[u8], row: &[u8]) -> Result<Rows, Fault> {
     let old: PreviousAttemptRow = records::decode(key, row)?;
-    let mut returns = Returns::default();
-    let at = old.vendor.as_ref().map_or(old.opened_at, |facts| facts.at);
-    let sum = (old.given_back > Minor(0)).then_some(old.given_back);
-    returns.merge(
-        Told {
-            sum,
-            fresh: false,
-            refunds: &[],
-            disputes: &[],
-        },
-        at,
-    );
-    let asked_all = old.queries >= ALL_QUERIES;
+    let secrets: PreviousAttemptSecrets = sealer
+        .open(key, &old.sealed)
+        .map_err(|unopened| closed(key, unopened))?;
+    let PreviousReturns {
+        refunds,
+        disputes,
+        told,
+    } = old.returns;
+    let refunds = refunds
+        .into_iter()
+        .map(|refund| (refund.id, refund.amount, refund.state, refund.at));
+    let returns = Returns::of_before(refunds, disputes, told, old.id);
+    let payment = schema::payment_of_attempt(key)
+        .ok_or_else(|| records::damaged(key, "it names no payment"))?;
+    let attempt_key = AttemptKey {
+        payment,
+        ordinal: key.last().copied().unwrap_or_default(),
+    };
+    let mut rows = Rows::new();
+    for refund in &returns.refunds {
+        rows.extend(one(&schema::refund_index(refund.id), &attempt_key)?);
+    }
+    let secrets = AttemptSecrets {
+        return_token: Cow::Owned(secrets.return_token),
+        answers: secrets.answers.into(),
+        payer: Cow::Owned(secrets.payer),
+        returned: secrets.returned.map(Cow::Owned),
+        action: secrets.action.map(Cow::Owned),
+        returns: Cow::Owned(returns),
+    };
     let new = AttemptRow {
         id: old.id,
         account: Cow::Owned(old.account),
@@ -156,32 +125,53 @@ pub(crate) fn attempt(_: &Memtable, key: &[u8], row: &[u8]) -> Result<IVec, Faul
         vendor: old.vendor.map(Cow::Owned),
         busy_until: old.busy_until,
         next_query: old.next_query,
-        queries: if asked_all {
-            Attempt::ALL_ASKED
-        } else {
-            old.queries
-        },
-        silences: 0,
-        silent_since: None,
-        notices: 0,
-        notices_answered: 0,
+        queries: old.queries,
+        silences: old.silences,
+        silent_since: old.silent_since,
+        notices: old.notices,
+        notices_answered: old.notices_answered,
         watched_from: old.watched_from,
         hold_until: old.hold_until,
         retries: old.retries,
         last_sent: old.last_sent,
         closing: old.closing,
-        returns: Cow::Owned(returns),
-        particulars: Cow::Owned(Particulars::default()),
+        particulars: Cow::Owned(old.particulars),
         heard: old.heard.into(),
         opened_at: old.opened_at,
         expires_at: old.expires_at,
         ended_at: old.ended_at,
         detail: old.detail.into(),
-        sealed: old.sealed.into(),
+        sealed: sealer.seal(key, &secrets)?.into(),
     };
-    records::encode(key, &new)
+    rows.extend(one(key, &new)?);
+    Ok(rows)
 }
 
+#[cfg_attr(test, derive(Serialize))]
+#[derive(Deserialize)]
+struct PreviousEventRow {
+    id: EventId,
+    kind: EventType,
+    created_at: Time,
+    status: Status,
+    settlement: Settlement,
+}
+
+/// An event's row.
+pub(crate) fn event(_: &Sealer, key: &[u8], row: &[u8]) -> Result<Rows, Fault> {
+    let old: PreviousEventRow = records::decode(key, row)?;
+    let new = EventRow {
+        id: old.id,
+        kind: old.kind,
+        created_at: old.created_at,
+        status: old.status,
+        settlement: old.settlement,
+        refund: None,
+    };
+    one(key, &new)
+}
+
+#[cfg_attr(test, derive(Serialize))]
 #[derive(Deserialize)]
 struct PreviousReport {
     reference: String,
@@ -191,10 +181,34 @@ struct PreviousReport {
     currency: String,
     returned: Minor,
     detail: String,
+    particulars: PreviousParticulars,
+}
+
+#[cfg_attr(test, derive(Serialize))]
+#[derive(Deserialize)]
+struct PreviousParticulars {
+    provider_status: Option<String>,
+    reason: Option<String>,
+    references: Vec<String>,
+    fee: Option<(Minor, String)>,
+    authorised_at: Option<Time>,
+    captured_at: Option<Time>,
+    capture_before: Option<Time>,
+    instrument: Option<String>,
+    refunds: Vec<PreviousProviderRefund>,
+    disputes: Vec<Dispute>,
+}
+
+#[cfg_attr(test, derive(Serialize))]
+#[derive(Deserialize)]
+struct PreviousProviderRefund {
+    id: String,
+    amount: Minor,
+    state: RefundState,
 }
 
 /// A pending callback's row.
-pub(crate) fn pending_callback(_: &Memtable, key: &[u8], row: &[u8]) -> Result<IVec, Fault> {
+pub(crate) fn pending_callback(_: &Sealer, key: &[u8], row: &[u8]) -> Result<Rows, Fault> {
     let (old, until): (Option<PreviousReport>, Time) = records::decode(key, row)?;
     let report = old.map(|old| Report {
         reference: old.reference,
@@ -204,39 +218,137 @@ pub(crate) fn pending_callback(_: &Memtable, key: &[u8], row: &[u8]) -> Result<I
         currency: old.currency,
         returned: old.returned,
         detail: old.detail,
-        particulars: Particulars::default(),
+        particulars: of_before(old.particulars),
     });
-    records::encode(key, &PendingCallback { report, until })
+    one(key, &PendingCallback { report, until })
 }
 
-#[derive(Deserialize)]
-struct PreviousWorkItem {
-    id: WorkId,
-    kind: WorkKind,
-    payment: PaymentId,
-    attempt: AttemptId,
-    account: AccountId,
-    amount: Minor,
-    currency: String,
-    detail: String,
-    opened_at: Time,
-    done_at: Option<Time>,
-}
-
-/// A line of the work list.
-pub(crate) fn work(_: &Memtable, key: &[u8], row: &[u8]) -> Result<IVec, Fault> {
-    let old: PreviousWorkItem = records::decode(key, row)?;
-    let new = WorkItem {
+fn of_before(old: PreviousParticulars) -> Particulars {
+    let refund = |old: PreviousProviderRefund| ProviderRefund {
         id: old.id,
-        kind: old.kind,
-        payment: Some(old.payment),
-        attempt: old.attempt,
-        account: old.account,
+        order: None,
         amount: old.amount,
-        currency: old.currency,
-        detail: old.detail,
-        opened_at: old.opened_at,
-        done_at: old.done_at,
+        state: old.state,
     };
-    records::encode(key, &new)
+    Particulars {
+        provider_status: old.provider_status,
+        reason: old.reason,
+        references: old.references,
+        fee: old.fee,
+        authorised_at: old.authorised_at,
+        captured_at: old.captured_at,
+        capture_before: old.capture_before,
+        instrument: old.instrument,
+        refunds: old.refunds.into_iter().map(refund).collect(),
+        disputes: old.disputes,
+    }
+}
+
+/// Rows of this layout as the one before wrote them, for tests.
+#[cfg(test)]
+pub(crate) mod written {
+    use kassette_domain::refund::Refund;
+
+    use super::*;
+
+    pub(crate) fn attempt(sealer: &Sealer, key: &[u8], row: &[u8]) -> IVec {
+        let attempt = open_attempt(sealer, key, row).unwrap();
+        let secrets = PreviousAttemptSecrets {
+            return_token: attempt.return_token,
+            answers: attempt.answers,
+            payer: attempt.payer,
+            returned: attempt.returned,
+            action: attempt.action,
+        };
+        let returns = postcard::to_stdvec(&attempt.returns).unwrap();
+        let (refunds, disputes, told, _): (Vec<Refund>, _, _, u32) =
+            postcard::from_bytes(&returns).unwrap();
+        let refund = |refund: Refund| PreviousRefund {
+            id: refund.reference,
+            amount: refund.amount,
+            state: refund.state,
+            at: refund.at,
+        };
+        let old = PreviousAttemptRow {
+            id: attempt.id,
+            account: attempt.account,
+            slot: attempt.slot,
+            digest: attempt.digest,
+            method: attempt.method,
+            due: attempt.due,
+            state: attempt.state,
+            until: attempt.until,
+            references: attempt.references,
+            uncertain: attempt.uncertain,
+            vendor: attempt.vendor,
+            busy_until: attempt.busy_until,
+            next_query: attempt.next_query,
+            queries: attempt.queries,
+            silences: attempt.silences,
+            silent_since: attempt.silent_since,
+            notices: attempt.notices,
+            notices_answered: attempt.notices_answered,
+            watched_from: attempt.watched_from,
+            hold_until: attempt.hold_until,
+            retries: attempt.retries,
+            last_sent: attempt.last_sent,
+            closing: attempt.closing,
+            returns: PreviousReturns {
+                refunds: refunds.into_iter().map(refund).collect(),
+                disputes,
+                told,
+            },
+            particulars: attempt.particulars,
+            heard: attempt.heard,
+            opened_at: attempt.opened_at,
+            expires_at: attempt.expires_at,
+            ended_at: attempt.ended_at,
+            detail: attempt.detail,
+            sealed: sealer.seal(key, &secrets).unwrap(),
+        };
+        records::encode(key, &old).unwrap()
+    }
+
+    pub(crate) fn event(key: &[u8], row: &[u8]) -> IVec {
+        let event: EventRow = records::decode(key, row).unwrap();
+        let old = PreviousEventRow {
+            id: event.id,
+            kind: event.kind,
+            created_at: event.created_at,
+            status: event.status,
+            settlement: event.settlement,
+        };
+        records::encode(key, &old).unwrap()
+    }
+
+    pub(crate) fn pending_callback(key: &[u8], row: &[u8]) -> IVec {
+        let PendingCallback { report, until } = records::decode(key, row).unwrap();
+        let refund = |refund: ProviderRefund| PreviousProviderRefund {
+            id: refund.id,
+            amount: refund.amount,
+            state: refund.state,
+        };
+        let old = report.map(|report| PreviousReport {
+            reference: report.reference,
+            status: report.status,
+            settlement: report.settlement,
+            received: report.received,
+            currency: report.currency,
+            returned: report.returned,
+            detail: report.detail,
+            particulars: PreviousParticulars {
+                provider_status: report.particulars.provider_status,
+                reason: report.particulars.reason,
+                references: report.particulars.references,
+                fee: report.particulars.fee,
+                authorised_at: report.particulars.authorised_at,
+                captured_at: report.particulars.captured_at,
+                capture_before: report.particulars.capture_before,
+                instrument: report.particulars.instrument,
+                refunds: report.particulars.refunds.into_iter().map(refund).collect(),
+                disputes: report.particulars.disputes,
+            },
+        });
+        records::encode(key, &(old, until)).unwrap()
+    }
 }

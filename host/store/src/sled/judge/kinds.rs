@@ -1,6 +1,6 @@
 //! Kinds of rows: how each is checked, sealed anew, brought from the layout before.
 
-use kassette_engine::{IVec, Memtable};
+use kassette_engine::IVec;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
@@ -18,8 +18,8 @@ pub(crate) type Check = fn(&mut Judge<'_>, &[u8], &IVec) -> Result<(), Fault>;
 /// Seals anew what stands sealed in a row: from one key to another.
 pub(crate) type Reseal = fn(&Sealer, &Sealer, &[u8], &[u8]) -> Result<IVec, Fault>;
 
-/// Writes a row of the layout before in this one; the rows are the old ones.
-pub(crate) type Migrate = fn(&Memtable, &[u8], &[u8]) -> Result<IVec, Fault>;
+/// Writes a row of the layout before in this one: the rows that stand for it.
+pub(crate) type Migrate = fn(&Sealer, &[u8], &[u8]) -> Result<Vec<(Key, IVec)>, Fault>;
 
 /// Whether rows of a kind follow from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

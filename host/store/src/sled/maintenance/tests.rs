@@ -3,11 +3,12 @@
 mod backups;
 mod damage;
 mod rebuilding;
+mod upgrading;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use kassette_domain::id::EndpointId;
+use kassette_domain::id::{EndpointId, PaymentId};
 use kassette_domain::key::{Environment, KeyOwner, TokenHash};
 use kassette_domain::provider::VendorStatus;
 use kassette_domain::signing::NONCE_LIFE;
@@ -24,10 +25,12 @@ use crate::sled::maintenance::{
     Restored, Source, Stopped, backup, verify, verify_audit,
 };
 use crate::suite::fixtures::{open, secrets as secrets_of, *};
+use crate::suite::refunds;
 use crate::suite::resellers::{everything_of_a_reseller, opens};
 use crate::{
     Connects as _, Deliveries as _, DeliveryFilter, Directory as _, Exchanged, Health as _,
-    Nonces as _, Payments as _, Resellers as _, Reserved, Retention, Store, Upkeep as _,
+    Nonces as _, Payments as _, RefundOrdered, Resellers as _, Reserved, Retention, Store,
+    Upkeep as _,
 };
 
 const CACHE_BYTES: u64 = 8 << 20;
@@ -100,6 +103,10 @@ async fn full(options: &OpenOptions) -> Arc<SledStore> {
     returned.particulars.references = vec!["statement-a".into()];
     let step = news("attempt of a", returned);
     done(&shared, payment_of("a"), step, later(2)).await;
+    let refund = refunds::order("a", "a", Some(1000));
+    let payment = PaymentId::from_bytes(id_of("a"));
+    let ordered = store.refund(payment, refund, None, None, later(3)).await;
+    assert!(matches!(ordered, Ok(RefundOrdered::New { .. })));
     fail_a_delivery(&store, listening.id).await;
     store
         .keep_callback(account("sandbox-test"), "unknown".into(), None, NOW)

@@ -1,7 +1,7 @@
 //! A store of the layout before this one, brought to it when it is opened: every row is read in the old
 //! layout and written in the new one, in a new store that takes the place of the old one as a whole.
 
-use kassette_engine::{Folder, Memtable, Opened, Rebuild, always};
+use kassette_engine::{Folder, Opened, Rebuild, always};
 
 use crate::Fault;
 use crate::rows::seal::{Marker, Sealer, Secrets};
@@ -54,19 +54,21 @@ fn upgrade(folder: Folder, options: &OpenOptions) -> Result<(), MaintenanceError
     );
     let secrets = Secrets { sealer, marker };
     let (rebuild, new) = Rebuild::begin(folder)?.attempt(|rebuild| {
-        let memtable = Memtable::of(db.clone());
         let new = rebuild.fill(|bulk| {
             for row in db.iter() {
-                let (key, mut row) = row.map_err(Fault::database)?;
+                let (key, row) = row.map_err(Fault::database)?;
                 let (kind, _) = KINDS.split(&key)?;
-                if let Some(migrate) = kind.migrate {
-                    row = migrate(&memtable, &key, &row)?;
+                let Some(migrate) = kind.migrate else {
+                    bulk.push(key, Some(row))?;
+                    continue;
+                };
+                for (key, row) in migrate(&secrets.sealer, &key, &row)? {
+                    bulk.push(key.into(), Some(row))?;
                 }
-                bulk.push(key, Some(row))?;
             }
             Ok::<_, MaintenanceError>(())
         })?;
-        drop((memtable, db));
+        drop(db);
         let after = judged(&new, &secrets, "Verifying what was written", &())?;
         if !after.is_whole() {
             return Err(MaintenanceError::NotWhole {

@@ -1,7 +1,7 @@
 //! What must hold of each kind of row, and of how they fit each other.
 
 use kassette_domain::event::EventType;
-use kassette_domain::id::WorkId;
+use kassette_domain::id::{RefundId, WorkId};
 use kassette_domain::key::TokenHash;
 use kassette_domain::lifecycle::{PaymentAggregate, Transition};
 use kassette_domain::payment::{Decision, Payment, Status};
@@ -33,22 +33,24 @@ pub(crate) const KINDS: &[Kind] = &[
         .following(Derived::Key),
     Kind::new(2, "attempt-by-id", b"atx/", plain::<AttemptKey>).following(Derived::Row),
     Kind::new(10, "due", schema::TIMERS, due),
-    Kind::new(11, "event", b"evt/", plain::<EventRow>).following(Derived::Key),
+    Kind::new(11, "event", b"evt/", plain::<EventRow>)
+        .migrated_by(previous::event)
+        .following(Derived::Key),
     Kind::new(71, "reference-for-search", b"fnd/", empty).following(Derived::Key),
-    Kind::new(30, "payment", schema::PAYMENTS, payment)
-        .sealing(reseal_payment)
-        .migrated_by(previous::payment),
+    Kind::new(30, "payment", schema::PAYMENTS, payment).sealing(reseal_payment),
     Kind::new(31, "parked-count", b"pkc/", pending_callback_count),
     Kind::new(32, "parked-end", schema::PENDING_CALLBACK_ENDS, empty).following(Derived::Key),
     Kind::new(33, "parked-notice", b"prk/", pending_callback)
         .migrated_by(previous::pending_callback),
     Kind::new(34, "reference", b"ref/", plain::<AttemptKey>).following(Derived::Row),
     Kind::new(35, "payment index", schema::PAYMENT_INDEX, payment_index),
+    Kind::new(84, "refund-by-id", b"rfi/", plain::<AttemptKey>).following(Derived::Row),
+    Kind::new(85, "refund-by-key", b"rfk/", plain::<RefundId>).following(Derived::Row),
     Kind::new(36, "attempt-by-return", b"rtn/", plain::<AttemptKey>).following(Derived::Row),
     Kind::new(38, "timeline", b"tml/", line).following(Derived::Key),
     Kind::new(39, "account-in-use", schema::IN_USE, empty).following(Derived::Key),
     Kind::new(43, "work-by-attempt", b"wra/", plain::<(Time, WorkId)>).following(Derived::Row),
-    Kind::new(44, "work", schema::ALL_WORK, work).migrated_by(previous::work),
+    Kind::new(44, "work", schema::ALL_WORK, work),
     Kind::new(45, "open-work", schema::OPEN_WORK, empty).following(Derived::Key),
     Kind::new(46, "work-by-id", b"wrx/", plain::<Time>).following(Derived::Row),
 ];
@@ -185,6 +187,15 @@ fn promise_attempts(judge: &mut Judge<'_>, aggregate: &PaymentAggregate) -> Resu
         for reference in &attempt.particulars.references {
             let found = schema::referred_by(reference, payment.created_at, payment.id, ordinal);
             judge.promise(found, &[])?;
+        }
+        for refund in &attempt.returns.refunds {
+            let index = schema::refund_index(refund.id);
+            let row = records::encode(&index, &attempt_key)?;
+            judge.promise(index, &row)?;
+            if let Some(index) = aggregates::key_of(payment, refund) {
+                let row = records::encode(&index, &refund.id)?;
+                judge.promise(index, &row)?;
+            }
         }
         if aggregates::uses_account(payment, attempt) {
             judge.promise(schema::in_use(&attempt.account, attempt.id), &[])?;

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use kassette_domain::key::{ApiKey, KeyOwner, TokenHash};
+use kassette_domain::key::{ApiKey, Environment, KeyOwner, TokenHash};
 use kassette_domain::lifecycle::PaymentAggregate;
 use kassette_domain::payment::{NewPayment, Origin, Payment, Request};
 use kassette_domain::time::Time;
 use kassette_engine::{IVec, Operation};
 
+use crate::ledger::is_same_reference;
 use crate::rows::schema::{self, Key};
 use crate::rows::seal::Secrets;
 use crate::rows::source::Source;
@@ -39,13 +40,17 @@ pub(crate) fn replay(
     Ok(None)
 }
 
-/// References are one space per merchant, or per reseller, across environments.
-fn is_same_reference(payment: &Payment, request: &Request) -> bool {
-    let same_space = match &request.origin {
-        Origin::Merchant { .. } => payment.merchant == request.merchant,
-        Origin::Reseller { .. } => true,
-    };
-    same_space && payment.origin == request.origin
+/// Whether a key that asked is still usable, and of this owner and environment.
+pub(crate) fn may_use(
+    source: &impl Source,
+    hash: TokenHash,
+    owner: KeyOwner,
+    environment: Environment,
+    now: Time,
+) -> Result<bool, Fault> {
+    let key: Option<ApiKey> = source.load(&schema::api_key(hash))?;
+    let may = |key: ApiKey| key.usable(now) && key.owner == owner && key.environment == environment;
+    Ok(key.is_some_and(may))
 }
 
 /// A creation, with all that can be made ready before it is its turn.
@@ -107,16 +112,11 @@ impl Create {
         let Some(hash) = self.authority else {
             return Ok(None);
         };
-        let Some(key) = rows.load::<ApiKey>(&schema::api_key(hash))? else {
-            return Ok(Some(Created::KeyRefused));
-        };
         let owner = match &self.request.origin {
             Origin::Merchant { .. } => KeyOwner::Merchant(self.request.merchant),
             Origin::Reseller { reseller, .. } => KeyOwner::Reseller(*reseller),
         };
-        let may = key.usable(self.now)
-            && key.owner == owner
-            && key.environment == self.request.environment;
+        let may = may_use(rows, hash, owner, self.request.environment, self.now)?;
         match self.request.origin {
             _ if !may => Ok(Some(Created::KeyRefused)),
             Origin::Merchant { .. } => Ok(None),

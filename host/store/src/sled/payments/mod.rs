@@ -4,6 +4,7 @@ pub(crate) mod aggregates;
 pub(crate) mod checks;
 pub(crate) mod create;
 pub(crate) mod pending_callbacks;
+pub(crate) mod refunds;
 pub(crate) mod search;
 pub(crate) mod step;
 pub(crate) mod timers;
@@ -15,7 +16,7 @@ use std::time::Duration;
 use kassette_domain::audit::Audited;
 use kassette_domain::id::{AccountId, AttemptId, PaymentId, WorkId};
 use kassette_domain::key::TokenHash;
-use kassette_domain::lifecycle::{NewWork, PaymentAggregate, QuerySchedule, Step};
+use kassette_domain::lifecycle::{NewRefund, NewWork, PaymentAggregate, QuerySchedule, Step};
 use kassette_domain::payment::{NewPayment, Payment, Request};
 use kassette_domain::provider::Report;
 use kassette_domain::time::Time;
@@ -34,13 +35,14 @@ use crate::sled::memory::{Indexed as _, Shown, View};
 use crate::sled::payments::aggregates::Loaded;
 use crate::sled::payments::create::{Create, replay};
 use crate::sled::payments::pending_callbacks::KeepCallback;
+use crate::sled::payments::refunds::OrderRefund;
 use crate::sled::payments::step::DoStep;
 use crate::sled::payments::timers::{ClaimDue, MAX_CLAIM, NextDue, Settled};
 use crate::sled::payments::works::{UnknownMoney, WorkDone};
 use crate::sled::store::SledStore;
 use crate::{
     About, Answer, Created, Fault, History, KeptCallback, Listed, Paging, PaymentFilter, Payments,
-    Stepped,
+    RefundOrdered, Stepped,
 };
 
 impl Payments for SledStore {
@@ -83,6 +85,25 @@ impl Payments for SledStore {
         self.operate_ringing(DoStep {
             about,
             step,
+            audited,
+            now,
+            schedule: self.schedule.load_full(),
+            secrets: Arc::clone(&self.secrets),
+        })
+    }
+
+    fn refund(
+        &self,
+        payment: PaymentId,
+        new: NewRefund,
+        authority: Option<TokenHash>,
+        audited: Option<Audited>,
+        now: Time,
+    ) -> Answer<'_, RefundOrdered> {
+        self.operate(OrderRefund {
+            payment,
+            new,
+            authority,
             audited,
             now,
             schedule: self.schedule.load_full(),
@@ -261,6 +282,10 @@ impl Payments for SledStore {
                 }
             },
         )
+    }
+
+    fn work_item(&self, id: WorkId) -> Answer<'_, Option<WorkItem>> {
+        self.read(move |view| works::item(view, id))
     }
 
     fn work_done(&self, id: WorkId, audited: Audited, now: Time) -> Answer<'_, Option<WorkItem>> {

@@ -4,7 +4,7 @@ use kassette_domain::audit::Audited;
 use kassette_domain::id::{AttemptId, PaymentId, WorkId};
 use kassette_domain::lifecycle::NewWork;
 use kassette_domain::time::Time;
-use kassette_domain::work::WorkItem;
+use kassette_domain::work::{WorkItem, WorkKind};
 use kassette_engine::{Operation, Span};
 
 use crate::Fault;
@@ -77,6 +77,28 @@ pub(crate) fn settle(rows: &mut Rows<'_>, attempts: &[AttemptId], now: Time) -> 
         }
     }
     Ok(())
+}
+
+/// Closes lines of a kind about an attempt, where they are open.
+pub(crate) fn close_about(
+    rows: &mut Rows<'_>,
+    lines: &[(AttemptId, WorkKind)],
+    now: Time,
+) -> Result<(), Fault> {
+    for (attempt, kind) in lines {
+        if let Some((opened_at, id)) = rows.load(&schema::work_about(*attempt, *kind))? {
+            close(rows, opened_at, id, now)?;
+        }
+    }
+    Ok(())
+}
+
+/// A line by its id.
+pub(crate) fn item(source: &impl Source, id: WorkId) -> Result<Option<WorkItem>, Fault> {
+    let opened_at: Option<Time> = source.load(&schema::work_index(id))?;
+    opened_at
+        .map(|opened_at| source.expect(&schema::work(opened_at, id)))
+        .transpose()
 }
 
 /// Marks a line done; says whether it was open.

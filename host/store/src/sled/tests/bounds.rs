@@ -18,8 +18,11 @@ use kassette_engine::Touched;
 
 use super::*;
 use crate::suite::fixtures::*;
-use crate::suite::resellers;
-use crate::{ClaimedDeliveries, DeliveryFilter, Hastened, Payments as _, Retention, TRIED_MOST};
+use crate::suite::{refunds, resellers};
+use crate::{
+    ClaimedDeliveries, DeliveryFilter, Hastened, Payments as _, RefundOrdered, Retention,
+    TRIED_MOST,
+};
 
 /// What the last part of an operation may touch beyond [`Touched::BY_OPERATION`]: a look at 256 payments
 /// that were made together, or a payment with all its attempts and decisions.
@@ -327,15 +330,11 @@ async fn every_operation_touches_a_bounded_number_of_rows_and_bytes() {
     for number in 0..Endpoint::MAX_PER_MERCHANT as u64 - 1 {
         listen(&store, endpoint(&format!("more-{number}"), NOW)).await;
     }
-    pay(&store, "told").await;
-    let paid = report("vendor-told", VendorStatus::Completed);
-    done(
-        &store,
-        payment_of("told"),
-        news("attempt of told", paid),
-        later(2),
-    )
-    .await;
+    refunds::paid(&store, "told").await;
+    let payment = PaymentId::from_bytes(id_of("told"));
+    let refund = refunds::order("told", "told", None);
+    let ordered = store.refund(payment, refund, None, None, later(2)).await;
+    assert!(matches!(ordered, Ok(RefundOrdered::New { .. })));
     // As many notices as a reference may have.
     create(&store, "parked", NOW).await;
     done(

@@ -174,9 +174,9 @@ pub(in crate::cli) enum KeyAction {
         /// test or live.
         #[arg(long, value_parser = environment)]
         environment: Environment,
-        /// payments:create or payments:read, of a reseller's key reseller:invite,
-        /// reseller:payments:create or reseller:payments:read; all where none is named. May be
-        /// repeated.
+        /// payments:create, payments:read or payments:refund, of a reseller's key reseller:invite,
+        /// reseller:payments:create or reseller:payments:read; all but payments:refund where none is
+        /// named. May be repeated.
         #[arg(long = "scope")]
         scopes: Vec<String>,
         /// When it ends, such as 2030-01-31T12:00:00Z.

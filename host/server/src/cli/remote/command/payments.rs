@@ -82,6 +82,13 @@ pub(in crate::cli) enum PaymentAction {
         /// Its id.
         payment_id: String,
     },
+    /// Give money of one back. Needs --actor and --reason.
+    Refund {
+        /// The payment's id.
+        payment_id: String,
+        #[command(flatten)]
+        refund: Refund,
+    },
     /// Call one off that is not paid. Needs --actor and --reason.
     Cancel {
         /// Its id.
@@ -108,6 +115,33 @@ pub(in crate::cli) struct Period {
 impl Period {
     pub(super) fn of(self, call: Call) -> Call {
         call.with("since", self.since).with("until", self.until)
+    }
+}
+
+/// How much is given back.
+#[derive(Args, Clone, Debug)]
+pub(in crate::cli) struct Refund {
+    /// How much, such as 10.00; all that is left where it is not said.
+    #[arg(long)]
+    amount: Option<String>,
+    /// Repeats a command whose answer was lost: the refund is made once for each key. Drawn at random, and
+    /// told, where it is not said.
+    #[arg(long)]
+    idempotency_key: Option<String>,
+}
+
+impl Refund {
+    fn of(self, call: Call) -> Result<Call, String> {
+        let key = match self.idempotency_key {
+            Some(key) => key,
+            None => {
+                let mut drawn = [0; 16];
+                getrandom::fill(&mut drawn).map_err(|error| error.to_string())?;
+                format!("cli-{}", hex::encode(drawn))
+            }
+        };
+        let body = json!({ "amount": self.amount, "idempotency_key": key });
+        Ok(call.body(body).repeatable("--idempotency-key", key))
     }
 }
 
@@ -202,6 +236,7 @@ impl Action for PaymentAction {
             }
             Self::Query { payment_id } => act(&payment_id, "query"),
             Self::ToReview { payment_id } => act(&payment_id, "to-review"),
+            Self::Refund { payment_id, refund } => refund.of(act(&payment_id, "refunds"))?,
             Self::Cancel { payment_id } => act(&payment_id, "cancel"),
             Self::Redact { payment_id } => act(&payment_id, "redact"),
         })
@@ -218,6 +253,14 @@ pub(in crate::cli) enum WorkAction {
         done: bool,
         #[command(flatten)]
         paging: Paging,
+    },
+    /// Give back the surplus, excess or late money that a line is about, which is done once that has succeeded.
+    /// Needs --actor and --reason.
+    Refund {
+        /// The line's id.
+        work_id: String,
+        #[command(flatten)]
+        refund: Refund,
     },
     /// Mark a line as looked at. Needs --actor and --reason.
     Done {
@@ -263,6 +306,9 @@ impl Action for WorkAction {
             Self::List { done, paging } => {
                 let call = Call::new(Method::GET, ["work"]).with("done", done.then_some(true));
                 paging.of(call.shown(WORK))
+            }
+            Self::Refund { work_id, refund } => {
+                refund.of(Call::new(Method::POST, ["work", &work_id, "refund"]))?
             }
             Self::Done { work_id } => Call::new(Method::POST, ["work", &work_id, "done"]),
         })

@@ -46,7 +46,8 @@ fn kinds_found(report: Result<Report, MaintenanceError>) -> Vec<&'static str> {
         Err(MaintenanceError::Open(
             OpenError::Engine(kassette_engine::OpenError::Damaged { .. })
             | OpenError::Newer { .. }
-            | OpenError::Older { .. },
+            | OpenError::Older { .. }
+            | OpenError::NotUpgraded { .. },
         )) => {
             vec!["none"]
         }

@@ -1,0 +1,147 @@
+//! Money that operators give back.
+
+use axum::Json;
+use axum::extract::{RawQuery, State};
+use axum::response::{IntoResponse as _, Response};
+use http::StatusCode;
+use kassette_domain::audit::Audited;
+use kassette_domain::id::WorkId;
+use kassette_domain::money::Minor;
+use kassette_domain::order::IdempotencyKey;
+use kassette_gateway::refunds::{
+    GivenRefund, RefundAsked, RefundError, RefundOf, RefundOutcome, given_refunds,
+};
+use kassette_store::About;
+use serde_json::{Value, json};
+
+use super::AdminState;
+use super::body::{Attribution, JsonBody};
+use super::caller::{Caller, Changes, Viewer};
+use super::path::At;
+use super::payments::{not_found, payment_id};
+use super::query::{Query, named};
+use super::work;
+use crate::api::RefundBody;
+use crate::web::ApiError;
+use crate::web::json::{Fields, text};
+
+/// `POST /payments/{id}/refunds`: money of the attempt that completed the payment, else of the one that took
+/// some.
+pub(super) async fn create(
+    Changes(caller): Changes,
+    State(state): State<AdminState>,
+    At(id): At<String>,
+    JsonBody(fields): JsonBody,
+) -> Result<Response, ApiError> {
+    let id = payment_id(&id)?;
+    let (of, object) = (RefundOf::Payment(id), format!("payment/{id}"));
+    let given = give(&caller, &state, of, ("payment.refund", object), fields).await;
+    given.map_err(|error| match error {
+        Refused::NotFound => not_found(),
+        Refused::Other(error) => error,
+    })
+}
+
+/// `POST /work/{id}/refund`: what a line of the work list is about; done when that has succeeded.
+pub(super) async fn of_line(
+    Changes(caller): Changes,
+    State(state): State<AdminState>,
+    At(id): At<String>,
+    JsonBody(fields): JsonBody,
+) -> Result<Response, ApiError> {
+    let id = WorkId::parse(&id).map_err(|_| work::not_found())?;
+    let (of, object) = (RefundOf::Work(id), format!("work/{id}"));
+    let given = give(&caller, &state, of, ("work.refund", object), fields).await;
+    given.map_err(|error| match error {
+        Refused::NotFound => work::not_found(),
+        Refused::Other(error) => error,
+    })
+}
+
+enum Refused {
+    NotFound,
+    Other(ApiError),
+}
+
+impl<E: Into<ApiError>> From<E> for Refused {
+    fn from(error: E) -> Self {
+        Self::Other(error.into())
+    }
+}
+
+async fn give(
+    caller: &Caller,
+    state: &AdminState,
+    of: RefundOf,
+    (action, object): (&str, String),
+    mut fields: Fields,
+) -> Result<Response, Refused> {
+    let attribution = Attribution::in_body(&mut fields)?;
+    let amount = fields.optional("amount", text(Minor::parse_positive))?;
+    let key = fields.optional("idempotency_key", text(IdempotencyKey::parse))?;
+    fields.finish()?;
+    let audited = caller.audited_strictly(attribution, action, object)?;
+    let after = json!({
+        "amount": amount.map(|amount| amount.to_string()),
+        "idempotency_key": key.as_ref().map(IdempotencyKey::as_str),
+    });
+    let audited = Audited {
+        after: Some(after.to_string()),
+        ..audited
+    };
+    let asked = RefundAsked {
+        amount,
+        key,
+        reason: None,
+    };
+    let outcome = state.gateway.refund_by_operator(of, asked, audited).await;
+    let outcome = outcome.map_err(|error| match error {
+        RefundError::NotFound => Refused::NotFound,
+        error => Refused::Other(error.into()),
+    })?;
+    let links = caller.follows_links();
+    Ok(match outcome {
+        RefundOutcome::Created(given) => {
+            (StatusCode::CREATED, Json(view(&given, links))).into_response()
+        }
+        RefundOutcome::Replayed(given) => crate::api::replayed(Json(view(&given, links))),
+    })
+}
+
+/// `GET /payments/{id}/refunds`
+pub(super) async fn list(
+    Viewer(caller): Viewer,
+    State(state): State<AdminState>,
+    At(id): At<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<Value>, ApiError> {
+    let paging = Query::of(query.as_deref())?.paging()?;
+    let about = About::Payment(payment_id(&id)?);
+    let aggregate = state.gateway.store().aggregate(about).await;
+    let aggregate = aggregate.map_err(ApiError::from)?.ok_or_else(not_found)?;
+    let refunds = given_refunds(&aggregate);
+    let views: Vec<Value> = refunds
+        .iter()
+        .map(|given| view(given, caller.follows_links()))
+        .collect();
+    named("refunds", &views, id_of, Value::clone, &paging)
+}
+
+fn id_of(view: &Value) -> &str {
+    view["refund_id"].as_str().unwrap_or_default()
+}
+
+/// What merchants see of a refund, and more. `links` says whether the reader may act by those in it.
+pub(super) fn view(given: &GivenRefund, links: bool) -> Value {
+    let mut view = serde_json::to_value(RefundBody::of(given)).unwrap_or(Value::Null);
+    if let Value::Object(fields) = &mut view {
+        let refund = &given.refund;
+        fields.insert("reference".into(), json!(refund.reference));
+        fields.insert("detail".into(), json!(refund.detail));
+        fields.insert("at".into(), refund.at.rfc3339().into());
+        if !links {
+            fields.insert("claim_url".into(), Value::Null);
+        }
+    }
+    view
+}

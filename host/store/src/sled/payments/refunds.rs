@@ -1,0 +1,109 @@
+//! Ordering money to be given back, exactly once for each idempotency key.
+
+use std::sync::Arc;
+
+use kassette_domain::audit::Audited;
+use kassette_domain::id::{PaymentId, RefundId};
+use kassette_domain::key::{KeyOwner, TokenHash};
+use kassette_domain::lifecycle::{NewRefund, QuerySchedule, Step};
+use kassette_domain::payment::Payment;
+use kassette_domain::time::Time;
+use kassette_engine::Operation;
+
+use crate::rows::records;
+use crate::rows::schema;
+use crate::rows::seal::Secrets;
+use crate::rows::source::Source;
+use crate::sled::audit;
+use crate::sled::memory::{Memory, Rows};
+use crate::sled::payments::aggregates::{self, Loaded};
+use crate::sled::payments::create::may_use;
+use crate::{About, Fault, RefundOrdered};
+
+/// An order.
+pub(crate) struct OrderRefund {
+    pub(crate) payment: PaymentId,
+    pub(crate) new: NewRefund,
+    pub(crate) authority: Option<TokenHash>,
+    pub(crate) audited: Option<Audited>,
+    pub(crate) now: Time,
+    pub(crate) schedule: Arc<QuerySchedule>,
+    pub(crate) secrets: Arc<Secrets>,
+}
+
+impl OrderRefund {
+    fn is_refused(&self, rows: &Rows<'_>, payment: &Payment) -> Result<bool, Fault> {
+        let Some(hash) = self.authority else {
+            return Ok(false);
+        };
+        let owner = KeyOwner::Merchant(payment.merchant);
+        may_use(rows, hash, owner, payment.environment, self.now).map(|may| !may)
+    }
+
+    /// What an order with a key that was used before gets.
+    fn replay(&self, rows: &Rows<'_>, payment: &Payment) -> Result<Option<RefundOrdered>, Fault> {
+        let Some(key) = &self.new.key else {
+            return Ok(None);
+        };
+        let by_key = schema::refund_by_key(payment.merchant, payment.environment, key);
+        let Some(refund) = rows.load::<RefundId>(&by_key)? else {
+            return Ok(None);
+        };
+        let index = schema::refund_index(refund);
+        let missing = || records::damaged(&index, "it is missing");
+        let of = aggregates::resolve(rows, &About::Refund(refund))?.ok_or_else(missing)?;
+        if of != self.payment {
+            let field = "payment_id";
+            return Ok(Some(RefundOrdered::Differs { field }));
+        }
+        let Loaded { aggregate, .. } =
+            aggregates::load_promised(rows, &self.secrets.sealer, self.payment)?;
+        let (_, known) = aggregate.refund(refund).ok_or_else(missing)?;
+        Ok(Some(match self.new.differs(known) {
+            Some(field) => RefundOrdered::Differs { field },
+            None => RefundOrdered::Replay { aggregate, refund },
+        }))
+    }
+}
+
+impl Operation<Memory> for OrderRefund {
+    type Outcome = RefundOrdered;
+
+    fn apply(self, rows: &mut Rows<'_>) -> Result<RefundOrdered, Fault> {
+        let sealer = &self.secrets.sealer;
+        let loaded = aggregates::load(rows, sealer, self.payment)?;
+        let Some(Loaded {
+            mut aggregate,
+            books,
+        }) = loaded
+        else {
+            return Ok(RefundOrdered::Unknown);
+        };
+        if self.is_refused(rows, &aggregate.payment)? {
+            return Ok(RefundOrdered::KeyRefused);
+        }
+        if let Some(ordered_before) = self.replay(rows, &aggregate.payment)? {
+            return Ok(ordered_before);
+        }
+        if let Some((kind, _)) = self.new.line
+            && rows
+                .get(&schema::work_about(self.new.attempt, kind))?
+                .is_none()
+        {
+            return Ok(RefundOrdered::LineClosed);
+        }
+        let before = aggregate.clone();
+        let step = Step::Refund(Box::new(self.new));
+        let change = match aggregate.step(step, self.now, &self.schedule) {
+            Ok((_, change)) => change,
+            Err(refusal) => return Ok(RefundOrdered::Refused(refusal)),
+        };
+        let after = Loaded { aggregate, books };
+        aggregates::save(rows, sealer, &before, &after, &change, self.now)?;
+        if let Some(audited) = self.audited {
+            audit::append(rows, audited, self.now)?;
+        }
+        let aggregate = after.aggregate;
+        Ok(RefundOrdered::New { aggregate, change })
+    }
+}

@@ -1,0 +1,46 @@
+//! What is told of a refund beside what `query` says.
+use kassette_plugin::provider::{Paid, QueryPurpose, Subject};
+use kassette_sim::Fault;
+
+use crate::{chosen, world};
+
+#[test]
+fn news_of_our_refund_leads_to_the_payment_that_then_tells_the_sum() {
+    for (fault, returned) in [(None, 1000), (Some(Fault::RefundFails), 0)] {
+        let w = world();
+        let (attempt, started) = chosen(&w, "approve");
+        w.query(&attempt, Some(&started.reference), QueryPurpose::Capture)
+            .unwrap();
+        w.confirm();
+        let ask = || {
+            w.query(&attempt, Some(&started.reference), QueryPurpose::Sync)
+                .unwrap()
+        };
+        let report = ask();
+        let paid = Paid {
+            attempt: attempt.id.clone(),
+            method: attempt.method.clone(),
+            reference: report.reference.clone(),
+            references: vec![started.reference.clone()],
+            received: report.received,
+            captured_at: report.particulars.captured_at,
+            merchant_order: attempt.order.clone(),
+            merchant: attempt.merchant.clone(),
+        };
+        if let Some(fault) = fault {
+            w.fault(fault);
+        }
+        w.give_back(&paid, &w.order(1000, "CAD")).unwrap();
+        assert_eq!(ask().returned, 0);
+        // The handle's news and the payment's come first.
+        w.next_callback();
+        w.next_callback();
+        let told = w.callback(&w.next_callback()).unwrap();
+        let [notice] = told.notices.as_slice() else {
+            panic!("one notice: {:?}", told.notices)
+        };
+        assert_eq!(notice.about, Subject::Reference(report.reference));
+        assert_eq!(notice.report, None);
+        assert_eq!(ask().returned, returned);
+    }
+}

@@ -1,0 +1,357 @@
+//! Giving money back: "Create a refund", "List all refunds", "Refund and cancel payments".
+use kassette_plugin::encode;
+use kassette_plugin::json::Json;
+use kassette_plugin::provider::call::Answer;
+use kassette_plugin::provider::{
+    Account, Given, Order, Paid, QueryFailure, RefundFailure, RefundState, Refundable,
+};
+
+use crate::api;
+use crate::charge::{self, ORDER};
+use crate::query::is_id;
+use crate::start::{SESSIONS, plain};
+use crate::wire;
+
+const REFUNDS: &str = "/v1/refunds";
+
+/// Pages of 100 refunds that a search reads: many more than a payment of ours has.
+const MOST_PAGES: usize = 4;
+
+/// Stripe keeps an idempotency key for a day at least.
+const KEY_LIFE_MS: u64 = 24 * 60 * 60 * 1_000;
+
+/// Every method gives back all or parts. Stripe numbers neither refunds nor, for cards, days; what it
+/// finds too late it refuses.
+pub(crate) fn terms(_: &Account) -> Vec<Refundable> {
+    let refundable = |(method, ..): (&str, &str, &[&str])| Refundable {
+        method: method.to_owned(),
+        parts: true,
+        at_most: None,
+        days: None,
+    };
+    crate::METHODS.into_iter().map(refundable).collect()
+}
+
+/// Creates the refund, or finds the one that an earlier call made.
+pub(crate) fn refund(
+    account: &Account,
+    paid: &Paid,
+    order: &Order,
+) -> Result<Given, RefundFailure> {
+    let known = order.reference.is_some();
+    if known || account.now >= order.asked_at.saturating_add(KEY_LIFE_MS) {
+        match query(account, paid, order) {
+            Ok(given) => return Ok(given),
+            Err(QueryFailure::Absent) => {}
+            // An earlier request may have made it.
+            Err(QueryFailure::Unavailable(why)) => return Err(RefundFailure::Uncertain(why)),
+        }
+    }
+    let payment = payment(account, paid).map_err(|failure| match failure {
+        QueryFailure::Absent => RefundFailure::Refused("Stripe knows no such payment".into()),
+        QueryFailure::Unavailable(why) => RefundFailure::Unavailable(why),
+    })?;
+    let fields = fields(paid, order, &payment);
+    let fields: Vec<(&str, &str)> = fields
+        .iter()
+        .map(|(name, value)| (*name, value.as_str()))
+        .collect();
+    let answer = api::post(account, REFUNDS, &order.id, &fields)?;
+    if !answer.is_success() {
+        return Err(refused(&answer));
+    }
+    let uncertain = |why: &str| RefundFailure::Uncertain(why.into());
+    let told = answer.json().and_then(|body| read(&body, order));
+    let given = told.ok_or_else(|| uncertain("the answer cannot be read"))?;
+    if !api::is_replayed(&answer) {
+        return Ok(given);
+    }
+    // A repeat is answered with how it stood at first.
+    let now = by_id(account, order, &given.reference);
+    now.map_err(|_| uncertain(&format!("{} cannot be read", given.reference)))
+}
+
+/// What became of the refund.
+pub(crate) fn query(account: &Account, paid: &Paid, order: &Order) -> Result<Given, QueryFailure> {
+    match order.reference.as_deref().filter(|id| is_id(id)) {
+        Some(id) => by_id(account, order, id),
+        None => find(account, &payment(account, paid)?, order),
+    }
+}
+
+/// The form depends on nothing that changes between repeats.
+fn fields(paid: &Paid, order: &Order, payment: &str) -> Vec<(&'static str, String)> {
+    let mut fields = vec![
+        ("payment_intent", payment.to_owned()),
+        ("amount", order.amount.amount.to_string()),
+        ("reason", "requested_by_customer".to_owned()),
+        ("metadata[refund]", order.id.clone()),
+        ("metadata[attempt]", paid.attempt.clone()),
+    ];
+    let reason = order.reason.as_deref().map(plain).unwrap_or_default();
+    // Stripe takes no empty value.
+    if !reason.trim().is_empty() {
+        fields.push(("metadata[reason]", reason));
+    }
+    fields
+}
+
+/// The id of the payment, out of what the host knows or else out of its session.
+fn payment(account: &Account, paid: &Paid) -> Result<String, QueryFailure> {
+    let known = std::iter::once(&paid.reference).chain(&paid.references);
+    let mut payments = known.filter(|id| id.starts_with("pi_") && is_id(id));
+    if let Some(id) = payments.next() {
+        return Ok(id.clone());
+    }
+    let path = format!("{SESSIONS}/{}", encode::percent(&paid.reference));
+    let answer = api::get(account, &path)?;
+    match answer.status {
+        200 => {
+            let body = answer.json();
+            let id = body.and_then(|body| wire::text(&body, "payment_intent"));
+            id.filter(|id| is_id(id)).ok_or_else(unreadable)
+        }
+        404 if wire::problem(&answer).code == "resource_missing" => Err(QueryFailure::Absent),
+        _ => Err(unavailable(&answer)),
+    }
+}
+
+fn by_id(account: &Account, order: &Order, id: &str) -> Result<Given, QueryFailure> {
+    let answer = api::get(account, &format!("{REFUNDS}/{id}"))?;
+    // Stripe forgets no refund: 404 says that the key is another account's.
+    if answer.status != 200 {
+        return Err(unavailable(&answer));
+    }
+    let told = answer.json().and_then(|body| read(&body, order));
+    told.ok_or_else(unreadable)
+}
+
+/// Looks through the payment's refunds, newest first.
+fn find(account: &Account, payment: &str, order: &Order) -> Result<Given, QueryFailure> {
+    let mut after = String::new();
+    for _ in 0..MOST_PAGES {
+        let mut query = vec![("payment_intent", payment), ("limit", "100")];
+        if !after.is_empty() {
+            query.push(("starting_after", after.as_str()));
+        }
+        let answer = api::get(account, &format!("{REFUNDS}?{}", encode::form(&query)))?;
+        if answer.status != 200 {
+            return Err(unavailable(&answer));
+        }
+        let list = answer.json().ok_or_else(unreadable)?;
+        let (items, more) = wire::list_of(&list).ok_or_else(unreadable)?;
+        let ours = |item: &&Json| {
+            let named = item.path(&["metadata", ORDER]).and_then(Json::text);
+            named == Some(order.id.as_str())
+        };
+        if let Some(found) = items.iter().find(ours) {
+            return read(found, order).ok_or_else(unreadable);
+        }
+        match items.last().and_then(|last| wire::text(last, "id")) {
+            Some(last) if more => after = last,
+            _ => return Err(QueryFailure::Absent),
+        }
+    }
+    Err(QueryFailure::Unavailable(
+        "too many refunds to look through".into(),
+    ))
+}
+
+/// A refund of ours in the host's words; none where it is not the one that was asked for.
+fn read(value: &Json, order: &Order) -> Option<Given> {
+    let refund = charge::refund(value)?;
+    let same = refund.order.as_ref() == Some(&order.id)
+        && refund.amount == order.amount.amount
+        && wire::currency(value)? == order.amount.currency;
+    let words = match refund.state {
+        RefundState::Succeeded => Vec::new(),
+        RefundState::Pending => vec!["status", "pending_reason"],
+        RefundState::Failed => vec!["status", "failure_reason"],
+    };
+    let words = words.into_iter().filter_map(|name| wire::code(value, name));
+    same.then(|| Given {
+        reference: refund.id,
+        state: refund.state,
+        claim_url: None,
+        detail: words.collect::<Vec<_>>().join(" "),
+    })
+}
+
+/// What a refusal means. An earlier request under the key is at work still (409), or had other data.
+fn refused(answer: &Answer) -> RefundFailure {
+    let problem = wire::problem(answer);
+    let why = problem.to_string();
+    match problem.status {
+        400 if problem.kind == "idempotency_error" => RefundFailure::Uncertain(why),
+        400 | 402 | 404 => RefundFailure::Refused(why),
+        401 | 403 | 429 => RefundFailure::Unavailable(why),
+        _ => RefundFailure::Uncertain(why),
+    }
+}
+
+fn unavailable(answer: &Answer) -> QueryFailure {
+    QueryFailure::Unavailable(wire::problem(answer).to_string())
+}
+
+fn unreadable() -> QueryFailure {
+    QueryFailure::Unavailable("the answer cannot be read".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kassette_plugin::provider::{Environment, Money};
+    use serde_json::{Value, json};
+
+    const ORDER_ID: &str = "000000000000000000000000000000aa";
+
+    fn order() -> Order {
+        Order {
+            id: ORDER_ID.into(),
+            amount: Money {
+                amount: 990,
+                currency: "EUR".into(),
+            },
+            reason: Some("came\u{7} back".into()),
+            asked_at: 0,
+            reference: None,
+        }
+    }
+
+    fn paid() -> Paid {
+        Paid {
+            attempt: "attempt-1".into(),
+            method: "credit_card".into(),
+            reference: "cs_test_1".into(),
+            references: vec!["pi_1".into(), "ch_1".into()],
+            received: Money {
+                amount: 4990,
+                currency: "EUR".into(),
+            },
+            captured_at: None,
+            merchant_order: "order 7".into(),
+            merchant: "Shop".into(),
+        }
+    }
+
+    fn told(change: &Value) -> Option<Given> {
+        let mut refund = json!({
+            "id": "re_1", "object": "refund", "amount": 990, "currency": "eur", "status": "succeeded",
+            "metadata": { "refund": ORDER_ID },
+        });
+        for (name, value) in change.as_object().unwrap() {
+            refund[name.as_str()] = value.clone();
+        }
+        read(&Json::parse(refund.to_string().as_bytes())?, &order())
+    }
+
+    #[test]
+    fn each_state_of_stripe_is_told_with_its_reason() {
+        for (change, state, detail) in [
+            (json!({}), RefundState::Succeeded, ""),
+            (
+                json!({ "status": "pending", "pending_reason": "insufficient_funds" }),
+                RefundState::Pending,
+                "pending insufficient_funds",
+            ),
+            (
+                json!({ "status": "requires_action" }),
+                RefundState::Pending,
+                "requires_action",
+            ),
+            (
+                json!({ "status": "failed", "failure_reason": "expired_or_canceled_card" }),
+                RefundState::Failed,
+                "failed expired_or_canceled_card",
+            ),
+            (
+                json!({ "status": "canceled" }),
+                RefundState::Failed,
+                "canceled",
+            ),
+        ] {
+            let given = told(&change).unwrap();
+            assert_eq!((given.state, given.detail.as_str()), (state, detail));
+        }
+    }
+
+    #[test]
+    fn a_refund_of_something_else_is_not_taken_for_ours() {
+        for change in [
+            json!({ "amount": 991 }),
+            json!({ "currency": "usd" }),
+            json!({ "metadata": {} }),
+            json!({ "metadata": { "refund": "00000000000000000000000000000000" } }),
+            json!({ "status": "odd" }),
+        ] {
+            assert_eq!(told(&change), None, "{change}");
+        }
+    }
+
+    #[test]
+    fn the_order_is_in_the_metadata_and_the_amount_in_minor_units() {
+        let fields = fields(&paid(), &order(), "pi_1");
+        for (name, value) in [
+            ("payment_intent", "pi_1"),
+            ("amount", "990"),
+            ("metadata[refund]", ORDER_ID),
+            ("metadata[attempt]", "attempt-1"),
+            ("metadata[reason]", "came back"),
+        ] {
+            assert!(fields.contains(&(name, value.to_owned())), "{name}");
+        }
+        let silent = Order {
+            reason: Some("\u{7} ".into()),
+            ..order()
+        };
+        let fields = super::fields(&paid(), &silent, "pi_1");
+        assert!(!fields.iter().any(|(name, _)| *name == "metadata[reason]"));
+        assert_eq!((ORDER, wire::ATTEMPT), ("refund", "attempt"));
+    }
+
+    #[test]
+    fn only_what_surely_gave_nothing_back_is_refused() {
+        let refused = |status, kind: &str| {
+            let body = json!({ "error": { "type": kind, "code": "charge_already_refunded" } });
+            refused(&Answer {
+                status,
+                headers: Vec::new(),
+                body: body.to_string().into_bytes(),
+            })
+        };
+        for (status, kind) in [
+            (400, "invalid_request_error"),
+            (402, "card_error"),
+            (404, "invalid_request_error"),
+        ] {
+            assert!(matches!(refused(status, kind), RefundFailure::Refused(_)));
+        }
+        for status in [401, 403, 429] {
+            let failure = refused(status, "invalid_request_error");
+            assert!(matches!(failure, RefundFailure::Unavailable(_)), "{status}");
+        }
+        for (status, kind) in [
+            (400, "idempotency_error"),
+            (409, "invalid_request_error"),
+            (500, "api_error"),
+            (503, "api_error"),
+        ] {
+            let failure = refused(status, kind);
+            assert!(matches!(failure, RefundFailure::Uncertain(_)), "{status}");
+        }
+    }
+
+    #[test]
+    fn every_method_gives_back_parts() {
+        let account = Account {
+            id: "stripe-test".into(),
+            environment: Environment::Test,
+            now: 0,
+            callback_url: String::new(),
+            settings: Vec::new(),
+        };
+        let terms = terms(&account);
+        assert_eq!(terms.len(), crate::METHODS.len());
+        assert!(terms.iter().all(|term| term.parts));
+    }
+}
