@@ -69,7 +69,7 @@ show-details-hint = Kliknutím nebo klepnutím na hodnotu ji celou označíte.
 show-qr = QR kód pro bankovní aplikaci nebo peněženku; obsahuje platební údaje z této stránky
 show-link = Otevřít aplikaci
 show-page = Otevřít platební stránku
-show-left = Zbývající čas na zaplacení: { $time } (do { $until } UTC)
+show-left = Zbývající čas na zaplacení: { $time } (do { $until } UTC)
 show-paid = Už jsem zaplatil(a) – zkontrolovat
 
 ## Stav platby

@@ -69,7 +69,7 @@ show-details-hint = Klik eller tryk på en værdi for at markere den hele.
 show-qr = QR-kode til din bank- eller wallet-app; den indeholder betalingsoplysningerne på denne side
 show-link = Åbn appen
 show-page = Åbn betalingssiden
-show-left = Tid tilbage til at betale: { $time } (til kl. { $until } UTC)
+show-left = Tid tilbage til at betale: { $time } (til kl. { $until } UTC)
 show-paid = Jeg har betalt – tjek nu
 
 ## Hvor en betaling står

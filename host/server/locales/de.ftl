@@ -69,7 +69,7 @@ show-details-hint = Klicken oder tippen Sie auf einen Wert, um ihn ganz auszuwä
 show-qr = QR-Code für Ihre Banking- oder Wallet-App; er enthält die Zahlungsdaten dieser Seite
 show-link = App öffnen
 show-page = Bezahlseite öffnen
-show-left = Verbleibende Zeit zum Bezahlen: { $time } (bis { $until } UTC)
+show-left = Verbleibende Zeit zum Bezahlen: { $time } (bis { $until } UTC)
 show-paid = Ich habe bezahlt – jetzt prüfen
 
 ## Wo eine Zahlung steht

@@ -69,7 +69,7 @@ show-details-hint = Click or tap a value to select all of it.
 show-qr = QR code for your banking or wallet app; it holds the payment details of this page
 show-link = Open the app
 show-page = Open the payment page
-show-left = Time left to pay: { $time } (until { $until } UTC)
+show-left = Time left to pay: { $time } (until { $until } UTC)
 show-paid = I have paid – check now
 
 ## Where a payment stands

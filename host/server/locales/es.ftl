@@ -69,7 +69,7 @@ show-details-hint = Haga clic en un valor o tóquelo para seleccionarlo entero.
 show-qr = Código QR para la aplicación de su banco o monedero; contiene los datos de pago de esta página
 show-link = Abrir la aplicación
 show-page = Abrir la página de pago
-show-left = Tiempo restante para pagar: { $time } (hasta las { $until } UTC)
+show-left = Tiempo restante para pagar: { $time } (hasta las { $until } UTC)
 show-paid = Ya he pagado: comprobar ahora
 
 ## En qué estado está un pago

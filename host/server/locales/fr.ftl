@@ -69,7 +69,7 @@ show-details-hint = Cliquez sur une valeur ou touchez-la pour la sélectionner e
 show-qr = Code QR pour votre application bancaire ou votre portefeuille ; il contient les détails de paiement de cette page
 show-link = Ouvrir l’application
 show-page = Ouvrir la page de paiement
-show-left = Temps restant pour payer : { $time } (jusqu’à { $until } UTC)
+show-left = Temps restant pour payer : { $time } (jusqu’à { $until } UTC)
 show-paid = J’ai payé – vérifier maintenant
 
 ## Où en est un paiement

@@ -69,7 +69,7 @@ show-details-hint = Kattintson vagy koppintson egy értékre a teljes kijelölé
 show-qr = QR-kód banki vagy tárcaalkalmazáshoz; az oldal fizetési adatait tartalmazza
 show-link = Alkalmazás megnyitása
 show-page = Fizetőoldal megnyitása
-show-left = A fizetésre hátralévő idő: { $time } (határidő: { $until } UTC)
+show-left = A fizetésre hátralévő idő: { $time } (határidő: { $until } UTC)
 show-paid = Fizettem – ellenőrzés most
 
 ## Hol tart a fizetés

@@ -69,7 +69,7 @@ show-details-hint = Klikk eller trykk på en verdi for å merke hele.
 show-qr = QR-kode for bank- eller lommebokappen din; den inneholder betalingsopplysningene på denne siden
 show-link = Åpne appen
 show-page = Åpne betalingssiden
-show-left = Tid igjen til å betale: { $time } (til kl. { $until } UTC)
+show-left = Tid igjen til å betale: { $time } (til kl. { $until } UTC)
 show-paid = Jeg har betalt – sjekk nå
 
 ## Hvor en betaling står

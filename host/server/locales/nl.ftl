@@ -69,7 +69,7 @@ show-details-hint = Klik of tik op een waarde om die helemaal te selecteren.
 show-qr = QR-code voor uw bank- of wallet-app; hij bevat de betaalgegevens van deze pagina
 show-link = App openen
 show-page = Betaalpagina openen
-show-left = Resterende tijd om te betalen: { $time } (tot { $until } UTC)
+show-left = Resterende tijd om te betalen: { $time } (tot { $until } UTC)
 show-paid = Ik heb betaald – nu controleren
 
 ## Hoe een betaling ervoor staat

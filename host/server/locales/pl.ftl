@@ -69,7 +69,7 @@ show-details-hint = Kliknij lub dotknij wartości, aby zaznaczyć ją w całoś
 show-qr = Kod QR dla aplikacji bankowej lub portfela; zawiera dane do płatności z tej strony
 show-link = Otwórz aplikację
 show-page = Otwórz stronę płatności
-show-left = Pozostały czas na zapłatę: { $time } (do { $until } UTC)
+show-left = Pozostały czas na zapłatę: { $time } (do { $until } UTC)
 show-paid = Zapłacone – sprawdź teraz
 
 ## Stan płatności

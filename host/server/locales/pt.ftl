@@ -69,7 +69,7 @@ show-details-hint = Clique ou toque num valor para o selecionar por inteiro.
 show-qr = Código QR para a aplicação do seu banco ou carteira; contém os dados de pagamento desta página
 show-link = Abrir a aplicação
 show-page = Abrir a página de pagamento
-show-left = Tempo restante para pagar: { $time } (até às { $until } UTC)
+show-left = Tempo restante para pagar: { $time } (até às { $until } UTC)
 show-paid = Já paguei – verificar agora
 
 ## Em que estado está um pagamento

@@ -69,7 +69,7 @@ show-details-hint = Faceți clic sau atingeți o valoare pentru a o selecta în 
 show-qr = Cod QR pentru aplicația băncii sau portofelul digital; conține datele de plată de pe această pagină
 show-link = Deschideți aplicația
 show-page = Deschideți pagina de plată
-show-left = Timp rămas pentru plată: { $time } (până la { $until } UTC)
+show-left = Timp rămas pentru plată: { $time } (până la { $until } UTC)
 show-paid = Am plătit – verificați acum
 
 ## Starea unei plăți

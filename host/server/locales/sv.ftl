@@ -69,7 +69,7 @@ show-details-hint = Klicka eller tryck på ett värde för att markera hela.
 show-qr = QR-kod för din bank- eller plånboksapp; den innehåller betalningsuppgifterna på den här sidan
 show-link = Öppna appen
 show-page = Öppna betalsidan
-show-left = Tid kvar att betala: { $time } (till { $until } UTC)
+show-left = Tid kvar att betala: { $time } (till { $until } UTC)
 show-paid = Jag har betalat – kontrollera nu
 
 ## Hur det står till med en betalning

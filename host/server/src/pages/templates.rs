@@ -56,6 +56,12 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
+    /// Whether the amount has more digits than stand in a line of the largest type.
+    fn is_long(&self) -> bool {
+        let code = self.amount.code.map_or(0, str::len);
+        self.amount.text.chars().count() + code > 12
+    }
+
     /// The first letter of the merchant's name, an ornament.
     fn initial(&self) -> String {
         let first = self.merchant.chars().find(|c| c.is_alphanumeric());
