@@ -19,7 +19,7 @@ summary-order = Objednávka
 
 choose-title = Zaplatit { $amount } obchodníkovi { $merchant }
 choose-heading = Jak chcete zaplatit?
-choose-hint = Po výběru přejdete na zabezpečenou stránku poskytovatele. Zaplatíte až po potvrzení tam.
+choose-hint = Po výběru přejdete na zabezpečenou stránku poskytovatele. Zaplatíte až poté, co na ní platbu potvrdíte.
 choose-via = přes { $provider }
 choose-more = Více informací: { $provider }
 changed-title = Podívejte se prosím ještě jednou
@@ -29,13 +29,13 @@ changed-other = Zobrazit všechny způsoby platby
 
 ## K poskytovateli
 
-go-title = Pokračování u { $provider }
+go-title = Přechod na stránku { $provider }
 go-text = Přesměrováváme vás na stránku { $provider }. Částka k zaplacení: { $amount }.
 go-text-stuck = Pokud se nic nestane, použijte tlačítko.
 go-link = Pokračovat na stránku { $provider }
 open-title = Vaše platba čeká
 open-text = Vybrali jste { $method } přes { $provider }. Pokračujte tam a zaplaťte.
-post-title = Pokračování u { $provider }
+post-title = Přechod na stránku { $provider }
 post-text = Vaše platba je připravená. Tlačítko vás přenese na stránku { $provider }, kde ji potvrdíte.
 another-way = Vybrat jiný způsob platby
 another-way-hint = Nejprve uzavřeme platbu u { $provider }, abyste nikdy nezaplatili dvakrát.
@@ -70,7 +70,7 @@ show-qr = QR kód pro bankovní aplikaci nebo peněženku; obsahuje platební ú
 show-link = Otevřít aplikaci
 show-page = Otevřít platební stránku
 show-left = Zbývající čas na zaplacení: { $time } (do { $until } UTC)
-show-paid = Už jsem zaplatil(a) – zkontrolovat
+show-paid = Zaplaceno – zkontrolovat nyní
 
 ## Stav platby
 

@@ -4,7 +4,7 @@
 
 test-banner = TESZT
 test-banner-text = Ez egy próbafizetés. Valódi pénz nem mozog.
-footer-reassurance = Kártya- és bankadatait csak a fizetési szolgáltatónál adja meg. Ezek soha nem jutnak el erre az oldalra.
+footer-reassurance = Kártya- és bankszámlaadatait csak a fizetési szolgáltatónál adja meg. Ezek soha nem jutnak el erre az oldalra.
 footer-brand = Kassette fizetőoldal
 opens-new-tab = (új lapon nyílik meg)
 language-menu = Nyelv
@@ -85,7 +85,7 @@ returned-text = Ön { $amount } összeget fizetett { $merchant } részére, és 
 money-received = Pénz azonban érkezett hozzá. Kérjük, ne fizessen újra, és forduljon a kereskedőhöz: { $merchant }.
 money-part-given-back = Pénz azonban érkezett hozzá, és egy részét visszatérítették. Kérjük, ne fizessen újra, és a többi ügyében forduljon a kereskedőhöz: { $merchant }.
 money-given-back = A hozzá beérkezett pénzt visszatérítették. Ha továbbra is fizetni szeretne, kezdje újra a kereskedőnél: { $merchant }.
-money-unclear = Nem biztos, hogy történt-e terhelés. Kérjük, ne fizessen újra, és forduljon a kereskedőhöz: { $merchant }.
+money-unclear = Nem tudni biztosan, történt-e terhelés. Kérjük, ne fizessen újra, és forduljon a kereskedőhöz: { $merchant }.
 processing-title = A fizetés feldolgozás alatt áll
 processing-text = Ez általában csak egy pillanat. Nincs semmi teendője.
 verification-title = Várakozás a végleges megerősítésre

@@ -3,7 +3,7 @@
 ## Na każdej stronie
 
 test-banner = TEST
-test-banner-text = To jest płatność testowa. Nie są pobierane żadne prawdziwe pieniądze.
+test-banner-text = To jest płatność testowa. Żadne prawdziwe pieniądze nie są pobierane.
 footer-reassurance = Dane karty i konta podajesz wyłącznie u operatora płatności. Nigdy nie trafiają na tę stronę.
 footer-brand = Strona płatności Kassette
 opens-new-tab = (otwiera się w nowej karcie)
@@ -103,7 +103,7 @@ checking-title = Chwileczkę
 checking-text = Nie mamy jeszcze odpowiedzi od { $provider }. Najpierw to wyjaśnimy, aby nigdy nie zapłacić dwa razy.
 checking-retry = Zapytaj ponownie
 waiting-title = Czekamy na potwierdzenie od { $provider }
-waiting-text = Gdy tylko otrzymamy potwierdzenie płatności od { $provider }, zobaczysz je tutaj. Jeszcze nie skończone? Możesz kontynuować.
+waiting-text = Gdy tylko otrzymamy potwierdzenie płatności od { $provider }, zobaczysz je tutaj. Płatność nie jest jeszcze dokończona? Możesz kontynuować.
 declined-title = Płatność została odrzucona
 declined-text = Płatność przez { $provider } nie została przyjęta i nie pobrano żadnych pieniędzy.
 ended-title = Jeszcze nie zapłacono
@@ -126,7 +126,7 @@ check-again = Sprawdź ponownie
 
 ## Komunikaty po wyborze
 
-notice-still-open = Nie udało się na pewno zamknąć płatności przez { $provider }. Aby nigdy nie zapłacić dwa razy, dokończ ją lub spróbuj ponownie za chwilę.
+notice-still-open = Nie udało się z całą pewnością zamknąć płatności przez { $provider }. Aby nigdy nie zapłacić dwa razy, dokończ ją lub spróbuj ponownie za chwilę.
 notice-declined = Płatność została odrzucona i nie pobrano żadnych pieniędzy.
 notice-not-available = Ta metoda płatności nie jest już dostępna.
 choose-another = Wybierz inną.

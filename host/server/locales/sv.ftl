@@ -23,7 +23,7 @@ choose-hint = När du har valt kommer du till betaltjänstens säkra sida. Du be
 choose-via = via { $provider }
 choose-more = Mer om { $provider }
 changed-title = Titta gärna en gång till
-changed-text = { $method } skulle nu gå via { $provider }, på villkoren nedan. Fortsätt om det är okej.
+changed-text = { $method } skulle nu gå via { $provider }, på villkoren nedan. Fortsätt om du godkänner dem.
 changed-continue = Fortsätt med { $provider }
 changed-other = Visa alla betalsätt
 
@@ -131,7 +131,7 @@ notice-declined = Betalningen nekades, och inga pengar har dragits.
 notice-not-available = Det betalsättet är inte längre tillgängligt.
 choose-another = Välj ett annat.
 notice-forbidden = Betalningar till { $merchant } kan inte startas just nu.
-notice-conflict = Det går inte längre. Så här står det till med din betalning nu.
+notice-conflict = Det går inte längre. Så här ser din betalning ut nu.
 notice-unsettled = Betaltjänsten har inte svarat än. Vänta ett ögonblick.
 notice-choose = Välj ett av betalsätten.
 
