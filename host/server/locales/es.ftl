@@ -147,6 +147,7 @@ unreadable-title = No hemos podido leerlo
 unreadable-text = No se ha hecho nada. Por favor, vuelva atrás e inténtelo de nuevo.
 failure-title = Algo ha fallado por nuestra parte
 failure-text = Espere un momento y abra de nuevo su enlace de pago. Mientras tanto, no inicie un segundo pago.
+too-many-requests = Demasiadas solicitudes desde su red. Espere un momento y abra de nuevo su enlace de pago.
 open-payment = Abrir el pago
 
 ## Invitaciones de revendedores

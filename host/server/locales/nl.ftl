@@ -147,6 +147,7 @@ unreadable-title = Dat konden we niet lezen
 unreadable-text = Er is niets gebeurd. Ga terug en probeer het opnieuw.
 failure-title = Er ging bij ons iets mis
 failure-text = Wacht een ogenblik en open uw betaallink opnieuw. Begin intussen geen tweede betaling.
+too-many-requests = Te veel verzoeken vanuit uw netwerk. Wacht een ogenblik en open uw betaallink opnieuw.
 open-payment = Betaling openen
 
 ## Uitnodigingen van wederverkopers

@@ -152,11 +152,11 @@ fn edge(state: &PagesState) -> Edge {
 /// The answer where too many requests are in flight: the head of the API's, with words for payers.
 fn busy() -> Response {
     let text = "Many people are paying just now. Wait a moment and open your payment link again.";
-    plain(ApiError::Busy, text)
+    plain(ApiError::Busy, text.into())
 }
 
 /// An error of the API as a line of text.
-fn plain(error: ApiError, text: &'static str) -> Response {
+fn plain(error: ApiError, text: String) -> Response {
     let (mut head, _) = error.into_response().into_parts();
     let media_type = HeaderValue::from_static("text/plain; charset=utf-8");
     head.headers.insert(CONTENT_TYPE, media_type);
@@ -172,9 +172,7 @@ async fn limit(State(state): State<PagesState>, request: Request, next: Next) ->
         .as_ref()
         .map(|limiter| limiter.count_address(&parts));
     if let Some(Err(error)) = counted {
-        let text =
-            "Too many requests from your network. Wait a moment and open your payment link again.";
-        return plain(error, text);
+        return plain(error, Texts::negotiate(&parts.headers).too_many_requests());
     }
     next.run(Request::from_parts(parts, body)).await
 }

@@ -343,6 +343,7 @@ texts! {
     unreadable_text = "unreadable-text";
     failure_title = "failure-title";
     failure_text = "failure-text";
+    too_many_requests = "too-many-requests";
     open_payment = "open-payment";
     open_invitation = "open-invitation";
     no_invitation_title = "no-invitation-title";
