@@ -247,12 +247,9 @@ fn status_text(
             let expired = over(visit, view, t.expired_title(), t.expired_text(shop));
             // Money of an attempt may still arrive; without one there is none that could.
             let tried = !view.aggregate.attempts.is_empty();
-            let is_clear = matches!(
-                Sentence::about(&view.aggregate),
-                Sentence::None | Sentence::NotTaken
-            );
+            let nothing = Sentence::of_unpaid(&view.aggregate) == Sentence::NotTaken;
             StatusText {
-                extra: (tried && is_clear).then(|| t.expired_late(shop)),
+                extra: (tried && nothing).then(|| t.expired_late(shop)),
                 ..expired
             }
         }
@@ -262,7 +259,7 @@ fn status_text(
 /// A payment that is over; `nothing` is said where no money was taken.
 fn over(visit: &Visit, view: &CheckoutView, heading: String, nothing: String) -> StatusText {
     let (t, shop) = (visit.t, view.merchant.name.as_str());
-    let text = match Sentence::about(&view.aggregate) {
+    let text = match Sentence::of_unpaid(&view.aggregate) {
         Sentence::GivenBack => t.money_given_back(shop),
         Sentence::Unclear => t.money_unclear(shop),
         Sentence::PartGivenBack => t.money_part_given_back(shop),

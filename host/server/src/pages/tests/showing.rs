@@ -360,9 +360,15 @@ async fn an_expired_page_says_what_became_of_the_money_and_what_to_do() {
     tried.says("If you paid just before, do not pay again");
     let mut surplus = attempt(fixtures::redirect());
     surplus.state = AttemptState::Surplus;
-    let paid = shop(view(Status::Expired, vec![surplus])).checkout().await;
-    paid.omits("no money was taken");
-    paid.omits("If you paid just before");
+    // Also before the expiry has been recorded.
+    for status in [Status::Expired, Status::Created] {
+        let mut late = view(status, vec![surplus.clone()]);
+        late.aggregate.payment.expires_at = NOW;
+        let paid = shop(late).checkout().await;
+        paid.says("This payment has expired");
+        paid.omits("no money was taken");
+        paid.omits("If you paid just before");
+    }
 }
 
 #[tokio::test]
