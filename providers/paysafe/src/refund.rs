@@ -113,11 +113,15 @@ fn find(account: &Account, order: &Order) -> Result<Option<Refund>, QueryFailure
     Ok(found.into_iter().next())
 }
 
+/// Paysafe has not batched the settlement yet: it takes the refund once it has.
+const NOT_BATCHED: &str = "3406";
+
 /// What a refusal proves, as of a start.
 fn refused(problem: &Problem) -> RefundFailure {
     let why = problem.to_string();
     match problem.status {
         401 | 403 | 429 | 503 => RefundFailure::Unavailable(why),
+        400..=499 if problem.code == NOT_BATCHED => RefundFailure::Unavailable(why),
         400..=499 => RefundFailure::Refused(why),
         _ => RefundFailure::Uncertain(why),
     }
@@ -284,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_refusal_means_what_it_proves() {
-        let refused = |status| refused(&api::problem(&refusal(status, "3406")));
+        let refused = |status| refused(&api::problem(&refusal(status, "3402")));
         for status in [400, 402, 404] {
             assert!(
                 matches!(refused(status), RefundFailure::Refused(_)),
@@ -303,6 +307,12 @@ mod tests {
                 "{status}"
             );
         }
+    }
+
+    #[test]
+    fn what_is_not_batched_yet_can_be_given_back_later() {
+        let early = refused(&api::problem(&refusal(402, "3406")));
+        assert!(matches!(early, RefundFailure::Unavailable(_)));
     }
 
     #[test]
