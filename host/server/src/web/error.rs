@@ -117,7 +117,7 @@ pub(crate) enum ApiError {
     TooLarge(BodyError),
     /// 422.
     Invalid(Reason),
-    /// 429. The connection is put off: 64 of them that ask again as soon as they are answered took half of
+    /// A 429. The connection is put off: 64 of them that ask again as soon as they are answered took half of
     /// what others had.
     TooMany(Exhausted),
     /// 500; the text is for the log alone.

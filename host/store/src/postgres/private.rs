@@ -3,7 +3,6 @@
 //! It listens on a Unix socket in its folder and nowhere else, and ends with the process that started it, however
 //! that ends: a shell stands between the two, which stops the server when its standard input closes.
 
-use std::ffi::OsString;
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt, chown};
 use std::os::unix::process::CommandExt as _;
@@ -368,7 +367,7 @@ fn run(mut command: Command, program: &'static str) -> Result<(), PrivateError> 
 
 /// The folder of the newest server's programs: that of PATH, else Debian's.
 fn programs() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_else(OsString::new);
+    let path = std::env::var_os("PATH").unwrap_or_default();
     let has =
         |folder: &PathBuf| folder.join("initdb").is_file() && folder.join("postgres").is_file();
     if let Some(folder) = std::env::split_paths(&path).find(has) {

@@ -26,15 +26,22 @@ pub(super) struct DoStep {
     pub(super) now: Time,
 }
 
-/// What one try has come to.
-enum Tried {
-    Ended(Stepped),
-    /// The step's outcome, and what has to be written for it.
-    Write {
-        done: Stepped,
-        parts: Parts,
-        audited: Option<Audited>,
-    },
+/// What one try has come to, and what has to be written for it.
+struct Tried {
+    done: Stepped,
+    parts: Parts,
+    audited: Option<Audited>,
+}
+
+impl Tried {
+    /// Nothing is to be written.
+    fn ended(done: Stepped) -> Self {
+        Self {
+            done,
+            parts: Parts::default(),
+            audited: None,
+        }
+    }
 }
 
 impl PostgresStore {
@@ -53,14 +60,11 @@ impl PostgresStore {
             if let Some(done) = lost.take_if(|_| loaded.has_done(op)) {
                 return Ok(done);
             }
-            let (done, parts, audited) = match self.try_step(&asked, &loaded, op).await? {
-                Tried::Ended(stepped) => return Ok(stepped),
-                Tried::Write {
-                    done,
-                    parts,
-                    audited,
-                } => (done, parts, audited),
-            };
+            let Tried {
+                done,
+                parts,
+                audited,
+            } = self.try_step(&asked, &loaded, op).await?;
             let written = match audited {
                 None if parts.is_empty() => return Ok(done),
                 None => parts.write(&self.requests).await.map(Some),
@@ -104,19 +108,19 @@ impl PostgresStore {
                 Step::Started { next, .. } => *next = None,
                 _ => {
                     let refusal = Refusal::Barred(barred);
-                    return Ok(Tried::Ended(Stepped::Refused { aggregate, refusal }));
+                    return Ok(Tried::ended(Stepped::Refused { aggregate, refusal }));
                 }
             }
         }
         let (outcome, mut change) = match aggregate.step(step, now, &schedule) {
             Ok(done) => done,
-            Err(refusal) => return Ok(Tried::Ended(Stepped::Refused { aggregate, refusal })),
+            Err(refusal) => return Ok(Tried::ended(Stepped::Refused { aggregate, refusal })),
         };
         let Some(named) = self
             .name(&mut aggregate, &mut change, (now, &schedule))
             .await?
         else {
-            return Ok(Tried::Ended(Stepped::ReferenceTaken(
+            return Ok(Tried::ended(Stepped::ReferenceTaken(
                 loaded.aggregate.clone(),
             )));
         };
@@ -145,7 +149,7 @@ impl PostgresStore {
             .audited
             .clone()
             .filter(|_| outcome != Outcome::Nothing);
-        Ok(Tried::Write {
+        Ok(Tried {
             done: Stepped::Done {
                 aggregate,
                 outcome,
