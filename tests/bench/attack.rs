@@ -11,7 +11,7 @@ use super::attacks::{Aim, Attack, Kind};
 use super::client::{self, Measured};
 use super::figure::{Figure, Goal, median};
 use super::floor::{DISCARD, Floor};
-use super::gateway::Gateway;
+use super::gateway::{ACCOUNT, DEFAULT_LIMIT, Gateway};
 use super::options::Options;
 use super::requests::{Creates, post};
 
@@ -69,14 +69,15 @@ fn beside(
     name: &str,
     kinds: &[Kind],
 ) -> Vec<Figure> {
-    let attacker = gateway.merchant("test");
+    // An attacker has the limits that any merchant has.
+    let attacker = gateway.merchant("test", DEFAULT_LIMIT);
     let rounds = if options.quick { 1 } else { 3 };
     let pairs: Vec<(Measured, Measured)> = (0..rounds)
         .map(|_| {
             let beside = |listener| {
                 let aim = Aim {
                     listener,
-                    account: "sandbox-test".to_owned(),
+                    account: ACCOUNT.to_owned(),
                     key: attacker.clone(),
                 };
                 let _attacks: Vec<_> = kinds

@@ -1,5 +1,5 @@
 //! `kassette serve`, as in production, in a process of its own: a merchant with a test key, the
-//! built-in sandbox as its provider, default settings but for the rate limit.
+//! sandbox as its provider, default settings but for the rate limit.
 
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
@@ -15,12 +15,20 @@ use super::serving::{kassette, operator, prepare};
 const PATIENCE: Duration = Duration::from_secs(120);
 /// No request of a benchmark meets a rate limit: those are not measured.
 const NO_LIMIT: &str = "rate_limit = { per_second = 1_000_000, burst = 1_000_000 }";
+/// A merchant whose requests are measured meets no rate limit.
+pub(crate) const UNLIMITED: (u32, u32) = (1_000_000, 1_000_000);
+/// What a merchant has whose policy names no rate limit.
+pub(crate) const DEFAULT_LIMIT: (u32, u32) = (50, 100);
+/// The account of a simulator in a process of its own.
+pub(crate) const ACCOUNT: &str = "sandbox-test";
 /// The merchant's verified domain.
 pub(crate) const DOMAIN: &str = "shop.example";
 
 /// A running gateway.
 pub(crate) struct Gateway {
     child: Child,
+    /// Its provider, where that is a process of its own.
+    simulator: Option<Child>,
     folder: TempDir,
     ready: Value,
     token: String,
@@ -38,9 +46,42 @@ impl Gateway {
         Self::with(&format!("{NO_LIMIT}\n{settings}"))
     }
 
-    /// The same with the usual limits for strangers.
+    /// The same with the usual limits for strangers, and a simulator in a process of its own: its memory is
+    /// not the gateway's.
     pub(crate) fn limited() -> Self {
-        Self::with("")
+        let mut gateway = Self::with("sandbox = false");
+        gateway.simulate();
+        gateway
+    }
+
+    /// Starts a simulator and waits until the gateway has taken its account over.
+    fn simulate(&mut self) {
+        let folder = self.folder.path();
+        let providers = folder.join("config/providers");
+        std::fs::create_dir(&providers).unwrap();
+        let gateway = format!("http://{}", self.address);
+        let simulator = Command::new(env!("CARGO_BIN_EXE_kassette"))
+            .args(["sim", "--listen", "127.0.0.1:0", "--provider-id", ACCOUNT])
+            .args(["--gateway", &gateway, "--account-file"])
+            .arg(providers.join(format!("{ACCOUNT}.toml")))
+            .arg("--data-dir")
+            .arg(folder.join("simulator"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        self.simulator = Some(simulator);
+        let began = Instant::now();
+        while !self.accounts().contains(ACCOUNT) {
+            assert!(began.elapsed() < PATIENCE, "the account is not taken over");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// The provider accounts, as the admin API lists them.
+    fn accounts(&self) -> String {
+        self.admin("GET", "/providers", &Value::Null).to_string()
     }
 
     fn with(settings: &str) -> Self {
@@ -48,7 +89,7 @@ impl Gateway {
         prepare(folder.path(), settings);
         let token = operator(folder.path());
         let mut gateway = Self::start(folder, token, String::new());
-        gateway.key = gateway.merchant("test");
+        gateway.key = gateway.merchant("test", UNLIMITED);
         gateway
     }
 
@@ -62,7 +103,7 @@ impl Gateway {
             .arg(folder.path().join("data"));
         let mut gateway = Self::run(dev, folder, String::new(), String::new());
         gateway.token = gateway.ready["operator_token"].as_str().unwrap().to_owned();
-        gateway.key = gateway.merchant("live");
+        gateway.key = gateway.merchant("live", UNLIMITED);
         gateway
     }
 
@@ -99,6 +140,7 @@ impl Gateway {
         Self {
             started_in: began.elapsed(),
             child,
+            simulator: None,
             folder,
             address: ready["listen"].as_str().unwrap().parse().unwrap(),
             ready,
@@ -143,8 +185,8 @@ impl Gateway {
         answer
     }
 
-    /// A merchant; answers its key of an environment.
-    pub(crate) fn merchant(&self, environment: &str) -> String {
+    /// A merchant with a rate limit: requests a second, and at once; answers its key of an environment.
+    pub(crate) fn merchant(&self, environment: &str, (per_second, burst): (u32, u32)) -> String {
         let merchant = self.admin(
             "POST",
             "/merchants",
@@ -153,7 +195,7 @@ impl Gateway {
                 "live_approved": true,
                 "fx_rates": { "EUR": "1.08" },
                 "policy": {
-                    "rate_limit": { "per_second": 1_000_000, "burst": 1_000_000 },
+                    "rate_limit": { "per_second": per_second, "burst": burst },
                     "methods": { "ideal": { "enabled": true } },
                 },
             }),
@@ -213,7 +255,9 @@ pub(crate) fn process_time(process: u32) -> Duration {
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        for process in self.simulator.iter_mut().chain([&mut self.child]) {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
     }
 }

@@ -92,6 +92,23 @@ for (const [id, currency] of [['klarna', 'EUR'], ['crypto', 'EUR'], ['upi_imps',
   }
 }
 
+for (const scripts of [true, false]) {
+  test(`who pays with another device is led on from the page that waits (scripts: ${scripts})`, () =>
+    visiting({ size: 'desktop', scripts }, async (payer) => {
+      const payment = await createPayment();
+      await payer.open(payment.checkout_url);
+      await payer.press(method(payer, 'crypto'));
+      await payer.heading('Pay with Bitcoin / crypto').waitFor();
+      await visiting({ size: 'phone' }, async (phone) => {
+        await phone.open(payment.checkout_url);
+        await phone.reachProvider('scanned');
+        await phone.decide('approve');
+      });
+      await payer.heading('Payment complete').waitFor();
+      await payer.page.waitForURL(`${shop}/**`);
+    }));
+}
+
 for (const size of ['phone', 'desktop']) {
   test(`questions are answered by keyboard (${size})`, () =>
     visiting({ size }, async (payer) => {
@@ -156,7 +173,9 @@ for (const size of ['phone', 'desktop']) {
 
 test('pages speak the payer’s language', async () => {
   const payment = await createPayment();
-  for (const locale of ['de-DE', 'fr-FR', 'es-ES', 'nl-NL', 'pt-PT']) {
+  for (const locale of [
+    'cs-CZ', 'da-DK', 'de-DE', 'es-ES', 'fr-FR', 'hu-HU', 'nb-NO', 'nl-NL', 'pl-PL', 'pt-PT', 'ro-RO', 'sv-SE',
+  ]) {
     await visiting({ locale }, async (payer) => {
       await payer.open(payment.checkout_url);
       assert.equal(await payer.page.locator('html').getAttribute('lang'), locale.slice(0, 2));
@@ -164,6 +183,68 @@ test('pages speak the payer’s language', async () => {
     });
   }
 });
+
+for (const scripts of [true, false]) {
+  test(`a language is chosen from the menu and kept to the end (scripts: ${scripts})`, () =>
+    visiting({ scripts }, async (payer) => {
+      const { page } = payer;
+      const language = () => page.locator('html').getAttribute('lang');
+      const payment = await createPayment();
+      await payer.open(payment.checkout_url);
+      await payer.tabTo(page.locator('.languages summary'));
+      await page.keyboard.press('Enter');
+      await payer.inspect('languages');
+      await payer.press(page.getByRole('link', { name: 'Polski' }));
+      assert.equal(page.url(), payment.checkout_url);
+      assert.equal(await language(), 'pl');
+      await payer.press(method(payer, 'credit_card'));
+      await payer.reachProvider('card-pl');
+      await payer.decide('pending');
+      assert.equal(await language(), 'pl', 'also after the provider');
+    }));
+}
+
+const LANGUAGES = ['en-GB', 'de-DE', 'fr-FR', 'pl-PL'];
+
+// One page after another as a payer meets them, to be looked at in target/screenshots.
+for (const size of ['phone', 'desktop']) {
+  for (const dark of [false, true]) {
+    for (const locale of LANGUAGES) {
+      test(`every page in ${locale} (${size}, ${dark ? 'dark' : 'light'})`, () =>
+        visiting({ size, dark, locale }, async (payer) => {
+          const see = (name) => payer.inspect(`${locale.slice(0, 2)}-${name}`);
+          const chosen = await createPayment({ currency: 'USD', amount: '1234.50' });
+          await payer.open(chosen.checkout_url);
+          await see('choose');
+          await payer.press(method(payer, 'crypto'));
+          await see('instructions');
+          await payer.press(payer.page.locator('form.another button'));
+          await payer.press(method(payer, 'klarna'));
+          await see('form');
+          const card = await createPayment();
+          await payer.open(card.checkout_url);
+          await payer.press(method(payer, 'credit_card'));
+          await payer.reachProvider('look');
+          await payer.open(card.checkout_url);
+          await see('open');
+          await payer.press(payer.page.locator('a.primary'));
+          await payer.reachProvider('look');
+          await payer.decide('decline');
+          await payer.page.locator('.state.bad').waitFor();
+          await see('declined');
+          await payer.press(payer.page.locator('a.primary'));
+          await payer.press(method(payer, 'paypal'));
+          await payer.reachProvider('look');
+          await payer.decide('approve');
+          await payer.page.locator('.state.good').waitFor();
+          await see('paid');
+          const direct = await createPayment({ checkout_mode: 'direct', payment_method: 'ideal' });
+          await payer.open(direct.checkout_url);
+          await see('direct');
+        }));
+    }
+  }
+}
 
 test('nothing of the payer or of the books stands on the page', () =>
   visiting({}, async (payer) => {
@@ -186,4 +267,8 @@ test('an expired payment says so', () =>
     await payer.open(payment.checkout_url);
     await payer.heading('This payment has expired').waitFor();
     await payer.inspect('expired');
+    await visiting({ size: 'desktop', locale: 'pl-PL', dark: true }, async (other) => {
+      await other.open(payment.checkout_url);
+      await other.inspect('expired-pl');
+    });
   }));

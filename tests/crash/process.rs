@@ -89,6 +89,12 @@ pub(crate) struct Starting {
     began: Instant,
 }
 
+/// Options for the store that `KASSETTE_TEST_STORE` names: `postgres`, or `dev`'s own where it is not set.
+fn store() -> Vec<String> {
+    let kind = std::env::var("KASSETTE_TEST_STORE");
+    kind.map_or_else(|_| Vec::new(), |kind| vec!["--store".to_owned(), kind])
+}
+
 /// Starts the server on a folder.
 pub(crate) fn start(home: &Home) -> Starting {
     let home = home.path().to_owned();
@@ -99,6 +105,7 @@ pub(crate) fn start(home: &Home) -> Starting {
     let child = Command::new(env!("CARGO_BIN_EXE_kassette"))
         .args(["dev", "--no-watch", "--simulate", "sandbox"])
         .args(listen)
+        .args(store())
         .arg("--data-dir")
         .arg(home.join("data"))
         .arg("--config")

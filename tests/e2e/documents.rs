@@ -9,7 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
+use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use self::markdown::{Block, Document, documents, root};
 use crate::harness::shared;
@@ -24,7 +26,7 @@ const REASONS: [(&str, &[&str]); 2] = [
 ];
 
 /// Blocks that are run, compared or compiled by another test, by their language, and which test that is.
-const ELSEWHERE: [(&str, &str, &str); 16] = [
+const ELSEWHERE: [(&str, &str, &str); 17] = [
     ("config/install.md", "sh", "tests/e2e/install.rs"),
     ("config/connect.md", "php", "tests/e2e/connect_plugin.rs"),
     (
@@ -48,6 +50,7 @@ const ELSEWHERE: [(&str, &str, &str); 16] = [
     ("config/webhooks.md", "python", "tests/e2e/receivers.rs"),
     ("config/webhooks.md", "php", "tests/e2e/receivers.rs"),
     ("config/webhooks.md", "js", "tests/e2e/receivers.rs"),
+    ("config/webhooks.md", "text", "tests/e2e/documents.rs"),
     ("wit/README.md", "rust", "plugins/sdk/src/lib.rs"),
     ("wit/README.md", "rust,ignore", "host/kit/tests/outside.rs"),
     ("wit/README.md", "toml", "host/kit/tests/outside.rs"),
@@ -605,19 +608,79 @@ fn variables_and_metrics_are_those_of_the_sources() {
     }
 }
 
+/// The words of a vector, by their names.
+fn vector(shown: &Block) -> BTreeMap<&str, &str> {
+    let lines = shown.text.lines();
+    let words = lines.filter_map(|line| line.split_once(' '));
+    words
+        .map(|(name, word)| (name, word.trim_start()))
+        .collect()
+}
+
+/// HMAC-SHA256 in lower-case hex.
+fn signature(key: &str, message: &str) -> String {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key.as_bytes()).unwrap();
+    mac.update(message.as_bytes());
+    hex::encode(mac.finalize().into_bytes())
+}
+
 #[test]
 fn what_resellers_sign_is_shown_as_it_is_made() {
-    let shown = blocks()
-        .find(|(document, block)| document == "config/resellers.md" && block.language == "text");
-    let (_, shown) = shown.unwrap();
-    let lines: Vec<&str> = shown.text.lines().collect();
+    let mut shown = blocks()
+        .filter(|(document, block)| document == "config/resellers.md" && block.language == "text");
+    let (_, signed) = shown.next().unwrap();
+    let (_, shown) = shown.next().unwrap();
+    let lines: Vec<&str> = signed.text.lines().collect();
     let [method, target, time, nonce, digest] = lines[..] else {
-        panic!("{}: five lines", shown.at);
+        panic!("{}: five lines", signed.at);
     };
     assert_eq!((method, target), ("POST", "/api/v1/reseller/payments"));
     assert!(time.len() == 10 && time.parse::<u32>().is_ok(), "{time}");
     assert!((16..=80).contains(&nonce.len()), "{nonce}");
-    assert_eq!(hex::decode(digest).unwrap().len(), 32);
+    let vector = vector(&shown);
+    assert_eq!(digest, hex::encode(Sha256::digest(vector["body"])));
+    let made = signature(vector["key"], &lines.join("\n"));
+    assert_eq!(made, vector["signature"], "{}", shown.at);
+}
+
+#[tokio::test]
+async fn the_codes_that_a_shop_meets_have_the_statuses_that_are_shown() {
+    let page = documents();
+    let page = page.iter().find(|page| page.name == "config/payments.md");
+    let server = shared().await;
+    let url = format!("{}/openapi.json", server.base());
+    let document = server.http.get(url).send().await.unwrap();
+    let document = document.text().await.unwrap();
+    let mut shown = 0;
+    for row in page.unwrap().prose.lines() {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let [_, status, codes, ..] = cells[..] else {
+            continue;
+        };
+        if status.parse::<u16>().is_err() {
+            continue;
+        }
+        for code in codes.split(", ").filter(|code| !code.is_empty()) {
+            let listed = format!("| {code} | {status} |");
+            assert!(document.contains(&listed), "{listed}");
+            shown += 1;
+        }
+    }
+    assert!(shown > 10, "{shown}");
+}
+
+#[test]
+fn the_event_that_is_shown_with_its_signature_verifies() {
+    let shown = blocks()
+        .find(|(document, block)| document == "config/webhooks.md" && block.language == "text");
+    let (_, shown) = shown.unwrap();
+    let vector = vector(&shown);
+    let (id, body) = (vector["id"], vector["body"]);
+    let message = format!("{}.{id}.{body}", vector["timestamp"]);
+    let made = signature(vector["secret"], &message);
+    assert_eq!(format!("v1={made}"), vector["signature"], "{}", shown.at);
+    let body: Value = serde_json::from_str(body).unwrap();
+    assert_eq!(body["id"], id);
 }
 
 #[tokio::test]

@@ -73,6 +73,12 @@ impl Answer {
     }
 }
 
+/// Options for the store that `KASSETTE_TEST_STORE` names: `postgres`, or `dev`'s own where it is not set.
+pub(crate) fn store() -> Vec<String> {
+    let kind = std::env::var("KASSETTE_TEST_STORE");
+    kind.map_or_else(|_| Vec::new(), |kind| vec!["--store".to_owned(), kind])
+}
+
 /// One server that tests share which only add payments of their own.
 pub(crate) async fn shared() -> &'static Server {
     static SHARED: OnceCell<Server> = OnceCell::const_new();
@@ -135,6 +141,7 @@ impl Server {
             .arg(config)
             .arg("--ready-file")
             .arg(&ready_file)
+            .args(store())
             .env("RUST_LOG", "info")
             .env("NO_COLOR", "1")
             .stdin(Stdio::null())

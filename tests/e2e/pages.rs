@@ -59,9 +59,7 @@ async fn the_page_shows_what_is_paid_and_every_way_to_pay_it() {
     );
     let page = server.open(url(&payment)).await.expect(200);
     assert_page(&page);
-    assert!(
-        page.text.contains("49.90") && page.text.contains("EUR") && page.text.contains("Demo shop")
-    );
+    assert!(page.text.contains("€49.90") && page.text.contains("Demo shop"));
     assert!(!page.text.contains("<b>&"), "text is escaped");
     assert!(
         page.text.contains("Nº 7 &#60;b&#62;&#38;&#34;")
@@ -182,7 +180,7 @@ async fn opening_pages_changes_nothing() {
     let server = shared().await;
     let payment = server.create(server.test_key(), json!({})).await;
     let before = server.inside(&payment).await;
-    for path in ["", "/go", "/choose", "/answer", "/abandon"] {
+    for path in ["", "?language=pl", "/go", "/choose", "/answer", "/abandon"] {
         let answer = server.open(&format!("{}{path}", url(&payment))).await;
         assert!(
             [200, 303].contains(&answer.status),
@@ -275,14 +273,21 @@ async fn a_direct_payments_page_shows_its_state_and_never_a_choice() {
 async fn pages_speak_the_browsers_language() {
     let server = shared().await;
     let payment = server.create(server.test_key(), json!({})).await;
-    let mut headings = std::collections::BTreeSet::new();
-    for (accepted, language, card) in [
-        ("de-AT, en;q=0.5", "de", "Karte"),
-        ("fr", "fr", "Carte"),
-        ("es-MX,es;q=0.9", "es", "Tarjeta"),
-        ("nl", "nl", "Kaart"),
-        ("pt-BR", "pt", "Cartão"),
-        ("en-GB", "en", "Card"),
+    let mut hints = std::collections::BTreeSet::new();
+    for (accepted, language, card, amount) in [
+        ("de-AT, en;q=0.5", "de", "Karte", "€\u{a0}49,90"),
+        ("fr", "fr", "Carte", "49,90\u{a0}€"),
+        ("es-ES,es;q=0.9", "es", "Tarjeta", "49,90\u{a0}€"),
+        ("nl", "nl", "Kaart", "€\u{a0}49,90"),
+        ("pt-BR", "pt", "Cartão", "€\u{a0}49,90"),
+        ("en-GB", "en", "Card", "€49.90"),
+        ("pl", "pl", "Karta", "49,90\u{a0}€"),
+        ("sv", "sv", "Kort", "49,90\u{a0}€"),
+        ("da", "da", "Kort", "49,90\u{a0}€"),
+        ("nn, no;q=0.9", "nb", "Kort", "49,90\u{a0}€"),
+        ("cs-CZ", "cs", "Karta", "49,90\u{a0}€"),
+        ("hu", "hu", "Bankkártya", "49,90\u{a0}€"),
+        ("ro", "ro", "Card", "49,90\u{a0}€"),
     ] {
         let page = server
             .open_with(url(&payment), "accept-language", accepted)
@@ -293,24 +298,14 @@ async fn pages_speak_the_browsers_language() {
             "{accepted}"
         );
         assert_eq!(page.header("content-language"), Some(language));
-        assert!(
-            page.text
-                .contains("49.90 <span class=\"currency\">EUR</span>"),
-            "the wire form, in {language}"
-        );
+        let amount = format!("<dd>{amount}</dd>");
+        assert!(page.text.contains(&amount), "{amount}:\n{}", page.text);
         let label = format!("<bdi class=\"name\">{card}</bdi>");
         assert!(page.text.contains(&label), "{label}:\n{}", page.text);
-        let heading = page
-            .text
-            .split("<h1>")
-            .nth(1)
-            .unwrap()
-            .split("</h1>")
-            .next()
-            .unwrap();
-        headings.insert(heading.to_owned());
+        let hint = page.text.split("<p class=\"hint\">").nth(1).unwrap();
+        hints.insert(hint.split("</p>").next().unwrap().to_owned());
     }
-    assert_eq!(headings.len(), 6, "{headings:?}");
+    assert_eq!(hints.len(), 13, "{hints:?}");
     for unknown in ["ja", "", "*", "xx;;q=", "de;q=0"] {
         let page = server
             .open_with(url(&payment), "accept-language", unknown)

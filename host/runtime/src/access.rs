@@ -9,6 +9,7 @@ use kassette_domain::provider::{Account, Encoding, Verb};
 use kassette_domain::secret::Secret;
 use kassette_http::HostPattern;
 
+use crate::links::AllowedPages;
 use crate::tokens::TokenStore;
 
 /// One account, as its module may use it. Made anew for each call, because it carries the time.
@@ -30,6 +31,15 @@ pub struct AccountAccess {
     pub stranger: Option<IpAddr>,
     /// Who is told of each request.
     pub recorder: Option<Arc<dyn Recorder>>,
+}
+
+impl AccountAccess {
+    pub(crate) fn pages(&self) -> AllowedPages<'_> {
+        AllowedPages {
+            hosts: &self.redirect_hosts,
+            plain_loopback: self.plain_loopback,
+        }
+    }
 }
 
 impl fmt::Debug for AccountAccess {

@@ -3,7 +3,6 @@
 use kassette_http::{Guard, HostList};
 use url::Url;
 
-use crate::access::AccountAccess;
 use crate::error::CallError;
 
 /// Longest address, in bytes; browsers and proxies refuse more.
@@ -29,14 +28,7 @@ pub(crate) struct AllowedPages<'a> {
     pub(crate) plain_loopback: bool,
 }
 
-impl<'a> AllowedPages<'a> {
-    pub(crate) fn of(access: &'a AccountAccess) -> Self {
-        Self {
-            hosts: &access.redirect_hosts,
-            plain_loopback: access.plain_loopback,
-        }
-    }
-
+impl AllowedPages<'_> {
     /// A redirect or a form's target: https, no userinfo, on one of the hosts. A fragment is the
     /// page's own business (hosted checkouts keep state there).
     pub(crate) fn check_page(self, text: &str) -> Result<String, CallError> {

@@ -23,7 +23,6 @@ use crate::error::{CallError, LoadError};
 use crate::guest::provider::{Call, ProviderState, SentRequests};
 use crate::host::{Host, Identity};
 use crate::limits::Class;
-use crate::links::AllowedPages;
 use crate::meter::{Metered as _, apply_limits, diagnose};
 use crate::outcome::{StartOutcome, query_outcome, start_outcome};
 use crate::v0_2;
@@ -94,7 +93,7 @@ impl ProviderModule {
                 )
             })
             .await;
-        let pages = AllowedPages::of(access);
+        let pages = access.pages();
         let answer =
             answer.and_then(|answer| self.checked("start", v0_2::provider::started(answer, pages)));
         start_outcome(answer, &sent)

@@ -7,8 +7,11 @@ test-banner-text = Dies ist eine Testzahlung. Es fließt kein echtes Geld.
 footer-reassurance = Karten- und Bankdaten geben Sie nur beim Zahlungsanbieter ein. Diese Seite erhält sie nie.
 footer-brand = Bezahlseite von Kassette
 opens-new-tab = (öffnet einen neuen Tab)
+language-menu = Sprache
 summary-heading = Ihre Bestellung
-summary-merchant = Sie bezahlen
+summary-pay = Sie zahlen an { $merchant }
+summary-paid = Sie haben an { $merchant } bezahlt
+summary-about = Zahlung an { $merchant }
 summary-amount = Betrag
 summary-order = Bestellung
 
@@ -16,7 +19,7 @@ summary-order = Bestellung
 
 choose-title = { $amount } an { $merchant } bezahlen
 choose-heading = Wie möchten Sie bezahlen?
-choose-hint = Ein Tippen führt Sie auf die sichere Seite des Anbieters. Bezahlt wird erst, wenn Sie dort bestätigen.
+choose-hint = Ihre Wahl führt Sie auf die sichere Seite des Anbieters. Bezahlt wird erst, wenn Sie dort bestätigen.
 choose-via = über { $provider }
 choose-more = Mehr über { $provider }
 changed-title = Bitte schauen Sie noch einmal hin
@@ -37,7 +40,7 @@ post-text = Ihre Zahlung ist vorbereitet. Die Schaltfläche führt Sie zu { $pro
 another-way = Andere Zahlungsart wählen
 another-way-hint = Wir schließen zuerst die Zahlung bei { $provider }, damit Sie nie doppelt bezahlen.
 lapsed-title = Das hat etwas zu lange gedauert
-lapsed-text = Die Zeit, um mit { $provider } zu bezahlen, ist abgelaufen.
+lapsed-text = Die Zeit, um mit { $provider } zu bezahlen, ist abgelaufen. Falls Sie schon bezahlt haben, bezahlen Sie nicht noch einmal: Diese Seite zeigt Ihre Zahlung, sobald sie gemeldet wird.
 
 ## Fragen
 
@@ -46,6 +49,10 @@ questions-text = { $provider } braucht dies, um Ihre Zahlung anzunehmen. Wir geb
 questions-submit = Weiter
 question-optional = freiwillig
 question-choose = Bitte wählen
+question-email = E-Mail-Adresse
+question-phone = Telefonnummer
+question-given-name = Vorname
+question-family-name = Nachname
 error-summary = Bitte prüfen Sie die markierten Angaben.
 error-required = Bitte füllen Sie dieses Feld aus.
 error-email = Bitte geben Sie eine E-Mail-Adresse ein, zum Beispiel name@example.org.
@@ -56,11 +63,13 @@ error-characters = Bitte verwenden Sie nur Buchstaben, Ziffern und übliche Satz
 
 ## Anweisungen
 
-show-title = Mit { $provider } bezahlen
+show-title = Mit { $method } bezahlen
 show-details = Zahlungsdaten
-show-details-hint = Tippen Sie auf einen Wert, um ihn ganz auszuwählen.
+show-details-hint = Klicken oder tippen Sie auf einen Wert, um ihn ganz auszuwählen.
 show-qr = QR-Code für Ihre Banking- oder Wallet-App; er enthält die Zahlungsdaten dieser Seite
 show-link = App öffnen
+show-page = Bezahlseite öffnen
+show-left = Verbleibende Zeit zum Bezahlen: { $time } (bis { $until } UTC)
 show-paid = Ich habe bezahlt – jetzt prüfen
 
 ## Wo eine Zahlung steht
@@ -88,16 +97,19 @@ failed-text = Es wurde kein Geld eingezogen. Für einen neuen Versuch beginnen S
 cancelled-title = Diese Zahlung wurde abgebrochen
 cancelled-text = Es wurde kein Geld eingezogen. Wenn Sie weiterhin bezahlen möchten, beginnen Sie bitte erneut bei { $merchant }.
 expired-title = Diese Zahlung ist abgelaufen
-expired-text = Ihre Zeit ist vorüber, sie kann nicht mehr bezahlt werden. Bitte beginnen Sie erneut bei { $merchant }. Falls Sie gerade noch bezahlt haben, bezahlen Sie nicht noch einmal: Diese Zahlung wird geprüft.
+expired-text = Sie wurde nicht rechtzeitig bezahlt, und es wurde kein Geld eingezogen. Wenn Sie weiterhin bezahlen möchten, beginnen Sie bitte erneut bei { $merchant }.
+expired-late = Falls Sie gerade noch bezahlt haben, bezahlen Sie nicht noch einmal und fragen Sie { $merchant }. Eine Zahlung, die noch eintrifft, wird geprüft.
 checking-title = Einen Moment bitte
 checking-text = { $provider } hat noch nicht geantwortet. Wir klären das, bevor irgendetwas anderes geschieht, damit Sie nie doppelt bezahlen.
 checking-retry = Noch einmal nachfragen
 waiting-title = Wir warten auf { $provider }
 waiting-text = Sobald { $provider } Ihre Zahlung bestätigt, sehen Sie es hier. Noch nicht fertig? Sie können weitermachen.
 declined-title = Die Zahlung wurde abgelehnt
-declined-text = { $provider } hat die Zahlung nicht angenommen, es wurde kein Geld eingezogen. Sie können es erneut versuchen oder eine andere Zahlungsart wählen.
+declined-text = { $provider } hat die Zahlung nicht angenommen, es wurde kein Geld eingezogen.
 ended-title = Sie haben noch nicht bezahlt
 ended-text = Die Zahlung mit { $provider } wurde beendet, es wurde kein Geld eingezogen.
+try-again = Sie können es erneut versuchen oder eine andere Zahlungsart wählen.
+pay-in-shop = Wenn Sie weiterhin bezahlen möchten, beginnen Sie bitte erneut bei { $merchant }.
 choose-again = Zahlungsart wählen
 see-current = Zahlung ansehen
 direct-title = Bitte fahren Sie im Shop fort
@@ -115,8 +127,9 @@ check-again = Erneut prüfen
 ## Hinweise nach einer Wahl
 
 notice-still-open = Die Zahlung bei { $provider } konnte nicht sicher geschlossen werden. Damit Sie nie doppelt bezahlen, setzen Sie sie bitte fort oder versuchen Sie es in Kürze noch einmal.
-notice-declined = Die Zahlung wurde abgelehnt, es wurde kein Geld eingezogen. Bitte versuchen Sie es erneut oder wählen Sie eine andere Zahlungsart.
-notice-not-available = Diese Zahlungsart ist nicht mehr verfügbar. Bitte wählen Sie eine andere.
+notice-declined = Die Zahlung wurde abgelehnt, es wurde kein Geld eingezogen.
+notice-not-available = Diese Zahlungsart ist nicht mehr verfügbar.
+choose-another = Bitte wählen Sie eine andere.
 notice-forbidden = Zahlungen an { $merchant } können im Moment nicht begonnen werden.
 notice-conflict = Das ist nicht mehr möglich. So steht es jetzt um Ihre Zahlung.
 notice-unsettled = Der Anbieter hat noch nicht geantwortet. Bitte warten Sie einen Moment.
@@ -134,6 +147,7 @@ unreadable-title = Das konnten wir nicht lesen
 unreadable-text = Es ist nichts geschehen. Bitte gehen Sie zurück und versuchen Sie es erneut.
 failure-title = Bei uns ist etwas schiefgegangen
 failure-text = Bitte warten Sie einen Moment und öffnen Sie Ihren Zahlungslink erneut. Beginnen Sie inzwischen keine zweite Zahlung.
+too-many-requests = Zu viele Anfragen aus Ihrem Netz. Warten Sie einen Moment und öffnen Sie Ihren Zahlungslink erneut.
 open-payment = Zahlung öffnen
 
 ## Einladungen von Wiederverkäufern

@@ -7,8 +7,11 @@ test-banner-text = This is a test payment. No real money moves.
 footer-reassurance = You enter card and bank details only with the payment provider. They never reach this page.
 footer-brand = Checkout by Kassette
 opens-new-tab = (opens in a new tab)
+language-menu = Language
 summary-heading = Your order
-summary-merchant = You pay
+summary-pay = You pay { $merchant }
+summary-paid = You paid { $merchant }
+summary-about = Payment to { $merchant }
 summary-amount = Amount
 summary-order = Order
 
@@ -16,7 +19,7 @@ summary-order = Order
 
 choose-title = Pay { $amount } to { $merchant }
 choose-heading = How would you like to pay?
-choose-hint = One tap takes you to the provider’s secure page. You pay only after you confirm there.
+choose-hint = Your choice takes you to the provider’s secure page. You pay only after you confirm there.
 choose-via = via { $provider }
 choose-more = More about { $provider }
 changed-title = Please look once more
@@ -37,7 +40,7 @@ post-text = Your payment is ready. The button takes you to { $provider }, where 
 another-way = Choose another way to pay
 another-way-hint = We close the payment with { $provider } first, so that you never pay twice.
 lapsed-title = This took a little too long
-lapsed-text = The time to pay with { $provider } has run out.
+lapsed-text = The time to pay with { $provider } has run out. If you have paid already, do not pay again: this page shows your payment as soon as it is reported.
 
 ## Questions
 
@@ -46,6 +49,10 @@ questions-text = { $provider } needs this to take your payment. We pass it on fo
 questions-submit = Continue
 question-optional = optional
 question-choose = Please choose
+question-email = E-mail address
+question-phone = Phone number
+question-given-name = First name
+question-family-name = Last name
 error-summary = Please check the marked answers.
 error-required = Please fill this in.
 error-email = Please enter an e-mail address, such as name@example.org.
@@ -56,11 +63,13 @@ error-characters = Please use letters, digits and ordinary punctuation only.
 
 ## Instructions
 
-show-title = Pay with { $provider }
+show-title = Pay with { $method }
 show-details = Payment details
-show-details-hint = Tap a value to select all of it.
+show-details-hint = Click or tap a value to select all of it.
 show-qr = QR code for your banking or wallet app; it holds the payment details of this page
 show-link = Open the app
+show-page = Open the payment page
+show-left = Time left to pay: { $time } (until { $until } UTC)
 show-paid = I have paid – check now
 
 ## Where a payment stands
@@ -88,16 +97,19 @@ failed-text = No money was taken. To try again, please start a new payment at { 
 cancelled-title = This payment was called off
 cancelled-text = No money was taken. If you still want to pay, please start again at { $merchant }.
 expired-title = This payment has expired
-expired-text = Its time is over and it can no longer be paid. Please start again at { $merchant }. If you paid just before, do not pay again: that payment will be looked at.
+expired-text = It was not paid in time, and no money was taken. If you still want to pay, please start again at { $merchant }.
+expired-late = If you paid just before, do not pay again: ask { $merchant }. A payment that still arrives will be looked at.
 checking-title = One moment, please
 checking-text = { $provider } has not answered yet. We make sure of it before anything else happens, so that you never pay twice.
 checking-retry = Ask again
 waiting-title = Waiting for { $provider }
 waiting-text = As soon as { $provider } confirms your payment, you see it here. Not finished yet? You can continue.
 declined-title = The payment was declined
-declined-text = { $provider } did not take the payment, and no money was taken. You can try again or choose another way.
+declined-text = { $provider } did not take the payment, and no money was taken.
 ended-title = You have not paid yet
 ended-text = The payment with { $provider } has ended, and no money was taken.
+try-again = You can try again or choose another way.
+pay-in-shop = If you still want to pay, please start again at { $merchant }.
 choose-again = Choose how to pay
 see-current = See the payment
 direct-title = Please continue in the shop
@@ -115,8 +127,9 @@ check-again = Check again
 ## Notices after a choice
 
 notice-still-open = The payment with { $provider } could not be closed for certain. So that you never pay twice, please continue it, or try again in a little while.
-notice-declined = The payment was declined, and no money was taken. Please try again or choose another way.
-notice-not-available = That way to pay is no longer available. Please choose another.
+notice-declined = The payment was declined, and no money was taken.
+notice-not-available = That way to pay is no longer available.
+choose-another = Please choose another.
 notice-forbidden = Payments to { $merchant } cannot be started at the moment.
 notice-conflict = That is no longer possible. This is where your payment stands now.
 notice-unsettled = The provider has not answered yet. Please wait a moment.
@@ -134,6 +147,7 @@ unreadable-title = We could not read that
 unreadable-text = Nothing was done. Please go back and try again.
 failure-title = Something went wrong on our side
 failure-text = Please wait a moment and open your payment link again. Do not start a second payment meanwhile.
+too-many-requests = Too many requests from your network. Wait a moment and open your payment link again.
 open-payment = Open the payment
 
 ## Invitations of resellers

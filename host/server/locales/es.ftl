@@ -7,8 +7,11 @@ test-banner-text = Este es un pago de prueba. No se mueve dinero real.
 footer-reassurance = Los datos de su tarjeta y de su banco solo los introduce con el proveedor de pago. Nunca llegan a esta página.
 footer-brand = Página de pago de Kassette
 opens-new-tab = (se abre en una pestaña nueva)
+language-menu = Idioma
 summary-heading = Su pedido
-summary-merchant = Usted paga a
+summary-pay = Usted paga a { $merchant }
+summary-paid = Ha pagado a { $merchant }
+summary-about = Pago a { $merchant }
 summary-amount = Importe
 summary-order = Pedido
 
@@ -16,7 +19,7 @@ summary-order = Pedido
 
 choose-title = Pagar { $amount } a { $merchant }
 choose-heading = ¿Cómo desea pagar?
-choose-hint = Con un toque llega a la página segura del proveedor. Solo paga después de confirmarlo allí.
+choose-hint = Su elección le lleva a la página segura del proveedor. Solo paga después de confirmarlo allí.
 choose-via = a través de { $provider }
 choose-more = Más sobre { $provider }
 changed-title = Por favor, revíselo una vez más
@@ -37,7 +40,7 @@ post-text = Su pago está preparado. El botón le lleva a { $provider }, donde l
 another-way = Elegir otra forma de pago
 another-way-hint = Primero cerramos el pago con { $provider }, para que nunca pague dos veces.
 lapsed-title = Ha pasado demasiado tiempo
-lapsed-text = El plazo para pagar con { $provider } ha terminado.
+lapsed-text = El plazo para pagar con { $provider } ha terminado. Si ya ha pagado, no pague otra vez: esta página mostrará su pago en cuanto se comunique.
 
 ## Preguntas
 
@@ -46,6 +49,10 @@ questions-text = { $provider } los necesita para aceptar su pago. Los transmitim
 questions-submit = Continuar
 question-optional = opcional
 question-choose = Elija una opción
+question-email = Correo electrónico
+question-phone = Número de teléfono
+question-given-name = Nombre
+question-family-name = Apellidos
 error-summary = Por favor, revise las respuestas marcadas.
 error-required = Por favor, rellene este campo.
 error-email = Por favor, escriba una dirección de correo, por ejemplo nombre@example.org.
@@ -56,11 +63,13 @@ error-characters = Por favor, use solo letras, cifras y signos de puntuación ha
 
 ## Instrucciones
 
-show-title = Pagar con { $provider }
+show-title = Pagar con { $method }
 show-details = Datos del pago
-show-details-hint = Toque un valor para seleccionarlo entero.
+show-details-hint = Haga clic en un valor o tóquelo para seleccionarlo entero.
 show-qr = Código QR para la aplicación de su banco o monedero; contiene los datos de pago de esta página
 show-link = Abrir la aplicación
+show-page = Abrir la página de pago
+show-left = Tiempo restante para pagar: { $time } (hasta las { $until } UTC)
 show-paid = Ya he pagado: comprobar ahora
 
 ## En qué estado está un pago
@@ -88,16 +97,19 @@ failed-text = No se ha cobrado nada. Para intentarlo de nuevo, inicie un pago nu
 cancelled-title = Este pago se ha anulado
 cancelled-text = No se ha cobrado nada. Si todavía desea pagar, empiece de nuevo en { $merchant }.
 expired-title = Este pago ha caducado
-expired-text = El plazo ha terminado y ya no se puede pagar. Por favor, empiece de nuevo en { $merchant }. Si acaba de pagar, no pague otra vez: ese pago se examinará.
+expired-text = No se pagó a tiempo y no se ha cobrado nada. Si todavía desea pagar, empiece de nuevo en { $merchant }.
+expired-late = Si acaba de pagar, no pague otra vez y consulte a { $merchant }. Un pago que llegue todavía se revisará.
 checking-title = Un momento, por favor
 checking-text = { $provider } todavía no ha respondido. Lo aclaramos antes de que ocurra nada más, para que nunca pague dos veces.
 checking-retry = Preguntar de nuevo
 waiting-title = Esperando a { $provider }
 waiting-text = En cuanto { $provider } confirme su pago, lo verá aquí. ¿Aún no ha terminado? Puede continuar.
 declined-title = El pago ha sido rechazado
-declined-text = { $provider } no ha aceptado el pago y no se ha cobrado nada. Puede intentarlo de nuevo o elegir otra forma de pago.
+declined-text = { $provider } no ha aceptado el pago y no se ha cobrado nada.
 ended-title = Todavía no ha pagado
 ended-text = El pago con { $provider } ha terminado y no se ha cobrado nada.
+try-again = Puede intentarlo de nuevo o elegir otra forma de pago.
+pay-in-shop = Si todavía desea pagar, empiece de nuevo en { $merchant }.
 choose-again = Elegir cómo pagar
 see-current = Ver el pago
 direct-title = Por favor, continúe en la tienda
@@ -115,8 +127,9 @@ check-again = Comprobar de nuevo
 ## Avisos tras una elección
 
 notice-still-open = No se ha podido cerrar con seguridad el pago con { $provider }. Para que nunca pague dos veces, continúelo o inténtelo de nuevo dentro de un momento.
-notice-declined = El pago ha sido rechazado y no se ha cobrado nada. Inténtelo de nuevo o elija otra forma de pago.
-notice-not-available = Esa forma de pago ya no está disponible. Por favor, elija otra.
+notice-declined = El pago ha sido rechazado y no se ha cobrado nada.
+notice-not-available = Esa forma de pago ya no está disponible.
+choose-another = Por favor, elija otra.
 notice-forbidden = En este momento no se pueden iniciar pagos a { $merchant }.
 notice-conflict = Eso ya no es posible. Este es el estado actual de su pago.
 notice-unsettled = El proveedor todavía no ha respondido. Espere un momento, por favor.
@@ -134,6 +147,7 @@ unreadable-title = No hemos podido leerlo
 unreadable-text = No se ha hecho nada. Por favor, vuelva atrás e inténtelo de nuevo.
 failure-title = Algo ha fallado por nuestra parte
 failure-text = Espere un momento y abra de nuevo su enlace de pago. Mientras tanto, no inicie un segundo pago.
+too-many-requests = Demasiadas solicitudes desde su red. Espere un momento y abra de nuevo su enlace de pago.
 open-payment = Abrir el pago
 
 ## Invitaciones de revendedores

@@ -7,16 +7,19 @@ test-banner-text = Ceci est un paiement de test. Aucun argent réel n’est en j
 footer-reassurance = Vous ne saisissez vos données de carte et de banque que chez le prestataire de paiement. Elles n’arrivent jamais sur cette page.
 footer-brand = Page de paiement Kassette
 opens-new-tab = (s’ouvre dans un nouvel onglet)
+language-menu = Langue
 summary-heading = Votre commande
-summary-merchant = Vous payez
+summary-pay = Vous payez à { $merchant }
+summary-paid = Vous avez payé à { $merchant }
+summary-about = Paiement à { $merchant }
 summary-amount = Montant
 summary-order = Commande
 
 ## Choisir
 
 choose-title = Payer { $amount } à { $merchant }
-choose-heading = Comment souhaitez-vous payer ?
-choose-hint = Un seul geste vous mène à la page sécurisée du prestataire. Vous ne payez qu’après y avoir confirmé.
+choose-heading = Comment souhaitez-vous payer ?
+choose-hint = Votre choix vous mène à la page sécurisée du prestataire. Vous ne payez qu’après y avoir confirmé.
 choose-via = via { $provider }
 choose-more = En savoir plus sur { $provider }
 changed-title = Merci de vérifier encore une fois
@@ -37,7 +40,7 @@ post-text = Votre paiement est prêt. Le bouton vous mène chez { $provider }, o
 another-way = Choisir un autre moyen de paiement
 another-way-hint = Nous clôturons d’abord le paiement chez { $provider }, pour que vous ne payiez jamais deux fois.
 lapsed-title = Cela a pris un peu trop de temps
-lapsed-text = Le délai pour payer avec { $provider } est écoulé.
+lapsed-text = Le délai pour payer avec { $provider } est écoulé. Si vous avez déjà payé, ne payez pas une seconde fois : cette page affichera votre paiement dès qu’il sera signalé.
 
 ## Questions
 
@@ -46,6 +49,10 @@ questions-text = { $provider } en a besoin pour accepter votre paiement. Nous le
 questions-submit = Continuer
 question-optional = facultatif
 question-choose = Veuillez choisir
+question-email = Adresse e-mail
+question-phone = Numéro de téléphone
+question-given-name = Prénom
+question-family-name = Nom
 error-summary = Merci de vérifier les réponses signalées.
 error-required = Merci de remplir ce champ.
 error-email = Merci d’indiquer une adresse e-mail, par exemple nom@example.org.
@@ -56,11 +63,13 @@ error-characters = Merci de n’utiliser que des lettres, des chiffres et la pon
 
 ## Instructions
 
-show-title = Payer avec { $provider }
+show-title = Payer avec { $method }
 show-details = Détails du paiement
-show-details-hint = Touchez une valeur pour la sélectionner en entier.
-show-qr = Code QR pour votre application bancaire ou votre portefeuille ; il contient les détails de paiement de cette page
+show-details-hint = Cliquez sur une valeur ou touchez-la pour la sélectionner en entier.
+show-qr = Code QR pour votre application bancaire ou votre portefeuille ; il contient les détails de paiement de cette page
 show-link = Ouvrir l’application
+show-page = Ouvrir la page de paiement
+show-left = Temps restant pour payer : { $time } (jusqu’à { $until } UTC)
 show-paid = J’ai payé – vérifier maintenant
 
 ## Où en est un paiement
@@ -72,7 +81,7 @@ completed-part-returned = Une partie a été remboursée.
 completed-disputed = Ce paiement est contesté auprès du prestataire de paiement.
 accepted-text = { $merchant } a accepté ce paiement comme réglé.
 returned-title = Votre argent a été remboursé
-returned-text = Vous aviez payé { $amount } à { $merchant } ; cette somme a été remboursée.
+returned-text = Vous aviez payé { $amount } à { $merchant } ; cette somme a été remboursée.
 money-received = De l’argent a cependant été reçu. Merci de ne pas payer une seconde fois et de vous adresser à { $merchant }.
 money-part-given-back = De l’argent a cependant été reçu, et une partie a été remboursée. Merci de ne pas payer une seconde fois et de vous adresser à { $merchant } pour le reste.
 money-given-back = L’argent qui avait été reçu a été remboursé. Si vous souhaitez toujours payer, merci de recommencer chez { $merchant }.
@@ -80,7 +89,7 @@ money-unclear = Il n’est pas certain que de l’argent ait été débité. Mer
 processing-title = Votre paiement est en cours de traitement
 processing-text = Cela ne prend en général qu’un instant. Vous n’avez rien à faire.
 verification-title = En attente de la confirmation finale
-verification-text = Votre paiement est arrivé et doit encore être confirmé. Cela peut prendre un certain temps. Vous pouvez fermer cette page ; { $merchant } sera informé.
+verification-text = Votre paiement est arrivé et doit encore être confirmé. Cela peut prendre un certain temps. Vous pouvez fermer cette page ; { $merchant } sera informé.
 review-title = Votre paiement est en cours de vérification
 review-text = Quelqu’un l’examine avant qu’il soit exécuté. Merci de ne pas payer une seconde fois. { $merchant } sera informé du résultat.
 failed-title = Ce paiement n’a pas abouti
@@ -88,16 +97,19 @@ failed-text = Rien n’a été débité. Pour réessayer, merci de commencer un 
 cancelled-title = Ce paiement a été annulé
 cancelled-text = Rien n’a été débité. Si vous souhaitez toujours payer, merci de recommencer chez { $merchant }.
 expired-title = Ce paiement a expiré
-expired-text = Le délai est passé, il ne peut plus être payé. Merci de recommencer chez { $merchant }. Si vous venez de payer, ne payez pas une seconde fois : ce paiement sera examiné.
+expired-text = Il n’a pas été réglé à temps et rien n’a été débité. Si vous souhaitez toujours payer, merci de recommencer chez { $merchant }.
+expired-late = Si vous venez de payer, ne payez pas une seconde fois et adressez-vous à { $merchant }. Un paiement qui arriverait encore sera examiné.
 checking-title = Un instant, s’il vous plaît
 checking-text = { $provider } n’a pas encore répondu. Nous nous en assurons avant toute autre chose, pour que vous ne payiez jamais deux fois.
 checking-retry = Demander à nouveau
 waiting-title = En attente de { $provider }
-waiting-text = Dès que { $provider } confirme votre paiement, vous le voyez ici. Pas encore terminé ? Vous pouvez continuer.
+waiting-text = Dès que { $provider } confirme votre paiement, vous le voyez ici. Pas encore terminé ? Vous pouvez continuer.
 declined-title = Le paiement a été refusé
-declined-text = { $provider } n’a pas accepté le paiement et rien n’a été débité. Vous pouvez réessayer ou choisir un autre moyen.
+declined-text = { $provider } n’a pas accepté le paiement et rien n’a été débité.
 ended-title = Vous n’avez pas encore payé
 ended-text = Le paiement avec { $provider } est terminé et rien n’a été débité.
+try-again = Vous pouvez réessayer ou choisir un autre moyen.
+pay-in-shop = Si vous souhaitez toujours payer, merci de recommencer chez { $merchant }.
 choose-again = Choisir comment payer
 see-current = Voir le paiement
 direct-title = Merci de continuer dans la boutique
@@ -115,8 +127,9 @@ check-again = Vérifier à nouveau
 ## Avis après un choix
 
 notice-still-open = Le paiement chez { $provider } n’a pas pu être clôturé avec certitude. Pour ne jamais payer deux fois, merci de le poursuivre ou de réessayer dans un petit moment.
-notice-declined = Le paiement a été refusé et rien n’a été débité. Merci de réessayer ou de choisir un autre moyen.
-notice-not-available = Ce moyen de paiement n’est plus disponible. Merci d’en choisir un autre.
+notice-declined = Le paiement a été refusé et rien n’a été débité.
+notice-not-available = Ce moyen de paiement n’est plus disponible.
+choose-another = Merci d’en choisir un autre.
 notice-forbidden = Les paiements à { $merchant } ne peuvent pas être lancés pour le moment.
 notice-conflict = Ce n’est plus possible. Voici où en est votre paiement.
 notice-unsettled = Le prestataire n’a pas encore répondu. Merci de patienter un instant.
@@ -127,13 +140,14 @@ notice-choose = Merci de choisir l’un des moyens de paiement.
 not-found-title = Nous ne connaissons pas ce lien de paiement
 not-found-text = Merci de vérifier que l’adresse est complète, ou de retourner dans la boutique et de recommencer à partir de là.
 foreign-title = Merci d’utiliser les boutons de notre page
-foreign-text = Cette demande ne venait pas de notre page de paiement ; rien n’a donc été fait. Ouvrez à nouveau votre lien de paiement et continuez à partir de là.
+foreign-text = Cette demande ne venait pas de notre page de paiement ; rien n’a donc été fait. Ouvrez à nouveau votre lien de paiement et continuez à partir de là.
 too-large-title = Le texte était trop long
 too-large-text = Rien n’a été fait. Merci de revenir en arrière et de raccourcir votre saisie.
 unreadable-title = Nous n’avons pas pu lire cela
 unreadable-text = Rien n’a été fait. Merci de revenir en arrière et de réessayer.
 failure-title = Un problème est survenu de notre côté
 failure-text = Merci de patienter un instant, puis d’ouvrir à nouveau votre lien de paiement. Ne commencez pas de second paiement entre-temps.
+too-many-requests = Trop de demandes depuis votre réseau. Patientez un instant, puis ouvrez à nouveau votre lien de paiement.
 open-payment = Ouvrir le paiement
 
 ## Invitations de revendeurs
@@ -141,10 +155,10 @@ open-payment = Ouvrir le paiement
 open-invitation = Ouvrir l’invitation
 no-invitation-title = Nous ne connaissons pas cette invitation
 no-invitation-text = Vérifiez que l’adresse est complète ou demandez à la personne qui vous l’a envoyée.
-invitation-foreign-text = Cette demande ne vient pas de notre page ; rien n’a donc été fait. Ouvrez de nouveau l’invitation et continuez à partir de là.
+invitation-foreign-text = Cette demande ne vient pas de notre page ; rien n’a donc été fait. Ouvrez de nouveau l’invitation et continuez à partir de là.
 invitation-title = { $reseller } souhaite encaisser des paiements pour vous
 invitation-text = Si vous acceptez, { $reseller } pourra créer des paiements pour { $business } et envoyer vos clients payer.
-invitation-yours = Les paiements et l’argent sont à vous : vos propres réglages et limites s’appliquent, et vous êtes informé de chaque paiement. Vous pouvez revenir sur votre accord à tout moment.
+invitation-yours = Les paiements et l’argent sont à vous : vos propres réglages et limites s’appliquent, et vous êtes informé de chaque paiement. Vous pouvez revenir sur votre accord à tout moment.
 invitation-code = Code de consentement
 invitation-code-hint = C’est l’opérateur de ce service qui vous le remet, pas celui qui vous invite. Il commence par km_, est valable 24 heures et ne sert qu’une fois. Ne le transmettez à personne.
 invitation-accept = Accepter
@@ -161,7 +175,7 @@ invitation-revoked-title = L’accord a été retiré
 invitation-revoked-text = { $reseller } ne peut plus créer de paiements pour vous.
 invitation-error-missing = Veuillez saisir votre code de consentement.
 invitation-error-wrong = Ce code est faux, déjà utilisé ou plus valable. Après cinq essais manqués, il vous en faut un nouveau.
-invitation-notice-decide = Veuillez choisir « Accepter » ou « Refuser ».
+invitation-notice-decide = Veuillez choisir « Accepter » ou « Refuser ».
 
 ## Prestataires
 

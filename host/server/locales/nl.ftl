@@ -7,8 +7,11 @@ test-banner-text = Dit is een testbetaling. Er gaat geen echt geld om.
 footer-reassurance = Kaart- en bankgegevens vult u alleen bij de betaalprovider in. Deze pagina krijgt ze nooit.
 footer-brand = Betaalpagina van Kassette
 opens-new-tab = (opent in een nieuw tabblad)
+language-menu = Taal
 summary-heading = Uw bestelling
-summary-merchant = U betaalt aan
+summary-pay = U betaalt aan { $merchant }
+summary-paid = U hebt betaald aan { $merchant }
+summary-about = Betaling aan { $merchant }
 summary-amount = Bedrag
 summary-order = Bestelling
 
@@ -16,7 +19,7 @@ summary-order = Bestelling
 
 choose-title = { $amount } betalen aan { $merchant }
 choose-heading = Hoe wilt u betalen?
-choose-hint = Eén tik brengt u naar de beveiligde pagina van de provider. U betaalt pas als u daar bevestigt.
+choose-hint = Uw keuze brengt u naar de beveiligde pagina van de provider. U betaalt pas als u daar bevestigt.
 choose-via = via { $provider }
 choose-more = Meer over { $provider }
 changed-title = Kijk alstublieft nog een keer
@@ -37,7 +40,7 @@ post-text = Uw betaling staat klaar. De knop brengt u naar { $provider }, waar u
 another-way = Een andere betaalmethode kiezen
 another-way-hint = We sluiten eerst de betaling bij { $provider }, zodat u nooit dubbel betaalt.
 lapsed-title = Dit duurde iets te lang
-lapsed-text = De tijd om met { $provider } te betalen is voorbij.
+lapsed-text = De tijd om met { $provider } te betalen is voorbij. Hebt u al betaald, betaal dan niet nog een keer: deze pagina toont uw betaling zodra die is gemeld.
 
 ## Vragen
 
@@ -46,6 +49,10 @@ questions-text = { $provider } heeft dit nodig om uw betaling aan te nemen. We g
 questions-submit = Doorgaan
 question-optional = optioneel
 question-choose = Maak een keuze
+question-email = E-mailadres
+question-phone = Telefoonnummer
+question-given-name = Voornaam
+question-family-name = Achternaam
 error-summary = Controleer de gemarkeerde antwoorden.
 error-required = Vul dit veld in.
 error-email = Vul een e-mailadres in, bijvoorbeeld naam@example.org.
@@ -56,11 +63,13 @@ error-characters = Gebruik alleen letters, cijfers en gewone leestekens.
 
 ## Instructies
 
-show-title = Betalen met { $provider }
+show-title = Betalen met { $method }
 show-details = Betaalgegevens
-show-details-hint = Tik op een waarde om die helemaal te selecteren.
+show-details-hint = Klik of tik op een waarde om die helemaal te selecteren.
 show-qr = QR-code voor uw bank- of wallet-app; hij bevat de betaalgegevens van deze pagina
 show-link = App openen
+show-page = Betaalpagina openen
+show-left = Resterende tijd om te betalen: { $time } (tot { $until } UTC)
 show-paid = Ik heb betaald – nu controleren
 
 ## Hoe een betaling ervoor staat
@@ -88,16 +97,19 @@ failed-text = Er is niets afgeschreven. Begin voor een nieuwe poging een nieuwe 
 cancelled-title = Deze betaling is geannuleerd
 cancelled-text = Er is niets afgeschreven. Wilt u nog betalen, begin dan opnieuw bij { $merchant }.
 expired-title = Deze betaling is verlopen
-expired-text = De tijd is voorbij, betalen kan hier niet meer. Begin opnieuw bij { $merchant }. Hebt u zojuist nog betaald, betaal dan niet nog een keer: die betaling wordt nagekeken.
+expired-text = Er is niet op tijd betaald en er is niets afgeschreven. Wilt u nog betalen, begin dan opnieuw bij { $merchant }.
+expired-late = Hebt u zojuist nog betaald, betaal dan niet nog een keer en vraag het { $merchant }. Een betaling die nog binnenkomt, wordt nagekeken.
 checking-title = Een ogenblik geduld
 checking-text = { $provider } heeft nog niet geantwoord. We zoeken dat uit voordat er iets anders gebeurt, zodat u nooit dubbel betaalt.
 checking-retry = Opnieuw navragen
 waiting-title = Wachten op { $provider }
 waiting-text = Zodra { $provider } uw betaling bevestigt, ziet u het hier. Nog niet klaar? U kunt verdergaan.
 declined-title = De betaling is geweigerd
-declined-text = { $provider } heeft de betaling niet aangenomen en er is niets afgeschreven. U kunt het opnieuw proberen of een andere betaalmethode kiezen.
+declined-text = { $provider } heeft de betaling niet aangenomen en er is niets afgeschreven.
 ended-title = U hebt nog niet betaald
 ended-text = De betaling met { $provider } is beëindigd en er is niets afgeschreven.
+try-again = U kunt het opnieuw proberen of een andere betaalmethode kiezen.
+pay-in-shop = Wilt u nog betalen, begin dan opnieuw bij { $merchant }.
 choose-again = Betaalmethode kiezen
 see-current = Betaling bekijken
 direct-title = Ga verder in de winkel
@@ -115,8 +127,9 @@ check-again = Opnieuw controleren
 ## Meldingen na een keuze
 
 notice-still-open = De betaling bij { $provider } kon niet met zekerheid worden gesloten. Ga ermee verder of probeer het straks opnieuw, zodat u nooit dubbel betaalt.
-notice-declined = De betaling is geweigerd en er is niets afgeschreven. Probeer het opnieuw of kies een andere betaalmethode.
-notice-not-available = Die betaalmethode is niet meer beschikbaar. Kies een andere.
+notice-declined = De betaling is geweigerd en er is niets afgeschreven.
+notice-not-available = Die betaalmethode is niet meer beschikbaar.
+choose-another = Kies een andere.
 notice-forbidden = Betalingen aan { $merchant } kunnen op dit moment niet worden gestart.
 notice-conflict = Dat kan niet meer. Zo staat uw betaling er nu voor.
 notice-unsettled = De provider heeft nog niet geantwoord. Wacht een ogenblik.
@@ -134,6 +147,7 @@ unreadable-title = Dat konden we niet lezen
 unreadable-text = Er is niets gebeurd. Ga terug en probeer het opnieuw.
 failure-title = Er ging bij ons iets mis
 failure-text = Wacht een ogenblik en open uw betaallink opnieuw. Begin intussen geen tweede betaling.
+too-many-requests = Te veel verzoeken vanuit uw netwerk. Wacht een ogenblik en open uw betaallink opnieuw.
 open-payment = Betaling openen
 
 ## Uitnodigingen van wederverkopers

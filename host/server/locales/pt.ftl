@@ -7,8 +7,11 @@ test-banner-text = Este é um pagamento de teste. Nenhum dinheiro real é movime
 footer-reassurance = Os dados do cartão e do banco são indicados apenas junto do prestador de pagamento. Nunca chegam a esta página.
 footer-brand = Página de pagamento Kassette
 opens-new-tab = (abre num novo separador)
+language-menu = Idioma
 summary-heading = O seu pedido
-summary-merchant = Paga a
+summary-pay = Está a pagar a { $merchant }
+summary-paid = Pagou a { $merchant }
+summary-about = Pagamento a { $merchant }
 summary-amount = Valor
 summary-order = Pedido
 
@@ -16,7 +19,7 @@ summary-order = Pedido
 
 choose-title = Pagar { $amount } a { $merchant }
 choose-heading = Como deseja pagar?
-choose-hint = Um toque leva à página segura do prestador. Só paga depois de confirmar lá.
+choose-hint = A sua escolha leva à página segura do prestador. Só paga depois de confirmar lá.
 choose-via = através de { $provider }
 choose-more = Mais sobre { $provider }
 changed-title = Por favor, veja mais uma vez
@@ -37,7 +40,7 @@ post-text = O seu pagamento está preparado. O botão leva a { $provider }, onde
 another-way = Escolher outra forma de pagamento
 another-way-hint = Primeiro encerramos o pagamento com { $provider }, para que nunca pague duas vezes.
 lapsed-title = Demorou um pouco demais
-lapsed-text = O prazo para pagar com { $provider } terminou.
+lapsed-text = O prazo para pagar com { $provider } terminou. Se já pagou, não pague outra vez: esta página mostrará o seu pagamento assim que for comunicado.
 
 ## Perguntas
 
@@ -46,6 +49,10 @@ questions-text = { $provider } precisa disto para aceitar o seu pagamento. Só o
 questions-submit = Continuar
 question-optional = opcional
 question-choose = Escolha uma opção
+question-email = Endereço de e-mail
+question-phone = Número de telefone
+question-given-name = Nome próprio
+question-family-name = Apelido
 error-summary = Por favor, verifique as respostas assinaladas.
 error-required = Por favor, preencha este campo.
 error-email = Por favor, indique um endereço de e-mail, por exemplo nome@example.org.
@@ -56,11 +63,13 @@ error-characters = Por favor, use apenas letras, algarismos e pontuação comum.
 
 ## Instruções
 
-show-title = Pagar com { $provider }
+show-title = Pagar com { $method }
 show-details = Dados do pagamento
-show-details-hint = Toque num valor para o selecionar por inteiro.
+show-details-hint = Clique ou toque num valor para o selecionar por inteiro.
 show-qr = Código QR para a aplicação do seu banco ou carteira; contém os dados de pagamento desta página
 show-link = Abrir a aplicação
+show-page = Abrir a página de pagamento
+show-left = Tempo restante para pagar: { $time } (até às { $until } UTC)
 show-paid = Já paguei – verificar agora
 
 ## Em que estado está um pagamento
@@ -88,16 +97,19 @@ failed-text = Nada foi cobrado. Para tentar de novo, inicie um novo pagamento em
 cancelled-title = Este pagamento foi anulado
 cancelled-text = Nada foi cobrado. Se ainda deseja pagar, comece de novo em { $merchant }.
 expired-title = Este pagamento expirou
-expired-text = O prazo terminou e já não pode ser pago. Por favor, comece de novo em { $merchant }. Se acabou de pagar, não pague outra vez: esse pagamento será analisado.
+expired-text = Não foi pago a tempo e nada foi cobrado. Se ainda deseja pagar, comece de novo em { $merchant }.
+expired-late = Se acabou de pagar, não pague outra vez e contacte { $merchant }. Um pagamento que ainda chegue será analisado.
 checking-title = Um momento, por favor
 checking-text = { $provider } ainda não respondeu. Esclarecemos isso antes de qualquer outra coisa, para que nunca pague duas vezes.
 checking-retry = Perguntar de novo
 waiting-title = À espera de { $provider }
 waiting-text = Assim que { $provider } confirmar o seu pagamento, verá aqui. Ainda não terminou? Pode continuar.
 declined-title = O pagamento foi recusado
-declined-text = { $provider } não aceitou o pagamento e nada foi cobrado. Pode tentar de novo ou escolher outra forma de pagamento.
+declined-text = { $provider } não aceitou o pagamento e nada foi cobrado.
 ended-title = Ainda não pagou
 ended-text = O pagamento com { $provider } terminou e nada foi cobrado.
+try-again = Pode tentar de novo ou escolher outra forma de pagamento.
+pay-in-shop = Se ainda deseja pagar, comece de novo em { $merchant }.
 choose-again = Escolher como pagar
 see-current = Ver o pagamento
 direct-title = Por favor, continue na loja
@@ -115,8 +127,9 @@ check-again = Verificar de novo
 ## Avisos depois de uma escolha
 
 notice-still-open = Não foi possível encerrar com certeza o pagamento com { $provider }. Para que nunca pague duas vezes, continue-o ou tente de novo daqui a pouco.
-notice-declined = O pagamento foi recusado e nada foi cobrado. Tente de novo ou escolha outra forma de pagamento.
-notice-not-available = Essa forma de pagamento já não está disponível. Por favor, escolha outra.
+notice-declined = O pagamento foi recusado e nada foi cobrado.
+notice-not-available = Essa forma de pagamento já não está disponível.
+choose-another = Por favor, escolha outra.
 notice-forbidden = De momento não é possível iniciar pagamentos a { $merchant }.
 notice-conflict = Isso já não é possível. É este o estado atual do seu pagamento.
 notice-unsettled = O prestador ainda não respondeu. Aguarde um momento, por favor.
@@ -134,6 +147,7 @@ unreadable-title = Não conseguimos ler isso
 unreadable-text = Nada foi feito. Por favor, volte atrás e tente de novo.
 failure-title = Algo correu mal do nosso lado
 failure-text = Aguarde um momento e abra de novo a sua ligação de pagamento. Entretanto, não inicie um segundo pagamento.
+too-many-requests = Demasiados pedidos a partir da sua rede. Aguarde um momento e abra de novo a sua ligação de pagamento.
 open-payment = Abrir o pagamento
 
 ## Convites de revendedores

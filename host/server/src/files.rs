@@ -36,7 +36,7 @@ mod tests {
     use super::*;
     use crate::dev::Credentials;
     use crate::master_key;
-    use crate::ready::Ready;
+    use crate::ready::{Ready, ReadyStore};
     use crate::simulators::SharedSecrets;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
@@ -50,6 +50,8 @@ mod tests {
             plugin_dir: String::new(),
             merchants: Vec::new(),
             resellers: Vec::new(),
+            nodes: Vec::new(),
+            store: ReadyStore::of(None),
         };
         type Write<'a> = Box<dyn Fn(&Path) + 'a>;
         let writes: [(&str, Write<'_>); 4] = [

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use kassette_domain::secret::Secret;
 use serde::Serialize;
 
 /// What the file holds. Names and shapes are fixed: scripts rely on them.
@@ -21,6 +22,74 @@ pub(crate) struct Ready {
     pub(crate) merchants: Vec<ReadyMerchant>,
     /// Under `dev` the demo reseller.
     pub(crate) resellers: Vec<ReadyReseller>,
+    /// The processes that serve.
+    pub(crate) nodes: Vec<ReadyNode>,
+    /// Where what is kept is kept.
+    pub(crate) store: ReadyStore,
+}
+
+/// A process of the ready file.
+#[derive(Clone, Serialize)]
+pub(crate) struct ReadyNode {
+    pub(crate) name: String,
+    pub(crate) pid: u32,
+    pub(crate) base_url: String,
+    pub(crate) admin_url: String,
+}
+
+impl ReadyNode {
+    /// This process, the only one.
+    pub(crate) fn only(base_url: &str, admin_url: String) -> Self {
+        Self {
+            name: "n1".to_owned(),
+            pid: std::process::id(),
+            base_url: base_url.to_owned(),
+            admin_url,
+        }
+    }
+}
+
+/// The store of the ready file.
+#[derive(Clone, Serialize)]
+pub(crate) struct ReadyStore {
+    /// `sled` or `postgres`.
+    pub(crate) kind: &'static str,
+    /// The database's address, without its password.
+    pub(crate) url: Option<String>,
+    /// PostgreSQL's first process, where `dev` started it.
+    pub(crate) pid: Option<u32>,
+}
+
+impl ReadyStore {
+    /// That of a database, or of the data directory where there is none.
+    pub(crate) fn of(database: Option<&Secret>) -> Self {
+        Self {
+            kind: if database.is_some() {
+                "postgres"
+            } else {
+                "sled"
+            },
+            url: database.and_then(|url| without_password(url.expose())),
+            pid: None,
+        }
+    }
+}
+
+/// An address as it can be shown; none where it cannot be read.
+fn without_password(address: &str) -> Option<String> {
+    let mut url = url::Url::parse(address).ok()?;
+    url.set_password(None).ok()?;
+    // One that stands among the options.
+    let others: Vec<_> = url
+        .query_pairs()
+        .filter(|(name, _)| name != "password")
+        .map(|(name, value)| (name.into_owned(), value.into_owned()))
+        .collect();
+    url.set_query(None);
+    if !others.is_empty() {
+        url.query_pairs_mut().extend_pairs(&others);
+    }
+    Some(url.into())
 }
 
 /// A merchant of the ready file.

@@ -1,13 +1,20 @@
 //! Connect codes and what comes of them.
 
+use std::time::Duration;
+
 use kassette_domain::audit::Audited;
 use kassette_domain::connect::{CodeUse, ConnectCode, Connection};
 use kassette_domain::id::MerchantId;
 use kassette_domain::key::{ApiKey, TokenHash};
+use kassette_domain::merchant::Merchant;
+use kassette_domain::site::VerifiedDomain;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{Endpoint, EndpointSecrets};
 
 use crate::{Answer, Listed, Paging};
+
+/// How long a code is listed after its end.
+pub(crate) const LISTED_FOR: Duration = Duration::from_secs(24 * 3600);
 
 /// What became of issuing a code.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,4 +102,30 @@ pub trait Connects: Send + Sync {
     /// earlier exchange made goes in the same transaction: its endpoint is deleted, its key revoked;
     /// the audit line's `before` names both.
     fn exchange(&self, exchange: Exchange, audited: Audited, now: Time) -> Answer<'_, Exchanged>;
+}
+
+/// A connection for the audit log.
+pub(crate) fn told(connection: &Connection) -> String {
+    serde_json::json!({
+        "key_id": connection.key.to_string(),
+        "webhook_endpoint_id": connection.endpoint.to_string(),
+        "connected_at": connection.connected_at.rfc3339(),
+    })
+    .to_string()
+}
+
+/// Verifies a domain, unless it is: an operator may have let its subdomains in. False where the
+/// merchant has no room for it.
+pub(crate) fn verify(merchant: &mut Merchant, domain: String) -> bool {
+    if merchant.domains.iter().any(|known| known.domain == domain) {
+        return true;
+    }
+    if merchant.domains.len() >= Merchant::MAX_DOMAINS {
+        return false;
+    }
+    merchant.domains.push(VerifiedDomain {
+        domain,
+        include_subdomains: false,
+    });
+    true
 }

@@ -1,4 +1,4 @@
-//! Storage of Kassette: traits of whole atomic operations in the domain's terms, and sled behind them.
+//! Storage of Kassette: traits of whole atomic operations in the domain's terms, and sled or PostgreSQL behind them.
 //!
 //! Each call is one atomic operation: when it answers, its whole effect (record, indexes,
 //! idempotency, outbox rows, timeline, audit) is on disk, or none of it is. A read shows only what
@@ -7,9 +7,12 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod bell;
 mod connects;
 mod deliveries;
+mod ledger;
 mod nonces;
+pub mod postgres;
 mod resellers;
 mod rows;
 pub mod sled;
@@ -22,7 +25,9 @@ pub use crate::deliveries::{
     SwitchOff, TRIED_MOST, TriedOutcome,
 };
 pub use crate::nonces::{Nonces, Reservation, Reserved};
+pub use crate::postgres::PostgresStore;
 pub use crate::resellers::{Answered, InvitationStanding, Invited, Resellers};
+pub use crate::rows::seal::{MasterKey, NotAMasterKey};
 pub use crate::sled::SledStore;
 pub use kassette_engine::Fault;
 
@@ -438,8 +443,8 @@ pub trait Directory: Send + Sync {
 pub struct Vitals {
     /// Bytes that it takes on its disk.
     pub used: u64,
-    /// Bytes that it may still write there.
-    pub free: u64,
+    /// Bytes that it may still write there; none where the disk is a database's.
+    pub free: Option<u64>,
     /// Bytes that have to stay free: with less it takes nothing new.
     pub reserved: u64,
     /// When the newest payment was made, where the store can be read: a clock that shows an earlier time is
@@ -458,6 +463,9 @@ pub trait Health: Send + Sync {
     fn vitals(&self) -> Answer<'_, Vitals>;
     /// Takes no more operations, waits for those under way, closes the files.
     fn shut_down(&self) -> Answer<'_, ()>;
+    /// Resolves with the reason when the store has ended by itself: because it cannot say what is on disk, or
+    /// because another node has taken its database over. Never where it is shut down.
+    fn failed(&self) -> Pin<Box<dyn Future<Output = String> + Send + '_>>;
 }
 
 /// A backup, piece by piece in order; dropping it gives the backup up.

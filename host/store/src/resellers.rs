@@ -1,9 +1,9 @@
 //! Resellers, and what merchants have granted to them.
 
-use kassette_domain::audit::Audited;
+use kassette_domain::audit::{Audited, SYSTEM};
 use kassette_domain::consent::ConsentCode;
 use kassette_domain::delegation::{DelegatedMerchant, Delegation, DelegationStatus};
-use kassette_domain::id::{MerchantId, ResellerId};
+use kassette_domain::id::{InvitationId, MerchantId, ResellerId};
 use kassette_domain::invitation::{Invitation, NewInvitation, NotAnswered};
 use kassette_domain::key::{Environment, TokenHash};
 use kassette_domain::payment::Payment;
@@ -133,4 +133,37 @@ pub trait Resellers: Send + Sync {
         environment: Environment,
         paging: Paging,
     ) -> Answer<'_, Listed<Payment>>;
+}
+
+/// The line of the audit log about an invitation that was declined.
+pub(crate) fn declined(invitation: &Invitation) -> Audited {
+    Audited {
+        operator: SYSTEM.into(),
+        operator_id: None,
+        actor: "whoever holds the invitation's address".into(),
+        reason: None,
+        action: "invitation.decline".into(),
+        object: format!(
+            "reseller/{}/invitation/{}",
+            invitation.reseller, invitation.id
+        ),
+        before: Some("{\"status\":\"invited\"}".into()),
+        after: Some("{\"status\":\"declined\"}".into()),
+    }
+}
+
+/// Who authorized by accepting an invitation; [`kassette_domain::delegation::told`] sets the rest of the line.
+pub(crate) fn accepted_by(merchant: MerchantId, invitation: InvitationId) -> Audited {
+    Audited {
+        operator: SYSTEM.into(),
+        operator_id: None,
+        actor: format!("merchant/{merchant}"),
+        reason: Some(format!(
+            "accepted the invitation {invitation} with a consent code"
+        )),
+        action: "delegation.authorize".into(),
+        object: String::new(),
+        before: None,
+        after: None,
+    }
 }

@@ -21,13 +21,24 @@ const CURRENCIES: [&str; 1] = ["USD"];
 const MINIMUM: u64 = 1;
 const MAXIMUM: u64 = units(7_500);
 
-const TRANSLATIONS: [(&str, &str, &str); 6] = [
-    ("en", "Cash App Pay", "Confirm in Cash App."),
+const TRANSLATIONS: [(&str, &str, &str); 13] = [
+    ("cs", "Cash App Pay", "Potvrďte v aplikaci Cash App."),
+    ("da", "Cash App Pay", "Bekræft i Cash App."),
     ("de", "Cash App Pay", "Bestätigen Sie in der Cash App."),
+    ("en", "Cash App Pay", "Confirm in Cash App."),
     ("es", "Cash App Pay", "Confírmelo en Cash App."),
     ("fr", "Cash App Pay", "Confirmez dans Cash App."),
+    (
+        "hu",
+        "Cash App Pay",
+        "Hagyja jóvá a Cash App alkalmazásban.",
+    ),
+    ("nb", "Cash App Pay", "Bekreft i Cash App."),
     ("nl", "Cash App Pay", "Bevestig in Cash App."),
+    ("pl", "Cash App Pay", "Potwierdź w Cash App."),
     ("pt", "Cash App Pay", "Confirme na Cash App."),
+    ("ro", "Cash App Pay", "Confirmați în Cash App."),
+    ("sv", "Cash App Pay", "Bekräfta i Cash App."),
 ];
 const ICON: [&str; 2] = [
     "M9 2.5h6A2.5 2.5 0 0 1 17.5 5v14a2.5 2.5 0 0 1-2.5 2.5H9A2.5 2.5 0 0 1 6.5 19V5A2.5 2.5 0 0 1 9 2.5z",

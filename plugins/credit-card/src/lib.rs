@@ -32,12 +32,20 @@ const STRONG_CURRENCIES: [&str; 9] = [
 /// The exemption's limits, in minor units. Other currencies have no published equivalent.
 const LOW_VALUE: [(&str, u64); 2] = [("EUR", units(30)), ("GBP", units(25))];
 
-const TRANSLATIONS: [(&str, &str, &str); 5] = [
-    ("de", "Karte", ""),
-    ("es", "Tarjeta", ""),
-    ("fr", "Carte", ""),
-    ("nl", "Kaart", ""),
-    ("pt", "Cartão", ""),
+const TRANSLATIONS: [(&str, &str, &str); 13] = [
+    ("cs", "Karta", "Visa, Mastercard a\u{a0}další."),
+    ("da", "Kort", "Visa, Mastercard og andre."),
+    ("de", "Karte", "Visa, Mastercard und weitere."),
+    ("en", "Card", "Visa, Mastercard and others."),
+    ("es", "Tarjeta", "Visa, Mastercard y otras."),
+    ("fr", "Carte", "Visa, Mastercard et autres."),
+    ("hu", "Bankkártya", "Visa, Mastercard és mások."),
+    ("nb", "Kort", "Visa, Mastercard og andre."),
+    ("nl", "Kaart", "Visa, Mastercard en andere."),
+    ("pl", "Karta", "Visa, Mastercard i\u{a0}inne."),
+    ("pt", "Cartão", "Visa, Mastercard e outros."),
+    ("ro", "Card", "Visa, Mastercard și altele."),
+    ("sv", "Kort", "Visa, Mastercard och andra."),
 ];
 const ICON: [&str; 2] = [
     "M5 5h14a2.5 2.5 0 0 1 2.5 2.5v9a2.5 2.5 0 0 1-2.5 2.5H5a2.5 2.5 0 0 1-2.5-2.5v-9A2.5 2.5 0 0 1 5 5z",

@@ -24,17 +24,24 @@ const FEE_SHARE: u64 = 20;
 /// In US cents.
 const TRAVEL_RULE_USD: u64 = units(1_000);
 
-const TRANSLATIONS: [(&str, &str, &str); 6] = [
-    ("en", "Cryptocurrency", "Pay from your own wallet."),
+const TRANSLATIONS: [(&str, &str, &str); 13] = [
+    ("cs", "Bitcoin / krypto", "Zaplaťte ze své peněženky."),
+    ("da", "Bitcoin / krypto", "Betal fra din egen wallet."),
     (
         "de",
-        "Kryptowährung",
+        "Bitcoin / Krypto",
         "Zahlen Sie aus Ihrer eigenen Wallet.",
     ),
-    ("es", "Criptomonedas", "Pague desde su monedero."),
-    ("fr", "Cryptomonnaie", "Payez depuis votre portefeuille."),
-    ("nl", "Cryptovaluta", "Betaal vanuit uw eigen wallet."),
-    ("pt", "Criptomoedas", "Pague a partir da sua carteira."),
+    ("en", "Bitcoin / crypto", "Pay from your own wallet."),
+    ("es", "Bitcoin / cripto", "Pague desde su monedero."),
+    ("fr", "Bitcoin / crypto", "Payez depuis votre portefeuille."),
+    ("hu", "Bitcoin / kripto", "Fizessen a saját tárcájából."),
+    ("nb", "Bitcoin / krypto", "Betal fra din egen lommebok."),
+    ("nl", "Bitcoin / crypto", "Betaal vanuit uw eigen wallet."),
+    ("pl", "Bitcoin / krypto", "Zapłać z\u{a0}własnego portfela."),
+    ("pt", "Bitcoin / cripto", "Pague a partir da sua carteira."),
+    ("ro", "Bitcoin / cripto", "Plătiți din propriul portofel."),
+    ("sv", "Bitcoin / krypto", "Betala från din egen plånbok."),
 ];
 const ICON: [&str; 2] = [
     "M12 2.5 20.2 7.2v9.6L12 21.5l-8.2-4.7V7.2z",

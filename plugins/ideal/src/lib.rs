@@ -21,9 +21,11 @@ const MAXIMUM: u64 = units(50_000);
 const HOME: &str = "NL";
 const WERO_COUNTRIES: [&str; 5] = [HOME, "BE", "DE", "FR", "LU"];
 
-const TRANSLATIONS: [(&str, &str, &str); 6] = [
-    ("en", "iDEAL | Wero", "Confirm in your bank’s app."),
+const TRANSLATIONS: [(&str, &str, &str); 13] = [
+    ("cs", "iDEAL | Wero", "Potvrďte v aplikaci své banky."),
+    ("da", "iDEAL | Wero", "Bekræft i din banks app."),
     ("de", "iDEAL | Wero", "Bestätigen Sie in Ihrer Banking-App."),
+    ("en", "iDEAL | Wero", "Confirm in your bank’s app."),
     (
         "es",
         "iDEAL | Wero",
@@ -34,8 +36,13 @@ const TRANSLATIONS: [(&str, &str, &str); 6] = [
         "iDEAL | Wero",
         "Confirmez dans l’application de votre banque.",
     ),
+    ("hu", "iDEAL | Wero", "Hagyja jóvá a bankja alkalmazásában."),
+    ("nb", "iDEAL | Wero", "Bekreft i bankens app."),
     ("nl", "iDEAL | Wero", "Bevestig in de app van uw bank."),
+    ("pl", "iDEAL | Wero", "Potwierdź w aplikacji swojego banku."),
     ("pt", "iDEAL | Wero", "Confirme na aplicação do seu banco."),
+    ("ro", "iDEAL | Wero", "Confirmați în aplicația băncii."),
+    ("sv", "iDEAL | Wero", "Bekräfta i din banks app."),
 ];
 const ICON: [&str; 2] = [
     "m3 9.5 9-5.5 9 5.5z",

@@ -22,16 +22,22 @@ const MINIMUM: u64 = 1;
 const MAXIMUM_PEOPLE: u64 = units(10_000);
 const MAXIMUM_BUSINESSES: u64 = units(25_000);
 
-const TRANSLATIONS: [(&str, &str, &str); 6] = [
+const TRANSLATIONS: [(&str, &str, &str); 13] = [
     (
-        "en",
+        "cs",
         "Interac e-Transfer",
-        "From your Canadian bank account.",
+        "Z\u{a0}vašeho kanadského bankovního účtu.",
     ),
+    ("da", "Interac e-Transfer", "Fra din canadiske bankkonto."),
     (
         "de",
         "Interac e-Transfer",
         "Von Ihrem kanadischen Bankkonto.",
+    ),
+    (
+        "en",
+        "Interac e-Transfer",
+        "From your Canadian bank account.",
     ),
     (
         "es",
@@ -43,15 +49,32 @@ const TRANSLATIONS: [(&str, &str, &str); 6] = [
         "Virement Interac",
         "Depuis votre compte bancaire canadien.",
     ),
+    ("hu", "Interac e-Transfer", "Az Ön kanadai bankszámlájáról."),
+    (
+        "nb",
+        "Interac e-Transfer",
+        "Fra den kanadiske bankkontoen din.",
+    ),
     (
         "nl",
         "Interac e-Transfer",
         "Vanaf uw Canadese bankrekening.",
     ),
     (
+        "pl",
+        "Interac e-Transfer",
+        "Z\u{a0}Twojego kanadyjskiego konta bankowego.",
+    ),
+    (
         "pt",
         "Interac e-Transfer",
         "Da sua conta bancária canadiana.",
+    ),
+    ("ro", "Interac e-Transfer", "Din contul bancar canadian."),
+    (
+        "sv",
+        "Interac e-Transfer",
+        "Från ditt kanadensiska bankkonto.",
     ),
 ];
 const ICON: [&str; 2] = [

@@ -22,13 +22,28 @@ const UPI_MAXIMUM: u64 = units(100_000);
 const UPI_VERIFIED_MAXIMUM: u64 = units(500_000);
 const IMPS_MAXIMUM: u64 = units(500_000);
 
-const TRANSLATIONS: [(&str, &str, &str); 6] = [
-    ("en", "UPI / IMPS", "From your Indian bank account."),
+const TRANSLATIONS: [(&str, &str, &str); 13] = [
+    (
+        "cs",
+        "UPI / IMPS",
+        "Z\u{a0}vašeho indického bankovního účtu.",
+    ),
+    ("da", "UPI / IMPS", "Fra din indiske bankkonto."),
     ("de", "UPI / IMPS", "Von Ihrem indischen Bankkonto."),
+    ("en", "UPI / IMPS", "From your Indian bank account."),
     ("es", "UPI / IMPS", "Desde su cuenta bancaria india."),
     ("fr", "UPI / IMPS", "Depuis votre compte bancaire indien."),
+    ("hu", "UPI / IMPS", "Az Ön indiai bankszámlájáról."),
+    ("nb", "UPI / IMPS", "Fra den indiske bankkontoen din."),
     ("nl", "UPI / IMPS", "Vanaf uw Indiase bankrekening."),
+    (
+        "pl",
+        "UPI / IMPS",
+        "Z\u{a0}Twojego indyjskiego konta bankowego.",
+    ),
     ("pt", "UPI / IMPS", "Da sua conta bancária indiana."),
+    ("ro", "UPI / IMPS", "Din contul bancar indian."),
+    ("sv", "UPI / IMPS", "Från ditt indiska bankkonto."),
 ];
 const ICON: [&str; 2] = [
     "M4 8V5.5A1.5 1.5 0 0 1 5.5 4H8m8 0h2.5A1.5 1.5 0 0 1 20 5.5V8m0 8v2.5a1.5 1.5 0 0 1-1.5 1.5H16m-8 0H5.5A1.5 1.5 0 0 1 4 18.5V16",

@@ -17,13 +17,20 @@ const CURRENCIES: [&str; 1] = ["USD"];
 const MAXIMUM_VERIFIED: u64 = units(7_000);
 const MAXIMUM_ANY: u64 = units(299) + 99;
 
-const TRANSLATIONS: [(&str, &str, &str); 6] = [
-    ("en", "Venmo", "Confirm in the Venmo app."),
+const TRANSLATIONS: [(&str, &str, &str); 13] = [
+    ("cs", "Venmo", "Potvrďte v aplikaci Venmo."),
+    ("da", "Venmo", "Bekræft i Venmo-appen."),
     ("de", "Venmo", "Bestätigen Sie in der Venmo-App."),
+    ("en", "Venmo", "Confirm in the Venmo app."),
     ("es", "Venmo", "Confírmelo en la aplicación de Venmo."),
     ("fr", "Venmo", "Confirmez dans l’application Venmo."),
+    ("hu", "Venmo", "Hagyja jóvá a Venmo alkalmazásban."),
+    ("nb", "Venmo", "Bekreft i Venmo-appen."),
     ("nl", "Venmo", "Bevestig in de Venmo-app."),
+    ("pl", "Venmo", "Potwierdź w aplikacji Venmo."),
     ("pt", "Venmo", "Confirme na aplicação Venmo."),
+    ("ro", "Venmo", "Confirmați în aplicația Venmo."),
+    ("sv", "Venmo", "Bekräfta i Venmo-appen."),
 ];
 const ICON: [&str; 2] = [
     "M4.5 8a3.5 3.5 0 1 0 7 0 3.5 3.5 0 1 0-7 0z",

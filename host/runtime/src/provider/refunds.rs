@@ -7,7 +7,6 @@ use kassette_domain::provider::{
 use super::ProviderModule;
 use crate::access::AccountAccess;
 use crate::error::CallError;
-use crate::links::AllowedPages;
 use crate::outcome::{refund_outcome, refund_query_outcome};
 use crate::v0_2;
 use crate::v0_2::bindings::provider::exports::kassette::plugin::payments::QueryFailure as WitQueryFailure;
@@ -72,7 +71,7 @@ impl ProviderModule {
                 })
             })
             .await;
-        let pages = AllowedPages::of(access);
+        let pages = access.pages();
         let answer = answer
             .and_then(|answer| self.checked("refund", v0_2::refunds::refunded(answer, pages)));
         refund_outcome(answer, &sent)
@@ -105,7 +104,7 @@ impl ProviderModule {
                 })
             })
             .await;
-        let pages = AllowedPages::of(access);
+        let pages = access.pages();
         let answer = self.checked("query-refund", v0_2::refunds::queried(answer?, pages))?;
         Ok(refund_query_outcome(answer, &sent))
     }

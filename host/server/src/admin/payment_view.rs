@@ -9,17 +9,18 @@ use kassette_domain::refund::Refund;
 use kassette_domain::returns::Disputed;
 use kassette_domain::time::Time;
 use kassette_gateway::Gateway;
-use kassette_gateway::refunds::given_refunds;
+use kassette_gateway::refunds::{GivenRefund, given_refunds};
 use kassette_store::History;
 use serde_json::{Value, json};
+
+use crate::api::{PaymentBody, RefundBody};
 
 /// What the source of a merchant's own rates is called.
 pub(super) const OWN_RATES: &str = "merchant";
 
 /// The public fields and the operators'. `links` says whether the reader may act by those in it.
 pub(super) fn payment(gateway: &Gateway, payment: &Payment, links: bool) -> Value {
-    let mut view =
-        serde_json::to_value(crate::api::PaymentBody::of(payment, gateway)).unwrap_or(Value::Null);
+    let mut view = serde_json::to_value(PaymentBody::of(payment, gateway)).unwrap_or(Value::Null);
     if let Value::Object(fields) = &mut view {
         let reseller = match &payment.origin {
             Origin::Merchant { .. } => None,
@@ -77,7 +78,7 @@ pub(super) fn whole(gateway: &Gateway, history: &History, links: bool) -> Value 
     let attempts = history.aggregate.attempts.iter();
     let attempts = attempts.map(|each| attempt(each, links));
     let refunds = given_refunds(&history.aggregate).into_iter();
-    let refunds = refunds.map(|given| super::refunds::view(&given, links));
+    let refunds = refunds.map(|given| given_refund(&given, links));
     let events = history.events.iter().map(|event| {
         json!({
             "id": event.id.to_string(),
@@ -93,6 +94,21 @@ pub(super) fn whole(gateway: &Gateway, history: &History, links: bool) -> Value 
         "transitions": history.transitions.iter().map(transition).collect::<Vec<_>>(),
         "events": events.collect::<Vec<_>>(),
     })
+}
+
+/// What merchants see of a refund, and more. `links` says whether the reader may act by those in it.
+pub(super) fn given_refund(given: &GivenRefund, links: bool) -> Value {
+    let mut view = serde_json::to_value(RefundBody::of(given)).unwrap_or(Value::Null);
+    if let Value::Object(fields) = &mut view {
+        let refund = &given.refund;
+        fields.insert("reference".into(), json!(refund.reference));
+        fields.insert("detail".into(), json!(refund.detail));
+        fields.insert("at".into(), refund.at.rfc3339().into());
+        if !links {
+            fields.insert("claim_url".into(), Value::Null);
+        }
+    }
+    view
 }
 
 fn attempt(attempt: &Attempt, links: bool) -> Value {

@@ -8,9 +8,7 @@ use kassette_domain::audit::Audited;
 use kassette_domain::id::WorkId;
 use kassette_domain::money::Minor;
 use kassette_domain::order::IdempotencyKey;
-use kassette_gateway::refunds::{
-    GivenRefund, RefundAsked, RefundError, RefundOf, RefundOutcome, given_refunds,
-};
+use kassette_gateway::refunds::{RefundAsked, RefundError, RefundOf, RefundOutcome, given_refunds};
 use kassette_store::About;
 use serde_json::{Value, json};
 
@@ -18,10 +16,10 @@ use super::AdminState;
 use super::body::{Attribution, JsonBody};
 use super::caller::{Caller, Changes, Viewer};
 use super::path::At;
+use super::payment_view;
 use super::payments::{not_found, payment_id};
 use super::query::{Query, named};
 use super::work;
-use crate::api::RefundBody;
 use crate::web::ApiError;
 use crate::web::json::{Fields, text};
 
@@ -101,10 +99,14 @@ async fn give(
     })?;
     let links = caller.follows_links();
     Ok(match outcome {
-        RefundOutcome::Created(given) => {
-            (StatusCode::CREATED, Json(view(&given, links))).into_response()
+        RefundOutcome::Created(given) => (
+            StatusCode::CREATED,
+            Json(payment_view::given_refund(&given, links)),
+        )
+            .into_response(),
+        RefundOutcome::Replayed(given) => {
+            crate::api::replayed(Json(payment_view::given_refund(&given, links)))
         }
-        RefundOutcome::Replayed(given) => crate::api::replayed(Json(view(&given, links))),
     })
 }
 
@@ -122,26 +124,11 @@ pub(super) async fn list(
     let refunds = given_refunds(&aggregate);
     let views: Vec<Value> = refunds
         .iter()
-        .map(|given| view(given, caller.follows_links()))
+        .map(|given| payment_view::given_refund(given, caller.follows_links()))
         .collect();
     named("refunds", &views, id_of, Value::clone, &paging)
 }
 
 fn id_of(view: &Value) -> &str {
     view["refund_id"].as_str().unwrap_or_default()
-}
-
-/// What merchants see of a refund, and more. `links` says whether the reader may act by those in it.
-pub(super) fn view(given: &GivenRefund, links: bool) -> Value {
-    let mut view = serde_json::to_value(RefundBody::of(given)).unwrap_or(Value::Null);
-    if let Value::Object(fields) = &mut view {
-        let refund = &given.refund;
-        fields.insert("reference".into(), json!(refund.reference));
-        fields.insert("detail".into(), json!(refund.detail));
-        fields.insert("at".into(), refund.at.rfc3339().into());
-        if !links {
-            fields.insert("claim_url".into(), Value::Null);
-        }
-    }
-    view
 }

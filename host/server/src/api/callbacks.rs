@@ -68,7 +68,7 @@ async fn receive(State(state): State<ApiState>, request: Request) -> Result<Resp
         Some(_) => {
             let taken = limits.unproved(&account, from, state.now());
             let room = taken
-                .map_err(ApiError::TooManyOfAddress)
+                .map_err(ApiError::TooMany)
                 .and_then(|()| state.unproved_callback().ok_or(ApiError::Busy));
             if room.is_err() {
                 state.gateway().count_limited_callback(&account);

@@ -80,6 +80,6 @@ impl ApiState {
         let address = self.client(parts);
         let limit = self.0.gateway.settings().rate_limit;
         let counted = self.0.limits.address(address, limit, self.now());
-        counted.map_err(ApiError::TooManyOfAddress)
+        counted.map_err(ApiError::TooMany)
     }
 }

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod check;
+mod migrate;
 mod module;
 mod offline;
 mod output;
@@ -71,6 +72,10 @@ enum Command {
     Compact(store::CompactArgs),
     /// Seal the store of a stopped server under another master key.
     Rekey(store::RekeyArgs),
+    /// Make the tables of the database that the configuration names, or bring them to this release's form.
+    ///
+    /// It can run beside servers, of this release or the one before; what was interrupted goes on.
+    Migrate(migrate::MigrateArgs),
     /// Look at the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -175,6 +180,7 @@ async fn run(command: Command, sockets: HandedOver) -> Result<(), String> {
         Command::Verify(args) => store::verify(args).await,
         Command::Compact(args) => store::compact(args).await,
         Command::Rekey(args) => store::rekey(args).await,
+        Command::Migrate(args) => migrate::migrate(args).await,
         Command::Config(ConfigCommand::Check(args)) => check::check(args).await,
         Command::Merchant(noun) => remote::run(noun).await,
         Command::Key(noun) => remote::run(noun).await,

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use kassette_domain::secret::Secret;
-use kassette_store::sled::{MasterKey, OpenOptions};
+use kassette_store::sled::OpenOptions;
+use kassette_store::{MasterKey, postgres};
 
 use crate::config::Config;
 use crate::master_key;
@@ -29,6 +30,14 @@ pub(super) struct StoppedStore {
     data_dir: Option<PathBuf>,
 }
 
+/// A store, as it is opened.
+pub(super) enum Place {
+    /// In a data directory.
+    Folder(OpenOptions),
+    /// In a database.
+    Database(postgres::OpenOptions),
+}
+
 /// A data directory with what is known about it.
 pub(super) struct DataDir {
     /// The folder.
@@ -36,6 +45,7 @@ pub(super) struct DataDir {
     /// Where its master key is, beside the environment.
     pub(super) key_file: Option<PathBuf>,
     cache_bytes: u64,
+    database: Option<Secret>,
 }
 
 impl StoppedStore {
@@ -49,17 +59,32 @@ impl StoppedStore {
         self.config.is_some() || self.data_dir.is_some()
     }
 
+    /// The data directory, of a store that is in it.
+    ///
+    /// # Errors
+    /// A sentence: what is wrong with the configuration, or that the store is a database.
+    pub(super) fn find(&self) -> Result<DataDir, String> {
+        let found = self.data_dir()?;
+        if found.database.is_some() {
+            return Err("this store is a PostgreSQL database: it is backed up, restored and looked after by the \
+                        database's own means (config/README.md, \"PostgreSQL\")"
+                .into());
+        }
+        Ok(found)
+    }
+
     /// The data directory. Of a configuration only `kassette.toml` is read: what is wrong with an
     /// account must not stand in the way of a restore.
     ///
     /// # Errors
     /// A sentence: what is wrong with the configuration.
-    pub(super) fn find(&self) -> Result<DataDir, String> {
+    fn data_dir(&self) -> Result<DataDir, String> {
         if let Some(path) = &self.data_dir {
             return Ok(DataDir {
                 path: path.clone(),
                 key_file: Some(path.join(DEV_KEY)),
                 cache_bytes: CACHE,
+                database: None,
             });
         }
         let folder = self.config.as_deref().unwrap_or(Path::new(CONFIG));
@@ -73,6 +98,26 @@ impl StoppedStore {
             path: folder.join(&main.data_dir),
             key_file: main.master_key_file.map(|file| folder.join(file)),
             cache_bytes: main.store.cache_mib << 20,
+            database: main.store.url(),
+        })
+    }
+
+    /// Where the store is, wherever that is.
+    ///
+    /// # Errors
+    /// A sentence: what is wrong with the configuration or the master key.
+    pub(super) fn place(&self) -> Result<Place, String> {
+        let found = self.data_dir()?;
+        let key = master_key::read(found.key_file.as_deref());
+        let master = parse(&key.map_err(|error| error.to_string())?)?;
+        Ok(match &found.database {
+            Some(url) => Place::Database(postgres::OpenOptions {
+                url: url.expose().to_owned(),
+                master,
+                volatile: false,
+                alone: false,
+            }),
+            None => Place::Folder(found.options(master)),
         })
     }
 

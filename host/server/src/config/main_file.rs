@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use kassette_domain::lifecycle::QuerySchedule;
 use kassette_domain::policy::RateLimit;
+use kassette_domain::secret::Secret;
 use kassette_domain::webhook::{ATTEMPTS, Schedule};
 use kassette_gateway::settings;
 use kassette_http::{CertificateDer, HostPattern};
@@ -22,6 +23,8 @@ use crate::telemetry::LogFormat;
 
 /// A day, seconds.
 const DAY: u64 = 24 * 3600;
+/// The address of the database, in the environment.
+const STORE_URL: &str = "KASSETTE_STORE_URL";
 /// Longest that something with an end is kept: 100 years.
 const MOST_DAYS: u64 = 36_500;
 /// Longest drain, seconds: balancers look every few seconds.
@@ -193,8 +196,21 @@ pub(crate) struct Payments {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Store {
+    /// The database that takes the place of the store in `data_dir`.
+    url: Option<Secret>,
     /// Memory for the page cache, MiB.
     pub(crate) cache_mib: u64,
+}
+
+impl Store {
+    /// The address of the database; none where the store is in `data_dir`. The environment goes before the file,
+    /// since the address can hold a password.
+    pub(crate) fn url(&self) -> Option<Secret> {
+        match std::env::var(STORE_URL) {
+            Ok(url) if !url.is_empty() => Some(Secret::new(url)),
+            _ => self.url.clone(),
+        }
+    }
 }
 
 /// What the runtime of the modules may use.
@@ -281,7 +297,10 @@ impl Default for Payments {
 
 impl Default for Store {
     fn default() -> Self {
-        Self { cache_mib: 8 }
+        Self {
+            url: None,
+            cache_mib: 8,
+        }
     }
 }
 

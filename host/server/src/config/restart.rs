@@ -81,6 +81,7 @@ impl MainFile {
             ("limits.in_hand.starts", starts != in_hand.starts),
             ("limits.in_hand.exchanges", exchanges != in_hand.exchanges),
             ("limits.in_hand.callbacks", callbacks != in_hand.callbacks),
+            ("store.url", serve && store.url() != new.store.url()),
             ("store.cache_mib", store.cache_mib != new.store.cache_mib),
             (
                 "plugins.remembered_mib",

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use kassette_sim::SimError;
+use kassette_store::postgres::private::PrivateError;
 
 use super::credentials::CredentialsError;
 use super::guests::GuestError;
@@ -28,6 +29,8 @@ pub(crate) enum DevError {
     Credentials(#[from] CredentialsError),
     #[error(transparent)]
     Seed(#[from] SeedError),
+    #[error(transparent)]
+    Database(#[from] PrivateError),
     #[error("{0} is not a loopback address; dev has demo keys, so it is refused without --expose")]
     Exposed(SocketAddr),
     #[error("the demo shop cannot listen for its events: {0}")]

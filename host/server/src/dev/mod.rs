@@ -3,6 +3,7 @@
 //! It differs from `serve` only by the profile that it prints: see [`PROFILE`].
 
 mod credentials;
+mod database;
 mod error;
 mod guests;
 mod receiver;
@@ -15,10 +16,11 @@ use std::sync::Arc;
 use clap::Args;
 use kassette_domain::delegation::DelegationStatus;
 use kassette_gateway::clock::AdjustableClock;
+use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, Profile};
 use crate::listen::HandedOver;
-use crate::ready::{Ready, ReadyMerchant, ReadyReseller};
+use crate::ready::{Ready, ReadyMerchant, ReadyNode, ReadyReseller, ReadyStore};
 use crate::serve::{self, OpenStore, Running, ServeError, ServerOptions};
 use crate::signals::Signals;
 use crate::simulators::{
@@ -26,6 +28,7 @@ use crate::simulators::{
 };
 
 pub(crate) use self::credentials::Credentials;
+use self::database::{Database, StoreKind};
 use self::error::DevError;
 use self::seed::SeedError;
 
@@ -56,6 +59,9 @@ pub(crate) struct DevArgs {
     /// Written once requests are served.
     #[arg(long)]
     ready_file: Option<PathBuf>,
+    /// Where payments are kept.
+    #[arg(long, value_enum, default_value_t)]
+    store: StoreKind,
     /// Build only missing modules and watch no sources.
     #[arg(long)]
     no_watch: bool,
@@ -97,13 +103,32 @@ pub(crate) async fn run(args: DevArgs, signals: Signals) -> Result<(), DevError>
     let folder = args.config.clone().unwrap_or_else(|| root.join("config"));
     let config = Config::read(&folder, Profile::Dev)?;
     let master = crate::master_key::read_or_draw(&data_dir.join("master.key"))?;
-    let store = OpenStore::open(&data_dir, &master, &config.main)?;
+    let database = match args.store {
+        StoreKind::Sled => None,
+        StoreKind::Postgres => Some(Database::start(&data_dir, &master).await?),
+    };
+    let place = database.as_ref().map(Database::place);
+    let store = OpenStore::open(&data_dir, place, &master, &config.main).await?;
     let guests = guests::Guests::new(&root, &plugin_dir, &data_dir, args.simulated());
     let only_missing = args.no_watch;
     let guests = tokio::task::spawn_blocking(move || guests.build(only_missing).map(|()| guests))
         .await
         .map_err(|_| ServeError::Interrupted)??;
-    let running = assemble(&args, (config, store), &data_dir, &plugin_dir).await?;
+    let (running, mut ready) = assemble(&args, (config, store), &data_dir, &plugin_dir).await?;
+    running.begin();
+    if let Some(database) = &database {
+        ready.store = database.ready();
+    }
+    if let Some(path) = &args.ready_file {
+        ready
+            .write(path)
+            .map_err(|error| ServeError::folder(path, error))?;
+    }
+    announce(&ready);
+    let ending = CancellationToken::new();
+    let kept = database.map(|database| {
+        tokio::spawn(database.keep(ready, args.ready_file.clone(), ending.clone()))
+    });
     if !args.no_watch {
         let stop = signals.stop.told.clone();
         tokio::spawn(async move {
@@ -112,7 +137,13 @@ pub(crate) async fn run(args: DevArgs, signals: Signals) -> Result<(), DevError>
             }
         });
     }
-    Ok(running.until(signals).await?)
+    let ended = running.until(signals).await;
+    // The store has given its connections back by now.
+    ending.cancel();
+    if let Some(kept) = kept {
+        let _ = kept.await;
+    }
+    Ok(ended?)
 }
 
 /// Assembles the server and seeds its store.
@@ -121,7 +152,7 @@ async fn assemble(
     (config, store): (Config, OpenStore),
     data_dir: &Path,
     plugin_dir: &Path,
-) -> Result<Running, DevError> {
+) -> Result<(Running, Ready), DevError> {
     let planned = PlannedAccount::of_modules(args.simulated());
     let ids: Vec<&str> = planned.iter().map(|planned| planned.id.as_str()).collect();
     let mut credentials = Credentials::load(data_dir, &ids)?;
@@ -207,15 +238,10 @@ async fn assemble(
             webhook_secret,
         }],
         resellers,
+        nodes: vec![ReadyNode::only(running.base_url(), running.admin_url())],
+        store: ReadyStore::of(None),
     };
-    running.begin();
-    if let Some(path) = &args.ready_file {
-        ready
-            .write(path)
-            .map_err(|error| ServeError::folder(path, error))?;
-    }
-    announce(&ready);
-    Ok(running)
+    Ok((running, ready))
 }
 
 /// Tells a newcomer what to do next.

@@ -13,7 +13,7 @@ pub(crate) struct Asset {
     /// Its path on our origin.
     pub(crate) path: String,
     media_type: &'static str,
-    body: &'static str,
+    pub(crate) body: &'static str,
 }
 
 /// The one stylesheet.

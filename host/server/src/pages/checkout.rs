@@ -11,6 +11,7 @@ use kassette_domain::id::AccountId;
 use kassette_domain::method::MethodId;
 use kassette_domain::provider::{Action, Instructions, Payer};
 use kassette_domain::secret::Secret;
+use kassette_domain::time::Time;
 use kassette_gateway::checkout::CheckoutView;
 use kassette_gateway::methods::{Offer, OfferedProvider};
 use kassette_gateway::start::{Start, StartError, StartedPayment, Starter};
@@ -21,8 +22,9 @@ use super::forms;
 use super::money::OnRecord;
 use super::problems::Problem;
 use super::reply::Referrer;
-use super::status::{self, PageKind, Updates, WAIT};
-use super::templates::{Changed, Choose, Field, Go, Questions, Row, Show};
+use super::status::{self, PageKind, Updates, followed};
+use super::templates::{Changed, Choose, Field, Go, Questions, Row, Show, TimeLeft};
+use super::texts::Texts;
 use super::visit::{PageOptions, Visit, address};
 use super::{icons, links, qr, questions};
 
@@ -53,17 +55,21 @@ pub(crate) async fn go(visit: Visit) -> Response {
     };
     let (attempt, target) = match CheckoutState::of(&view, visit.backend.now()) {
         CheckoutState::Open(attempt, Action::Redirect(target)) => (attempt, target),
-        CheckoutState::Checking(_) => return visit.see_other(&waiting(&view)),
+        CheckoutState::Checking(_) => return visit.see_other(&followed(&view)),
         // Its payer was not told when the start was answered.
-        CheckoutState::Choose if ended_in(&view, AttemptState::Declined) => {
-            return again(&visit, &view, StatusCode::OK, visit.t.notice_declined());
+        CheckoutState::Choose | CheckoutState::Unavailable
+            if ended_in(&view, AttemptState::Declined) =>
+        {
+            return again(&visit, &view, StatusCode::OK, Notice::declined(visit.t));
         }
-        CheckoutState::Choose if ended_in(&view, AttemptState::Unavailable) => {
+        CheckoutState::Choose | CheckoutState::Unavailable
+            if ended_in(&view, AttemptState::Unavailable) =>
+        {
             return again(
                 &visit,
                 &view,
                 StatusCode::OK,
-                visit.t.notice_not_available(),
+                Notice::not_available(visit.t),
             );
         }
         _ => return visit.see_other(&address(&view)),
@@ -100,7 +106,10 @@ pub(crate) async fn choose(visit: Visit, request: Request<Body>) -> Response {
         |method: &MethodId| method.is_specified() || visit.backend.method(*method).is_some();
     let method = form.get("payment_method").and_then(MethodId::parse);
     let Some(method) = method.filter(is_there) else {
-        let notice = visit.t.notice_choose();
+        let notice = Notice {
+            said: None,
+            advice: Some(visit.t.notice_choose()),
+        };
         return again(&visit, &view, StatusCode::UNPROCESSABLE_ENTITY, notice);
     };
     let payment = &view.aggregate.payment;
@@ -124,7 +133,7 @@ pub(crate) async fn choose(visit: Visit, request: Request<Body>) -> Response {
     };
     match timeout(AT_ONCE, visit.backend.start(start)).await {
         // The vendor takes its time: the start goes on, and the page that waits follows it there.
-        Err(_) => visit.see_other(&waiting(&view)),
+        Err(_) => visit.see_other(&followed(&view)),
         Ok(Ok(started)) => onwards(&visit, &view, &started),
         Ok(Err(StartError::AskAgain(account))) => changed(&visit, &view, method, &account),
         Ok(Err(error)) => refused(&visit, error).await,
@@ -133,11 +142,6 @@ pub(crate) async fn choose(visit: Visit, request: Request<Body>) -> Response {
 
 /// How long a payer's tap may show nothing.
 const AT_ONCE: Duration = Duration::from_millis(1500);
-
-/// The page that waits for a start and leads on to the vendor.
-fn waiting(view: &CheckoutView) -> String {
-    format!("{}?{WAIT}", address(view))
-}
 
 /// Whether the last attempt of a payment is in a state.
 fn ended_in(view: &CheckoutView, state: AttemptState) -> bool {
@@ -157,7 +161,7 @@ pub(crate) async fn answer(visit: Visit, request: Request<Body>) -> Response {
     };
     let CheckoutState::Open(_, Action::Ask(asked)) = CheckoutState::of(&view, visit.backend.now())
     else {
-        let notice = visit.t.notice_conflict();
+        let notice = visit.t.notice_conflict().into();
         return again(&visit, &view, StatusCode::CONFLICT, notice);
     };
     let answers = match questions::read(asked, &form, visit.t) {
@@ -224,14 +228,14 @@ async fn refused(visit: &Visit, error: StartError) -> Response {
         }
         StartError::StillOpen(_) => return still_open(visit).await,
         StartError::Conflict(_) | StartError::OtherMethod | StartError::AskAgain(_) => {
-            (StatusCode::CONFLICT, visit.t.notice_conflict())
+            (StatusCode::CONFLICT, visit.t.notice_conflict().into())
         }
-        StartError::Unsettled { .. } => (StatusCode::CONFLICT, visit.t.notice_unsettled()),
+        StartError::Unsettled { .. } => (StatusCode::CONFLICT, visit.t.notice_unsettled().into()),
         StartError::NotAvailable(_) => (
             StatusCode::UNPROCESSABLE_ENTITY,
-            visit.t.notice_not_available(),
+            Notice::not_available(visit.t),
         ),
-        StartError::Declined => (StatusCode::UNPROCESSABLE_ENTITY, visit.t.notice_declined()),
+        StartError::Declined => (StatusCode::UNPROCESSABLE_ENTITY, Notice::declined(visit.t)),
         StartError::NotLiveApproved | StartError::Barred(_) | StartError::ProviderChoice => {
             return forbidden(visit).await;
         }
@@ -245,7 +249,7 @@ async fn refused(visit: &Visit, error: StartError) -> Response {
     match visit.view().await {
         // Another attempt's money is on record: no notice says that none was taken.
         Ok(view) if is_declined && !takes_nothing(&view) => {
-            again(visit, &view, status, visit.t.notice_conflict())
+            again(visit, &view, status, visit.t.notice_conflict().into())
         }
         Ok(view) => again(visit, &view, status, notice),
         Err(problem) => visit.problem(problem),
@@ -261,7 +265,7 @@ async fn forbidden(visit: &Visit) -> Response {
     match visit.view().await {
         Ok(view) => {
             let notice = visit.t.notice_forbidden(&view.merchant.name);
-            again(visit, &view, StatusCode::FORBIDDEN, notice)
+            again(visit, &view, StatusCode::FORBIDDEN, notice.into())
         }
         Err(problem) => visit.problem(problem),
     }
@@ -282,14 +286,49 @@ async fn still_open(visit: &Visit) -> Response {
         return visit.see_other(&address(&view));
     };
     let notice = visit.t.notice_still_open(&visit.provider(attempt));
-    again(visit, &view, StatusCode::CONFLICT, notice)
+    again(visit, &view, StatusCode::CONFLICT, notice.into())
+}
+
+/// What is said above a page about what the payer just did.
+struct Notice {
+    said: Option<String>,
+    /// To choose; said only where the page offers a choice.
+    advice: Option<String>,
+}
+
+impl From<String> for Notice {
+    fn from(said: String) -> Self {
+        Self {
+            said: Some(said),
+            advice: None,
+        }
+    }
+}
+
+impl Notice {
+    fn declined(t: Texts) -> Self {
+        Self {
+            said: Some(t.notice_declined()),
+            advice: Some(t.try_again()),
+        }
+    }
+
+    fn not_available(t: Texts) -> Self {
+        Self {
+            said: Some(t.notice_not_available()),
+            advice: Some(t.choose_another()),
+        }
+    }
 }
 
 /// Where the payment stands, under a notice.
-fn again(visit: &Visit, view: &CheckoutView, status: StatusCode, notice: String) -> Response {
+fn again(visit: &Visit, view: &CheckoutView, status: StatusCode, notice: Notice) -> Response {
+    let can_choose = CheckoutState::of(view, visit.backend.now()) == CheckoutState::Choose;
+    let advice = notice.advice.filter(|_| can_choose);
+    let sentences: Vec<_> = notice.said.into_iter().chain(advice).collect();
     let options = PageOptions {
         status: Some(status),
-        notice: Some(notice),
+        notice: (!sentences.is_empty()).then(|| sentences.join(" ")),
         ..PageOptions::default()
     };
     current(visit, view, Updates::Shown, options)
@@ -300,9 +339,13 @@ fn current(visit: &Visit, view: &CheckoutView, updates: Updates, options: PageOp
     let state = CheckoutState::of(view, visit.backend.now());
     match state {
         CheckoutState::Choose => offers(visit, view, options),
-        CheckoutState::Open(_, Action::Ask(asked)) => {
-            ask(visit, view, questions::blank(asked), updates, options)
-        }
+        CheckoutState::Open(_, Action::Ask(asked)) => ask(
+            visit,
+            view,
+            questions::blank(asked, visit.t),
+            updates,
+            options,
+        ),
         CheckoutState::Open(_, Action::Show(instructions)) => {
             instruct(visit, view, instructions, updates, options)
         }
@@ -324,19 +367,16 @@ fn offers(visit: &Visit, view: &CheckoutView, options: PageOptions) -> Response 
             })
         })
         .collect();
-    let money = payment.due.to_string();
+    let money = visit.t.money(payment.due).to_string();
     let heading = visit.t.choose_title(&money, &view.merchant.name);
-    visit.framed(
-        heading,
-        Some(super::visit::summary(view)),
-        options,
-        |frame| Choose {
+    visit.framed(heading, Some(visit.summary(view)), options, |frame| {
+        Choose {
             frame,
             action: format!("{}/choose", address(view)),
             rows,
             back: view.back_to_merchant.clone(),
-        },
-    )
+        }
+    })
 }
 
 /// Asks once more, because another account than the payer saw would be used.
@@ -349,8 +389,12 @@ fn changed(visit: &Visit, view: &CheckoutView, method: MethodId, account: &Accou
     });
     let Some(row) = found else {
         // The listing has changed meanwhile: the new one says it all.
-        let notice = visit.t.notice_not_available();
-        return again(visit, view, StatusCode::CONFLICT, notice);
+        return again(
+            visit,
+            view,
+            StatusCode::CONFLICT,
+            Notice::not_available(visit.t),
+        );
     };
     let page = address(view);
     let heading = visit.t.changed_title();
@@ -416,20 +460,54 @@ fn instruct(
         return visit.problem(Problem::Failure);
     };
     let kind = PageKind::Checkout(updates);
-    let provider = visit.provider(open);
     options.refresh = status::refresh(visit, view, state, kind);
     let navigation = status::navigation(visit, view, state, kind, options.refresh.as_ref());
-    let heading = visit.t.show_title(&provider);
     let plain_loopback = visit.backend.plain_loopback();
     let link = instructions.link.clone();
-    visit.page(view, &heading, options, |frame| Show {
+    let link = link.filter(|link| links::is_opener(link, plain_loopback));
+    let until = open
+        .until
+        .map_or(open.expires_at, |until| until.min(open.expires_at));
+    let qr = instructions.qr.as_deref().and_then(qr::draw);
+    // Words alone say that something is awaited, such as the confirmation of what was paid.
+    let can_pay = link.is_some() || qr.is_some() || !instructions.details.is_empty();
+    let heading = match can_pay {
+        true => visit.t.show_title(&visit.method(open)),
+        false => visit.t.waiting_title(&visit.provider(open)),
+    };
+    visit.page(view, &heading.clone(), options, |frame| Show {
         frame,
-        provider,
+        heading,
         text: instructions.text.clone(),
+        left: can_pay.then(|| time_left(visit.t, until, visit.backend.now())),
         details: instructions.details.clone(),
-        qr: instructions.qr.as_deref().and_then(qr::draw),
-        link: link.filter(|link| links::is_opener(link, plain_loopback)),
+        qr,
+        link: link.map(|link| {
+            let label = match links::is_page(&link, plain_loopback) {
+                true => visit.t.show_page(),
+                false => visit.t.show_link(),
+            };
+            (link, label)
+        }),
         paid: format!("/return/{}", open.return_token.expose()),
         navigation,
     })
+}
+
+/// How long an address or a code is good. A page cannot know the payer's clock without a script, so it says
+/// what is left, and the time as all the world has it; its own updates count down.
+fn time_left(t: Texts, until: Time, now: Time) -> TimeLeft {
+    let minutes = until.since(now).as_secs().div_ceil(60);
+    let left = match (minutes / 60, minutes % 60) {
+        (0 | 1, _) => format!("{minutes}\u{a0}min"),
+        (hours, 0) => format!("{hours}\u{a0}h"),
+        (hours, minutes) => format!("{hours}\u{a0}h {minutes}\u{a0}min"),
+    };
+    let until = until.rfc3339();
+    // The hour and the minute of an RFC 3339 time.
+    let clock = until.get(11..16).unwrap_or(&until);
+    TimeLeft {
+        text: t.show_left(&left, clock),
+        until,
+    }
 }

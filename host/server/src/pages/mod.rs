@@ -12,9 +12,13 @@
 //! | `POST /invitation/{token}` | accepts it with a consent code, or declines it |
 //! | `GET /assets/{file}` | stylesheet and icon |
 //!
+//! Every page but the one that leads away has a menu of languages: `?language=pl` keeps the choice in a
+//! cookie and leads back to the same address without it.
+//!
 //! A form's answer never redirects off our origin, a GET changes nothing but for the report that the
 //! return page applies, and nothing needs a script. E-mail, payment id and USD amount are never shown.
 
+mod amount;
 mod assets;
 mod backend;
 mod checkout;
@@ -48,10 +52,11 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
-use http::{HeaderValue, StatusCode};
+use http::{HeaderValue, Method, StatusCode};
 use kassette_gateway::Gateway;
 
 use self::backend::Backend;
+use self::texts::Texts;
 use crate::admission::Class;
 use crate::api::ApiState;
 use crate::proxies::Proxies;
@@ -122,6 +127,10 @@ pub(crate) fn router(state: PagesState) -> Router {
     ] {
         let routes = routes
             .method_not_allowed_fallback(|| async { ApiError::MethodNotAllowed })
+            .layer(middleware::from_fn_with_state(
+                state.clone(),
+                choose_language,
+            ))
             .layer(middleware::from_fn_with_state(state.clone(), limit))
             .layer(edge.of_class(class));
         router = router.merge(routes);
@@ -143,11 +152,11 @@ fn edge(state: &PagesState) -> Edge {
 /// The answer where too many requests are in flight: the head of the API's, with words for payers.
 fn busy() -> Response {
     let text = "Many people are paying just now. Wait a moment and open your payment link again.";
-    plain(ApiError::Busy, text)
+    plain(ApiError::Busy, text.into())
 }
 
 /// An error of the API as a line of text.
-fn plain(error: ApiError, text: &'static str) -> Response {
+fn plain(error: ApiError, text: String) -> Response {
     let (mut head, _) = error.into_response().into_parts();
     let media_type = HeaderValue::from_static("text/plain; charset=utf-8");
     head.headers.insert(CONTENT_TYPE, media_type);
@@ -163,11 +172,23 @@ async fn limit(State(state): State<PagesState>, request: Request, next: Next) ->
         .as_ref()
         .map(|limiter| limiter.count_address(&parts));
     if let Some(Err(error)) = counted {
-        let text =
-            "Too many requests from your network. Wait a moment and open your payment link again.";
-        return plain(error, text);
+        return plain(error, Texts::negotiate(&parts.headers).too_many_requests());
     }
     next.run(Request::from_parts(parts, body)).await
+}
+
+/// A choice from the menu of languages.
+async fn choose_language(
+    State(state): State<PagesState>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let tag = Texts::asked(request.uri().query()).filter(|_| request.method() == Method::GET);
+    let Some(tag) = tag else {
+        return next.run(request).await;
+    };
+    let secure = reply::is_secure(&state.backend.public_url());
+    reply::in_language(request.uri().path(), tag, secure)
 }
 
 /// The answer where a handler panicked, whose texts and language went with it; the layer tells the log.

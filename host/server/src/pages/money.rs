@@ -82,23 +82,25 @@ pub(crate) enum Sentence {
 }
 
 impl Sentence {
+    /// About a payment that is over or whose time is, and which was not completed.
+    pub(crate) fn of_unpaid(aggregate: &PaymentAggregate) -> Self {
+        match aggregate.attempts.iter().map(OnRecord::of).max() {
+            None | Some(OnRecord::Nothing) => Self::NotTaken,
+            Some(OnRecord::Returned) => Self::GivenBack,
+            Some(OnRecord::Unclear) => Self::Unclear,
+            Some(OnRecord::PartReturned) => Self::PartGivenBack,
+            Some(OnRecord::Taken) => Self::Received,
+        }
+    }
+
     pub(crate) fn about(aggregate: &PaymentAggregate) -> Self {
-        let attempts = aggregate.attempts.iter();
         match aggregate.payment.status {
             Status::Created
             | Status::Pending
             | Status::Processing
             | Status::Review
             | Status::VerificationPending => Self::None,
-            Status::Failed | Status::Cancelled | Status::Expired => {
-                match attempts.map(OnRecord::of).max() {
-                    None | Some(OnRecord::Nothing) => Self::NotTaken,
-                    Some(OnRecord::Returned) => Self::GivenBack,
-                    Some(OnRecord::Unclear) => Self::Unclear,
-                    Some(OnRecord::PartReturned) => Self::PartGivenBack,
-                    Some(OnRecord::Taken) => Self::Received,
-                }
-            }
+            Status::Failed | Status::Cancelled | Status::Expired => Self::of_unpaid(aggregate),
             Status::Completed => {
                 let Some(own) = own(aggregate) else {
                     return Self::Accepted;

@@ -12,9 +12,11 @@ use super::texts::Texts;
 const MOST_ANSWER: usize = 200;
 
 /// The questions, not answered yet.
-pub(crate) fn blank(questions: &[Question]) -> Vec<Field> {
+pub(crate) fn blank(questions: &[Question], t: Texts) -> Vec<Field> {
     let fields = questions.iter();
-    fields.map(|question| field(question, "", None)).collect()
+    fields
+        .map(|question| field(question, "", None, t))
+        .collect()
 }
 
 /// The answers, each by its question's name, or the fields with what is wrong.
@@ -36,7 +38,7 @@ pub(crate) fn read(
     if judged.iter().any(|(_, _, error)| error.is_some()) {
         let fields = judged.into_iter();
         return Err(fields
-            .map(|(question, text, error)| field(question, text, error))
+            .map(|(question, text, error)| field(question, text, error, t))
             .collect());
     }
     Ok(judged
@@ -83,7 +85,23 @@ fn is_phone(text: &str) -> bool {
     (5..=15).contains(&digits) && text.chars().all(allowed)
 }
 
-fn field(question: &Question, value: &str, error: Option<String>) -> Field {
+/// A question in the page's language. Modules write theirs in English; what everyone is asked for has a
+/// word in every catalogue.
+fn label(question: &Question, t: Texts) -> String {
+    let known = match question.kind {
+        QuestionKind::Email => t.question_email(),
+        QuestionKind::Phone => t.question_phone(),
+        QuestionKind::GivenName => t.question_given_name(),
+        QuestionKind::FamilyName => t.question_family_name(),
+        QuestionKind::Text | QuestionKind::Choice => return question.label.clone(),
+    };
+    match t.tag() {
+        "en" => question.label.clone(),
+        _ => known,
+    }
+}
+
+fn field(question: &Question, value: &str, error: Option<String>, t: Texts) -> Field {
     let (input, autocomplete) = match question.kind {
         QuestionKind::Email => ("email", "email"),
         QuestionKind::Phone => ("tel", "tel"),
@@ -93,7 +111,7 @@ fn field(question: &Question, value: &str, error: Option<String>) -> Field {
     };
     Field {
         name: question.name.clone(),
-        label: question.label.clone(),
+        label: label(question, t),
         input,
         autocomplete,
         required: question.required,

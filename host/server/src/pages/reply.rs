@@ -4,12 +4,12 @@ use askama::Template;
 use axum::response::{IntoResponse, Response};
 use http::header::{
     CACHE_CONTROL, CONTENT_LANGUAGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, LOCATION,
-    REFERRER_POLICY, REFRESH, STRICT_TRANSPORT_SECURITY, VARY, X_CONTENT_TYPE_OPTIONS,
+    REFERRER_POLICY, REFRESH, SET_COOKIE, STRICT_TRANSPORT_SECURITY, VARY, X_CONTENT_TYPE_OPTIONS,
     X_FRAME_OPTIONS,
 };
 use http::{HeaderValue, StatusCode};
 
-use super::texts::Texts;
+use super::texts::{CHOSEN, Texts};
 
 /// Where a page's forms may lead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -116,7 +116,7 @@ impl<T: Template> IntoResponse for Page<T> {
             HeaderValue::from_static("text/html; charset=utf-8"),
         );
         headers.insert(CONTENT_LANGUAGE, HeaderValue::from_static(self.texts.tag()));
-        headers.insert(VARY, HeaderValue::from_static("Accept-Language"));
+        headers.insert(VARY, HeaderValue::from_static("Accept-Language, Cookie"));
         headers.insert(
             CONTENT_SECURITY_POLICY,
             HeaderValue::from_static(self.forms.policy()),
@@ -142,6 +142,11 @@ impl<T: Template> IntoResponse for Page<T> {
     }
 }
 
+/// Whether our own pages are reached over https.
+pub(crate) fn is_secure(public_url: &str) -> bool {
+    public_url.starts_with("https://")
+}
+
 /// The answer to a form: on to a page of our own origin.
 pub(crate) fn see_other(path: &str, secure: bool) -> Response {
     let mut response = StatusCode::SEE_OTHER.into_response();
@@ -152,6 +157,22 @@ pub(crate) fn see_other(path: &str, secure: bool) -> Response {
         .headers_mut()
         .insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     guard(&mut response, secure);
+    response
+}
+
+/// How long a payer's choice of a language is kept, in seconds: 30 days, about as long as a payment is
+/// looked after.
+const CHOICE_LIFE: u32 = 30 * 86_400;
+
+/// The answer to a choice from the menu of languages: the same page, in that language from now on.
+pub(crate) fn in_language(path: &str, tag: &str, secure: bool) -> Response {
+    let mut response = see_other(path, secure);
+    let only = if secure { "; Secure" } else { "" };
+    let cookie =
+        format!("{CHOSEN}={tag}; Path=/; Max-Age={CHOICE_LIFE}; HttpOnly; SameSite=Lax{only}");
+    if let Ok(cookie) = HeaderValue::from_str(&cookie) {
+        response.headers_mut().insert(SET_COOKIE, cookie);
+    }
     response
 }
 

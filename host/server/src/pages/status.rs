@@ -35,7 +35,8 @@ pub(crate) enum Updates {
     Shown,
     /// Nothing: the payer has stopped it.
     Stopped,
-    /// It follows a start that is under way to the vendor.
+    /// It shows what comes, follows a start that is under way to the vendor, and leads back to the shop
+    /// once paid.
     Followed,
 }
 
@@ -79,12 +80,14 @@ pub(crate) fn navigation(
         )
     });
     let leaving = refresh.is_some() && state.is_final();
+    // A direct payment that has come to nothing is started again in the shop, and nowhere else.
+    let in_shop = matches!(state, CheckoutState::Direct);
     let updating = refresh.is_some() && !state.is_final();
     Navigation {
         another,
         back: view.back_to_merchant.clone(),
         back_soon: leaving.then(|| visit.t.back_soon(&view.merchant.name)),
-        done: state.is_final(),
+        done: state.is_final() || in_shop,
         pause: updating.then(|| format!("{page}?{PAUSE}")),
         resume: matches!(kind, PageKind::Checkout(Updates::Stopped)).then_some(page),
     }
@@ -92,8 +95,8 @@ pub(crate) fn navigation(
 
 /// The query that stops a page's updates.
 const PAUSE: &str = "hold";
-/// The query of the page that follows a start to the vendor.
-pub(crate) const WAIT: &str = "wait";
+/// The query of the page that follows what is under way.
+const WAIT: &str = "wait";
 /// How often that page looks at first.
 const FOLLOW_SECONDS: u32 = 2;
 const FOLLOW_FOR: Duration = Duration::from_secs(60);
@@ -126,19 +129,35 @@ pub(crate) fn refresh(
         PageKind::Checkout(_) if matches!(state, CheckoutState::Open(_, action) if !waits(action)) => {
             None
         }
-        // The address is named: the page may be the answer to a form.
+        // Who waited here for the payment goes on to the shop; who opens the page later does not.
+        PageKind::Checkout(Updates::Followed) if matches!(state, CheckoutState::Completed) => {
+            back(view)
+        }
+        // The address is named: the page may be the answer to a form. A start that is under way
+        // elsewhere is followed there alone.
         PageKind::Checkout(_) => refresh.map(|seconds| Refresh {
             seconds,
-            to: Some(address(view)),
+            to: Some(match state {
+                CheckoutState::Checking(_) => address(view),
+                _ => followed(view),
+            }),
         }),
-        PageKind::Return(_) if state.is_final() => {
-            view.back_to_merchant.as_deref().map(|shop| Refresh {
-                seconds: BACK_AFTER_SECONDS,
-                to: Some(in_ascii(shop)),
-            })
-        }
+        PageKind::Return(_) if state.is_final() => back(view),
         PageKind::Return(_) => refresh.map(|seconds| Refresh { seconds, to: None }),
     }
+}
+
+/// The page that follows what is under way.
+pub(crate) fn followed(view: &CheckoutView) -> String {
+    format!("{}?{WAIT}", address(view))
+}
+
+/// Back to the shop, where it is known.
+fn back(view: &CheckoutView) -> Option<Refresh> {
+    view.back_to_merchant.as_deref().map(|shop| Refresh {
+        seconds: BACK_AFTER_SECONDS,
+        to: Some(in_ascii(shop)),
+    })
 }
 
 /// Whether our own page waits for a report while the payer pays elsewhere.
@@ -224,14 +243,23 @@ fn status_text(
         CheckoutState::Completed => completed(visit, view),
         CheckoutState::Failed => over(visit, view, t.failed_title(), t.failed_text(shop)),
         CheckoutState::Cancelled => over(visit, view, t.cancelled_title(), t.cancelled_text(shop)),
-        CheckoutState::Expired => over(visit, view, t.expired_title(), t.expired_text(shop)),
+        CheckoutState::Expired => {
+            let expired = over(visit, view, t.expired_title(), t.expired_text(shop));
+            // Money of an attempt may still arrive; without one there is none that could.
+            let tried = !view.aggregate.attempts.is_empty();
+            let nothing = Sentence::of_unpaid(&view.aggregate) == Sentence::NotTaken;
+            StatusText {
+                extra: (tried && nothing).then(|| t.expired_late(shop)),
+                ..expired
+            }
+        }
     }
 }
 
 /// A payment that is over; `nothing` is said where no money was taken.
 fn over(visit: &Visit, view: &CheckoutView, heading: String, nothing: String) -> StatusText {
     let (t, shop) = (visit.t, view.merchant.name.as_str());
-    let text = match Sentence::about(&view.aggregate) {
+    let text = match Sentence::of_unpaid(&view.aggregate) {
         Sentence::GivenBack => t.money_given_back(shop),
         Sentence::Unclear => t.money_unclear(shop),
         Sentence::PartGivenBack => t.money_part_given_back(shop),
@@ -249,7 +277,8 @@ fn over(visit: &Visit, view: &CheckoutView, heading: String, nothing: String) ->
 
 fn completed(visit: &Visit, view: &CheckoutView) -> StatusText {
     let (t, shop) = (visit.t, view.merchant.name.as_str());
-    let paid = |money: kassette_domain::money::Money| t.completed_text(&money.to_string(), shop);
+    let paid =
+        |money: kassette_domain::money::Money| t.completed_text(&t.money(money).to_string(), shop);
     let (tone, heading, text) = match Sentence::about(&view.aggregate) {
         Sentence::Paid(money) => (Tone::Good, t.completed_title(), paid(money)),
         Sentence::PaidAndPartReturned(money) => {
@@ -257,7 +286,7 @@ fn completed(visit: &Visit, view: &CheckoutView) -> StatusText {
             (Tone::Good, t.completed_title(), text)
         }
         Sentence::PaidAndReturned(money) => {
-            let text = t.returned_text(&money.to_string(), shop);
+            let text = t.returned_text(&t.money(money).to_string(), shop);
             (Tone::Calm, t.returned_title(), text)
         }
         _ => (Tone::Good, t.completed_title(), t.accepted_text(shop)),
@@ -359,37 +388,49 @@ fn idle(
 ) -> StatusText {
     let t = visit.t;
     let shop = view.merchant.name.as_str();
-    let (tone, heading, text) = match (kind, state) {
-        (PageKind::Return(attempt), _) if OnRecord::of(attempt) != OnRecord::Nothing => {
-            let text = match OnRecord::of(attempt) {
-                OnRecord::Nothing | OnRecord::Returned => t.money_given_back(shop),
-                OnRecord::Unclear => t.money_unclear(shop),
-                OnRecord::PartReturned => t.money_part_given_back(shop),
-                OnRecord::Taken => t.money_received(shop),
-            };
-            (Tone::Bad, t.failed_title(), text)
+    let ended = match (kind, state) {
+        (PageKind::Return(attempt), _) => Some(attempt),
+        // The shop has to start it again: the page says why.
+        (PageKind::Checkout(_), CheckoutState::Direct) => view.aggregate.attempts.last(),
+        (PageKind::Checkout(_), _) => None,
+    };
+    let Some(attempt) = ended else {
+        let (tone, heading, text) = match state {
+            CheckoutState::Direct => (Tone::Calm, t.direct_title(), t.direct_text(shop)),
+            _ => (Tone::Bad, t.unavailable_title(), t.unavailable_text(shop)),
+        };
+        return StatusText {
+            tone,
+            heading,
+            text,
+            extra: None,
+            primary: None,
+        };
+    };
+    let provider = visit.provider(attempt);
+    let (tone, heading, text) = match OnRecord::of(attempt) {
+        OnRecord::Nothing if attempt.state == AttemptState::Declined => {
+            (Tone::Bad, t.declined_title(), t.declined_text(&provider))
         }
-        (PageKind::Return(attempt), _) if attempt.state == AttemptState::Declined => (
-            Tone::Bad,
-            t.declined_title(),
-            t.declined_text(&visit.provider(attempt)),
-        ),
-        (PageKind::Return(attempt), _) => (
-            Tone::Calm,
-            t.ended_title(),
-            t.ended_text(&visit.provider(attempt)),
-        ),
-        (PageKind::Checkout(_), CheckoutState::Direct) => {
-            (Tone::Calm, t.direct_title(), t.direct_text(shop))
-        }
-        (PageKind::Checkout(_), _) => (Tone::Bad, t.unavailable_title(), t.unavailable_text(shop)),
+        OnRecord::Nothing => (Tone::Calm, t.ended_title(), t.ended_text(&provider)),
+        OnRecord::Returned => (Tone::Bad, t.failed_title(), t.money_given_back(shop)),
+        OnRecord::Unclear => (Tone::Bad, t.failed_title(), t.money_unclear(shop)),
+        OnRecord::PartReturned => (Tone::Bad, t.failed_title(), t.money_part_given_back(shop)),
+        OnRecord::Taken => (Tone::Bad, t.failed_title(), t.money_received(shop)),
+    };
+    // What to do next is what the page's one button does.
+    let next = match state {
+        _ if OnRecord::of(attempt) != OnRecord::Nothing => None,
+        CheckoutState::Choose => Some(t.try_again()),
+        CheckoutState::Direct => Some(t.pay_in_shop(shop)),
+        _ => Some(t.unavailable_text(shop)),
     };
     let again = matches!((kind, state), (PageKind::Return(_), CheckoutState::Choose));
     StatusText {
         tone,
         heading,
         text,
-        extra: None,
+        extra: next,
         primary: again.then(|| Primary::Link {
             href: address(view),
             label: t.choose_again(),

@@ -2,10 +2,11 @@
 
 use askama::Template;
 
+use super::amount::Amount;
 use super::assets;
 use super::icons;
 use super::qr::Drawing;
-use super::texts::Texts;
+use super::texts::{CHOOSE, NAMES, Texts};
 
 /// What stands around every page.
 pub(crate) struct Frame {
@@ -31,6 +32,13 @@ impl Frame {
     fn icon(&self) -> &'static str {
         &assets::ICON.path
     }
+
+    /// Tag, name and address of every language but the page's own.
+    fn languages(&self) -> impl Iterator<Item = (&'static str, &'static str, String)> {
+        let own = self.t.tag();
+        let others = NAMES.iter().filter(move |(tag, _)| *tag != own);
+        others.map(|(tag, name)| (*tag, *name, format!("?{CHOOSE}={tag}")))
+    }
 }
 
 /// What is paid, to whom.
@@ -38,20 +46,20 @@ impl Frame {
 pub(crate) struct Summary {
     /// Whether no real money moves.
     pub(crate) test: bool,
+    /// Who pays whom, or has paid, in a sentence.
+    pub(crate) line: String,
     /// The merchant's name.
     pub(crate) merchant: String,
-    /// The wire form: `49.90`.
-    pub(crate) amount: String,
-    /// The code: `EUR`.
-    pub(crate) currency: &'static str,
+    pub(crate) amount: Amount,
     /// The merchant's order reference, exactly.
     pub(crate) order: String,
 }
 
 impl Summary {
-    /// `49.90 EUR`
-    pub(crate) fn money(&self) -> String {
-        format!("{} {}", self.amount, self.currency)
+    /// Whether the amount has more digits than stand in a line of the largest type.
+    fn is_long(&self) -> bool {
+        let code = self.amount.code.map_or(0, str::len);
+        self.amount.text.chars().count() + code > 12
     }
 
     /// The first letter of the merchant's name, an ornament.
@@ -203,20 +211,30 @@ pub(crate) struct InvitationOver {
 pub(crate) struct Show {
     /// Around it.
     pub(crate) frame: Frame,
-    /// Who is paid through.
-    pub(crate) provider: String,
+    /// In a few words.
+    pub(crate) heading: String,
     /// What to do.
     pub(crate) text: String,
+    /// How long, where there is something to pay with.
+    pub(crate) left: Option<TimeLeft>,
     /// Labels and values to copy.
     pub(crate) details: Vec<(String, String)>,
     /// The code.
     pub(crate) qr: Option<Drawing>,
-    /// What opens an app.
-    pub(crate) link: Option<String>,
+    /// What opens an app or the vendor's page, and what it says.
+    pub(crate) link: Option<(String, String)>,
     /// Where the vendor is asked for a report.
     pub(crate) paid: String,
     /// The way out.
     pub(crate) navigation: Navigation,
+}
+
+/// How long something can be paid.
+pub(crate) struct TimeLeft {
+    /// RFC 3339.
+    pub(crate) until: String,
+    /// In a sentence.
+    pub(crate) text: String,
 }
 
 /// The mood of a page about a state.

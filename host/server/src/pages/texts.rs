@@ -3,6 +3,9 @@
 //! Each message is a method of [`Texts`], so a template that names none that exists, or forgets a
 //! variable, does not compile; a message that no template uses is a warning. That every catalogue
 //! holds them all is a test.
+//!
+//! The language is the one that the payer chose from the page's menu, else the best of the browser's.
+//! The choice is kept in a cookie of our own that holds a language's tag and nothing else.
 
 use std::sync::LazyLock;
 
@@ -10,17 +13,44 @@ use fluent_bundle::concurrent::FluentBundle;
 use fluent_bundle::{FluentArgs, FluentResource};
 use fluent_langneg::{LanguageIdentifier, NegotiationStrategy, negotiate_languages};
 use http::HeaderMap;
-use http::header::ACCEPT_LANGUAGE;
+use http::header::{ACCEPT_LANGUAGE, COOKIE};
+use icu_locale_core::subtags::Region;
+use kassette_domain::money::Money;
 
-/// Tags and sources of the catalogues. The first is the default, and complete by definition.
-const SOURCES: [(&str, &str); 6] = [
-    ("en", include_str!("../../locales/en.ftl")),
-    ("de", include_str!("../../locales/de.ftl")),
-    ("fr", include_str!("../../locales/fr.ftl")),
-    ("es", include_str!("../../locales/es.ftl")),
-    ("nl", include_str!("../../locales/nl.ftl")),
-    ("pt", include_str!("../../locales/pt.ftl")),
-];
+use super::amount::{self, Amount};
+
+macro_rules! languages {
+    ($($tag:literal $name:literal,)+) => {
+        /// Tags of the languages and what each is called by those who speak it, in the menu's order. The
+        /// first is the default, and its catalogue complete by definition.
+        pub(crate) const NAMES: &[(&str, &str)] = &[$(($tag, $name)),+];
+
+        /// The catalogues' sources.
+        const SOURCES: [&str; NAMES.len()] =
+            [$(include_str!(concat!("../../locales/", $tag, ".ftl"))),+];
+    };
+}
+
+languages! {
+    "en" "English",
+    "cs" "Čeština",
+    "da" "Dansk",
+    "de" "Deutsch",
+    "es" "Español",
+    "fr" "Français",
+    "hu" "Magyar",
+    "nl" "Nederlands",
+    "nb" "Norsk",
+    "pl" "Polski",
+    "pt" "Português",
+    "ro" "Română",
+    "sv" "Svenska",
+}
+
+/// The cookie that keeps a choice from the menu.
+pub(crate) const CHOSEN: &str = "kassette_language";
+/// The query that makes one: `language=pl`.
+pub(crate) const CHOOSE: &str = "language";
 
 /// Ranges of an `Accept-Language` header that are read: browsers send a handful.
 const MOST_RANGES: usize = 16;
@@ -30,13 +60,12 @@ struct Catalogue {
 }
 
 static CATALOGUES: LazyLock<Vec<Catalogue>> =
-    LazyLock::new(|| SOURCES.iter().map(|source| read(source.1)).collect());
+    LazyLock::new(|| SOURCES.iter().map(|source| read(source)).collect());
 
 /// The catalogues' tags, in their order.
 static TAGS: LazyLock<Vec<LanguageIdentifier>> = LazyLock::new(|| {
-    SOURCES
-        .iter()
-        .map(|(tag, _)| tag.parse().unwrap_or_default())
+    let tags = NAMES.iter();
+    tags.map(|(tag, _)| tag.parse().unwrap_or_default())
         .collect()
 });
 
@@ -55,27 +84,53 @@ fn read(source: &str) -> Catalogue {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Texts {
     index: usize,
+    /// Where that language is written as the payer does, if the browser says.
+    region: Option<Region>,
 }
 
 impl Texts {
-    /// The texts in the language that the browser likes best of those that exist.
+    /// The texts in the language that the payer chose, else that the browser likes best of those that exist.
     pub(crate) fn negotiate(headers: &HeaderMap) -> Self {
         let wished = headers
             .get(ACCEPT_LANGUAGE)
             .and_then(|value| value.to_str().ok())
             .map(ranges)
             .unwrap_or_default();
-        let index =
-            negotiate_languages(&wished, TAGS.as_slice(), None, NegotiationStrategy::Lookup)
-                .first()
-                .and_then(|best| TAGS.iter().position(|tag| tag == *best))
-                .unwrap_or(0);
-        Self { index }
+        let best = || {
+            let strategy = NegotiationStrategy::Lookup;
+            let found = negotiate_languages(&wished, TAGS.as_slice(), None, strategy);
+            let best = found.first()?;
+            TAGS.iter().position(|tag| tag == *best)
+        };
+        let index = chosen(headers).or_else(best).unwrap_or(0);
+        let own = TAGS.get(index).map(|tag| tag.language);
+        let region = wished
+            .iter()
+            .find(|range| Some(range.language) == own)
+            .and_then(|range| range.region?.as_str().parse().ok());
+        Self { index, region }
+    }
+
+    /// The tag that a query of the menu names.
+    pub(crate) fn asked(query: Option<&str>) -> Option<&'static str> {
+        let tag = query?.strip_prefix(CHOOSE)?.strip_prefix('=')?;
+        let (tag, _) = NAMES.iter().find(|(known, _)| *known == tag)?;
+        Some(tag)
     }
 
     /// The language's tag, BCP 47.
     pub(crate) fn tag(self) -> &'static str {
-        SOURCES.get(self.index).map_or("en", |(tag, _)| tag)
+        NAMES.get(self.index).map_or("en", |(tag, _)| tag)
+    }
+
+    /// What the language is called by those who speak it.
+    pub(crate) fn name(self) -> &'static str {
+        NAMES.get(self.index).map_or("English", |(_, name)| name)
+    }
+
+    /// An amount as the payer writes it.
+    pub(crate) fn money(self, money: Money) -> Amount {
+        amount::written(money, self.tag(), self.region)
     }
 
     fn say(self, key: &str, variables: &[(&'static str, &str)]) -> String {
@@ -99,15 +154,30 @@ impl Catalogue {
     }
 }
 
+/// The language of the cookie, by its place among [`NAMES`].
+fn chosen(headers: &HeaderMap) -> Option<usize> {
+    let cookies = headers.get_all(COOKIE).iter();
+    let mut pairs = cookies
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(';'));
+    pairs.find_map(|pair| {
+        let tag = pair.trim().strip_prefix(CHOSEN)?.strip_prefix('=')?;
+        NAMES.iter().position(|(known, _)| *known == tag)
+    })
+}
+
 /// The ranges of an `Accept-Language` header, best first (RFC 9110, 12.5.4). Equal weights keep
-/// their order; a weight of zero refuses.
+/// their order; a weight of zero refuses. `no` and `nn` are read as `nb`, the Norwegian that there is.
 fn ranges(header: &str) -> Vec<LanguageIdentifier> {
     let mut weighted: Vec<(u16, LanguageIdentifier)> = header
         .split(',')
         .take(MOST_RANGES)
         .filter_map(|range| {
             let mut parts = range.split(';');
-            let tag = parts.next()?.trim().parse().ok()?;
+            let mut tag: LanguageIdentifier = parts.next()?.trim().parse().ok()?;
+            if matches!(tag.language.as_str(), "no" | "nn") {
+                tag.language = "nb".parse().ok()?;
+            }
             let weight = parts
                 .find_map(|part| part.trim().strip_prefix("q="))
                 .map_or(Some(1000), thousandths)?;
@@ -155,7 +225,10 @@ texts! {
     footer_brand = "footer-brand";
     opens_new_tab = "opens-new-tab";
     summary_heading = "summary-heading";
-    summary_merchant = "summary-merchant";
+    language_menu = "language-menu";
+    summary_pay(merchant) = "summary-pay";
+    summary_paid(merchant) = "summary-paid";
+    summary_about(merchant) = "summary-about";
     summary_amount = "summary-amount";
     summary_order = "summary-order";
     choose_title(amount, merchant) = "choose-title";
@@ -184,6 +257,10 @@ texts! {
     questions_submit = "questions-submit";
     question_optional = "question-optional";
     question_choose = "question-choose";
+    question_email = "question-email";
+    question_phone = "question-phone";
+    question_given_name = "question-given-name";
+    question_family_name = "question-family-name";
     error_summary = "error-summary";
     error_required = "error-required";
     error_email = "error-email";
@@ -191,11 +268,13 @@ texts! {
     error_length(most) = "error-length";
     error_choice = "error-choice";
     error_characters = "error-characters";
-    show_title(provider) = "show-title";
+    show_title(method) = "show-title";
     show_details = "show-details";
     show_details_hint = "show-details-hint";
     show_qr = "show-qr";
     show_link = "show-link";
+    show_page = "show-page";
+    show_left(time, until) = "show-left";
     show_paid = "show-paid";
     completed_title = "completed-title";
     completed_text(amount, merchant) = "completed-text";
@@ -221,6 +300,7 @@ texts! {
     cancelled_text(merchant) = "cancelled-text";
     expired_title = "expired-title";
     expired_text(merchant) = "expired-text";
+    expired_late(merchant) = "expired-late";
     checking_title = "checking-title";
     checking_text(provider) = "checking-text";
     checking_retry = "checking-retry";
@@ -230,6 +310,8 @@ texts! {
     declined_text(provider) = "declined-text";
     ended_title = "ended-title";
     ended_text(provider) = "ended-text";
+    try_again = "try-again";
+    pay_in_shop(merchant) = "pay-in-shop";
     choose_again = "choose-again";
     see_current = "see-current";
     direct_title = "direct-title";
@@ -246,6 +328,7 @@ texts! {
     notice_still_open(provider) = "notice-still-open";
     notice_declined = "notice-declined";
     notice_not_available = "notice-not-available";
+    choose_another = "choose-another";
     notice_forbidden(merchant) = "notice-forbidden";
     notice_conflict = "notice-conflict";
     notice_unsettled = "notice-unsettled";
@@ -260,6 +343,7 @@ texts! {
     unreadable_text = "unreadable-text";
     failure_title = "failure-title";
     failure_text = "failure-text";
+    too_many_requests = "too-many-requests";
     open_payment = "open-payment";
     open_invitation = "open-invitation";
     no_invitation_title = "no-invitation-title";
@@ -322,14 +406,14 @@ mod tests {
                 ((*key).to_owned(), names)
             })
             .collect();
-        for (tag, source) in SOURCES {
+        for ((tag, _), source) in NAMES.iter().zip(SOURCES) {
             assert_eq!(variables(source), used, "{tag}");
         }
     }
 
     #[test]
     fn every_message_can_be_said_in_every_language() {
-        for (index, (tag, _)) in SOURCES.iter().enumerate() {
+        for (index, (tag, _)) in NAMES.iter().enumerate() {
             for (key, names) in MESSAGES {
                 let args = names.iter().map(|name| (*name, "X")).collect();
                 assert!(
@@ -358,6 +442,15 @@ mod tests {
             ("*", "en"),
             ("", "en"),
             ("de;q=nonsense, fr;q=0.1", "fr"),
+            ("no", "nb"),
+            ("nn-NO, en;q=0.5", "nb"),
+            ("nb-NO", "nb"),
+            ("pl-PL,pl;q=0.9", "pl"),
+            ("sv-FI", "sv"),
+            ("da", "da"),
+            ("cs-CZ", "cs"),
+            ("hu", "hu"),
+            ("ro-MD", "ro"),
         ] {
             assert_eq!(negotiated(header), tag, "{header}");
         }
@@ -365,8 +458,64 @@ mod tests {
     }
 
     #[test]
+    fn the_language_that_the_payer_chose_goes_before_the_browsers() {
+        let with = |cookie: &str| {
+            let headers = [
+                (ACCEPT_LANGUAGE, "de-AT".parse().unwrap()),
+                (COOKIE, cookie.parse().unwrap()),
+            ];
+            Texts::negotiate(&HeaderMap::from_iter(headers)).tag()
+        };
+        assert_eq!(with("a=b; kassette_language=pl; c=d"), "pl");
+        for other in [
+            "kassette_language=xx",
+            "kassette_language",
+            "language=pl",
+            "",
+        ] {
+            assert_eq!(with(other), "de", "{other}");
+        }
+        assert_eq!(Texts::asked(Some("language=hu")), Some("hu"));
+        for other in [
+            None,
+            Some("language=xx"),
+            Some("x=1&language=hu"),
+            Some("hu"),
+        ] {
+            assert_eq!(Texts::asked(other), None, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn an_amount_is_written_as_in_the_region_that_the_browser_names() {
+        let say = |accepted: &str| {
+            let headers = HeaderMap::from_iter([(ACCEPT_LANGUAGE, accepted.parse().unwrap())]);
+            let due = Money {
+                amount: kassette_domain::money::Minor(4990),
+                currency: kassette_domain::money::Currency::EUR,
+            };
+            Texts::negotiate(&headers).money(due).to_string()
+        };
+        assert_eq!(say("de-AT, en"), "€\u{a0}49,90");
+        assert_eq!(say("de, de-AT"), "49,90\u{a0}€");
+    }
+
+    /// Typographic marks of each language: no catalogue falls back to those of typewriters.
+    #[test]
+    fn no_catalogue_has_straight_quotes_or_three_dots() {
+        for ((tag, _), source) in NAMES.iter().zip(SOURCES) {
+            for mark in ["\"", "'", "...", " - "] {
+                assert!(!source.contains(mark), "{tag}: {mark}");
+            }
+        }
+    }
+
+    #[test]
     fn a_value_is_isolated_from_the_direction_of_the_sentence() {
-        let english = Texts { index: 0 };
+        let english = Texts {
+            index: 0,
+            region: None,
+        };
         assert_eq!(
             english.go_link("Sandbox"),
             "Continue to \u{2068}Sandbox\u{2069}"

@@ -14,7 +14,9 @@ use kassette_gateway::checkout::CheckoutView;
 
 use super::PagesState;
 use super::backend::Backend;
-use super::reply::{FormTarget, Page, Referrer, Refresh, see_other};
+use super::checkout_state::CheckoutState;
+use super::money::Sentence;
+use super::reply::{self, FormTarget, Page, Referrer, Refresh, see_other};
 use super::templates::{Frame, Summary};
 use super::texts::Texts;
 
@@ -81,7 +83,7 @@ pub(crate) struct PageOptions {
 impl Visit {
     /// Whether we are reached over https.
     pub(crate) fn secure(&self) -> bool {
-        self.public_url.starts_with("https://")
+        reply::is_secure(&self.public_url)
     }
 
     /// The name under which payers know an attempt's provider.
@@ -108,7 +110,7 @@ impl Visit {
         options: PageOptions,
         fill: impl FnOnce(Frame) -> T,
     ) -> Response {
-        let summary = summary(view);
+        let summary = self.summary(view);
         let title = format!("{heading} – {}", summary.merchant);
         self.framed(title, Some(summary), options, fill)
     }
@@ -141,21 +143,35 @@ impl Visit {
         .into_response()
     }
 
+    /// What is paid, to whom.
+    pub(crate) fn summary(&self, view: &CheckoutView) -> Summary {
+        let payment = &view.aggregate.payment;
+        let merchant = view.merchant.name.clone();
+        let line = match CheckoutState::of(view, self.backend.now()) {
+            CheckoutState::Choose
+            | CheckoutState::Direct
+            | CheckoutState::Open(..)
+            | CheckoutState::Checking(_) => self.t.summary_pay(&merchant),
+            CheckoutState::Completed => match Sentence::about(&view.aggregate) {
+                Sentence::Paid(_) | Sentence::PaidAndPartReturned(_) => {
+                    self.t.summary_paid(&merchant)
+                }
+                _ => self.t.summary_about(&merchant),
+            },
+            _ => self.t.summary_about(&merchant),
+        };
+        Summary {
+            test: payment.environment == Environment::Test,
+            line,
+            merchant,
+            amount: self.t.money(payment.due),
+            order: payment.order_id.as_str().to_owned(),
+        }
+    }
+
     /// On to a page of our own.
     pub(crate) fn see_other(&self, path: &str) -> Response {
         see_other(path, self.secure())
-    }
-}
-
-/// What is paid, to whom.
-pub(crate) fn summary(view: &CheckoutView) -> Summary {
-    let payment = &view.aggregate.payment;
-    Summary {
-        test: payment.environment == Environment::Test,
-        merchant: view.merchant.name.clone(),
-        amount: payment.due.amount.to_string(),
-        currency: payment.due.currency.code(),
-        order: payment.order_id.as_str().to_owned(),
     }
 }
 

@@ -13,8 +13,7 @@ use kassette_gateway::Gateway;
 use kassette_gateway::clock::Clock;
 use kassette_http::{Client, Guard};
 use kassette_runtime::{Acceptance, CacheConfig, CacheKey, Runtime, RuntimeConfig};
-use kassette_store::sled::{MasterKey, OpenOptions};
-use kassette_store::{SledStore, Store};
+use kassette_store::{MasterKey, PostgresStore, SledStore, Store, postgres, sled};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -138,12 +137,7 @@ pub(crate) async fn start(mut options: ServerOptions) -> Result<Running, ServeEr
         options.profile,
         simulated.as_ref(),
     );
-    let gateway = Gateway::new(
-        Arc::clone(&store) as Arc<dyn Store>,
-        runtime,
-        clock,
-        settings.clone(),
-    );
+    let gateway = Gateway::new(Arc::clone(&store), runtime, clock, settings.clone());
     let configured = gateway.configure(settings).await;
     configured.map_err(|refused| {
         ServeError::Settings(config::refusal(&options.config.folder, &refused))
@@ -254,27 +248,46 @@ async fn start_runtime(
         .map_err(|error| ServeError::Runtime { error })
 }
 
+/// A database, and whether it was started for this process alone.
+pub(crate) struct DatabasePlace {
+    pub(crate) url: Secret,
+    pub(crate) is_own: bool,
+}
+
 /// A store, and the key under which machine code is believed.
 pub(crate) struct OpenStore {
-    store: Arc<SledStore>,
+    store: Arc<dyn Store>,
     cache_key: CacheKey,
 }
 
 impl OpenStore {
-    /// Opens the store of a data directory, under a master key of 32 bytes in base64.
-    pub(crate) fn open(
+    /// Opens the store of a data directory, or that of a database where one is named, under a master key of 32
+    /// bytes in base64.
+    pub(crate) async fn open(
         data_dir: &Path,
+        database: Option<DatabasePlace>,
         master: &Secret,
         main: &MainFile,
     ) -> Result<Self, ServeError> {
         let master = MasterKey::parse(master.expose())
             .map_err(|error| ServeError::BadMasterKey(error.to_string()))?;
         let cache_key = CacheKey::from_bytes(master.derive("compiled modules"));
-        let store = SledStore::open(&OpenOptions {
-            path: data_dir.join("store"),
-            master,
-            cache_bytes: main.store.cache_mib << 20,
-        })?;
+        let store: Arc<dyn Store> = match database {
+            Some(database) => {
+                let options = postgres::OpenOptions {
+                    url: database.url.expose().to_owned(),
+                    master,
+                    volatile: false,
+                    alone: database.is_own,
+                };
+                PostgresStore::open(&options).await?
+            }
+            None => SledStore::open(&sled::OpenOptions {
+                path: data_dir.join("store"),
+                master,
+                cache_bytes: main.store.cache_mib << 20,
+            })?,
+        };
         Ok(Self { store, cache_key })
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use kassette_runtime::RuntimeError;
 use kassette_sim::SimError;
 use kassette_store::Fault;
-use kassette_store::sled::OpenError;
+use kassette_store::{postgres, sled};
 use rustix::process::{Resource, getrlimit};
 
 use super::rates_file::RatesRefused;
@@ -28,12 +28,12 @@ pub(crate) enum ServeError {
     #[error("the master key is not usable: {0}")]
     BadMasterKey(String),
     #[error(transparent)]
-    Store(#[from] OpenError),
+    Store(#[from] sled::OpenError),
+    #[error(transparent)]
+    Database(#[from] postgres::OpenError),
     #[error(transparent)]
     Fault(#[from] Fault),
-    #[error(
-        "the store stopped, because its disk did not give back what it had taken: {0}; repair the disk and start again"
-    )]
+    #[error("the store stopped, because {0}")]
     StoreFailed(String),
     #[error("{error}{}", address_space(.error))]
     Runtime { error: RuntimeError },

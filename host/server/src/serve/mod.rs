@@ -35,13 +35,13 @@ use kassette_gateway::clock::{Clock, SystemClock};
 
 use crate::config::{Config, Profile, start_problems};
 use crate::listen::HandedOver;
-use crate::ready::Ready;
+use crate::ready::{Ready, ReadyNode, ReadyStore};
 use crate::signals::Signals;
 use crate::simulators::{PlannedAccount, SANDBOX, SharedSecrets, SimulatorSettings, Simulators};
 
 #[cfg(test)]
 pub(crate) use assembly::LEAST_FILES;
-pub(crate) use assembly::{OpenStore, ServerOptions, start};
+pub(crate) use assembly::{DatabasePlace, OpenStore, ServerOptions, start};
 pub(crate) use error::ServeError;
 pub(crate) use running::Running;
 #[cfg(test)]
@@ -71,7 +71,10 @@ pub(crate) async fn run(
         .as_deref()
         .map(|path| config.path(path));
     let master = crate::master_key::read(key_file.as_deref())?;
-    let store = OpenStore::open(&data_dir, &master, &config.main)?;
+    let database = config.main.store.url();
+    let kind = ReadyStore::of(database.as_ref());
+    let database = database.map(|url| DatabasePlace { url, is_own: false });
+    let store = OpenStore::open(&data_dir, database, &master, &config.main).await?;
     if plugin_dir.starts_with(&data_dir) {
         crate::files::make_private_folder(&plugin_dir)
             .map_err(|error| ServeError::folder(&plugin_dir, error))?;
@@ -108,6 +111,8 @@ pub(crate) async fn run(
             plugin_dir: plugin_dir.display().to_string(),
             merchants: Vec::new(),
             resellers: Vec::new(),
+            nodes: vec![ReadyNode::only(running.base_url(), running.admin_url())],
+            store: kind,
         };
         ready
             .write(&path)

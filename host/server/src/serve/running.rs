@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::Router;
 use kassette_gateway::Gateway;
-use kassette_store::{Health as _, Payments as _, SledStore};
+use kassette_store::Store;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
@@ -20,7 +20,7 @@ use crate::simulators::Simulators;
 /// An assembled server; nothing is answered before [`Running::begin`].
 pub(crate) struct Running {
     pub(super) gateway: Gateway,
-    pub(super) store: Arc<SledStore>,
+    pub(super) store: Arc<dyn Store>,
     pub(super) base_url: String,
     pub(super) admin_url: String,
     pub(super) listen: SocketAddr,

@@ -97,7 +97,8 @@ impl Gauges {
             }
         };
         metrics::gauge!("kassette_store_size_bytes").set(used as f64);
-        metrics::gauge!("kassette_store_disk_free_bytes").set(free as f64);
+        metrics::gauge!("kassette_store_disk_free_bytes")
+            .set(free.map_or(f64::NAN, |free| free as f64));
         metrics::gauge!("kassette_store_disk_reserved_bytes").set(reserved as f64);
         let behind = newest.map(|newest| newest.since(now)).unwrap_or_default();
         metrics::gauge!("kassette_clock_behind_seconds").set(behind.as_secs_f64());

@@ -117,10 +117,9 @@ pub(crate) enum ApiError {
     TooLarge(BodyError),
     /// 422.
     Invalid(Reason),
-    /// 429: of a key or an account.
+    /// A 429. The connection is put off: 64 of them that ask again as soon as they are answered took half of
+    /// what others had.
     TooMany(Exhausted),
-    /// 429: of an address that has shown no credential. Its connection is put off.
-    TooManyOfAddress(Exhausted),
     /// 500; the text is for the log alone.
     Internal(String),
     /// 503: more is in hand than can be carried. Nothing was done.
@@ -213,7 +212,7 @@ impl ApiError {
                 "the body did not arrive in time".into(),
             ),
             Self::TooLarge(error) => (Code::BodyTooLarge, error.to_string().into()),
-            Self::TooMany(_) | Self::TooManyOfAddress(_) => (
+            Self::TooMany(_) => (
                 Code::RateLimited,
                 "too many requests; try again later".into(),
             ),
@@ -261,9 +260,7 @@ fn headers(error: &ApiError) -> Vec<(HeaderName, HeaderValue)> {
             after.into_iter().chain([bearer()]).collect()
         }
         ApiError::Conflict(_, Some(after)) => vec![(RETRY_AFTER, seconds(*after).into())],
-        ApiError::TooMany(exhausted) | ApiError::TooManyOfAddress(exhausted) => {
-            rate_headers(exhausted)
-        }
+        ApiError::TooMany(exhausted) => rate_headers(exhausted),
         ApiError::Busy => vec![(RETRY_AFTER, seconds(BUSY).into())],
         ApiError::Unavailable(_) | ApiError::InDoubt(_) => {
             vec![(RETRY_AFTER, seconds(DISK).into())]
@@ -296,7 +293,7 @@ impl IntoResponse for ApiError {
             }
             _ => None,
         };
-        let put_off = matches!(self, Self::TooManyOfAddress(_));
+        let put_off = matches!(self, Self::TooMany(_));
         let Reason {
             code,
             field,
@@ -575,18 +572,14 @@ impl From<ConnectError> for ApiError {
 #[cfg(test)]
 mod tests {
     #[tokio::test]
-    async fn a_stranger_who_asks_too_often_is_read_again_after_a_pause_and_a_key_holder_is_not() {
+    async fn a_connection_that_asks_too_often_is_read_again_after_a_pause() {
         let exhausted = Exhausted {
             retry_after: Duration::from_secs(1),
             limit: RateLimit::default(),
         };
-        let put_off = |error: ApiError| {
-            let response = error.into_response();
-            assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
-            response.extensions().get::<PauseReading>().is_some()
-        };
-        assert!(put_off(ApiError::TooManyOfAddress(exhausted)));
-        assert!(!put_off(ApiError::TooMany(exhausted)));
+        let response = ApiError::TooMany(exhausted).into_response();
+        assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+        assert!(response.extensions().get::<PauseReading>().is_some());
     }
 
     use super::*;

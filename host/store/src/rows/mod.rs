@@ -6,12 +6,19 @@
 //! | `records` | a row's version, check sum and payload |
 //! | `seal` | the master key, and what is sealed and marked under it |
 //! | `stored` | payments and attempts as rows, and as the layout before wrote them |
-//! | `merchants` | merchants as rows |
+//! | `nonces` | what is kept of a nonce |
+//! | `merchants`, `endpoints`, `invitations` | those records as rows |
+//! | `wants` | which events an endpoint wants |
 //! | `source` | where rows are read and written |
 
+pub(crate) mod audit;
+pub(crate) mod endpoints;
+pub(crate) mod invitations;
 pub(crate) mod merchants;
+pub(crate) mod nonces;
 pub(crate) mod records;
 pub(crate) mod schema;
 pub(crate) mod seal;
 pub(crate) mod source;
 pub(crate) mod stored;
+pub(crate) mod wants;

@@ -21,6 +21,8 @@ use crate::Fault;
 /// A part of a hash, by which something is found.
 pub(crate) type Fingerprint = [u8; 4];
 
+/// Sealed in every store, so that a wrong master key is known at once.
+pub(crate) const CANARY_TEXT: &str = "kassette";
 /// Bytes of a key's id, in front of every sealed value.
 pub(crate) const KEY_ID: usize = 8;
 /// Bytes of XChaCha20's nonce: long enough to be drawn at random for ever.

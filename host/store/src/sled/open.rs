@@ -7,14 +7,12 @@ use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
 
 use crate::Fault;
-use crate::rows::seal::{Marker, MasterKey, Sealer, Unopened, fill};
+use crate::rows::seal::{CANARY_TEXT, Marker, MasterKey, Sealer, Unopened, fill};
 use crate::rows::{records, schema};
 use crate::sled::memory::Memory;
 
 /// The version of the rows' layout that this program reads and writes.
 pub(crate) const FORMAT: u32 = 5;
-/// Sealed in every store, so that a wrong master key is known at once.
-const CANARY: &str = "kassette";
 
 /// What a store is opened with.
 #[derive(Debug)]
@@ -102,7 +100,7 @@ pub(crate) fn open_as(
 fn first_rows(sealer: &Sealer) -> Result<Vec<(Key, IVec)>, Fault> {
     let mut mark = Zeroizing::new([0_u8; 32]);
     fill(mark.as_mut_slice())?;
-    let canary = sealer.seal(schema::CANARY, &CANARY)?;
+    let canary = sealer.seal(schema::CANARY, &CANARY_TEXT)?;
     let mark = sealer.seal(schema::MARK, &*mark)?;
     Ok(vec![
         // In a form of its own, that a program of any version can read.
@@ -188,7 +186,7 @@ fn unseal_row<T: DeserializeOwned>(sealer: &Sealer, key: &[u8], row: &[u8]) -> R
 
 /// Whether the row that proves the master key says what it should.
 pub(crate) fn prove(sealer: &Sealer, row: &[u8]) -> Result<bool, Unsealed> {
-    unseal_row::<String>(sealer, schema::CANARY, row).map(|canary| canary == CANARY)
+    unseal_row::<String>(sealer, schema::CANARY, row).map(|canary| canary == CANARY_TEXT)
 }
 
 /// Reads the key of the e-mail mark from its row.

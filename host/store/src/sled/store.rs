@@ -1,6 +1,7 @@
 //! The store itself: its engine, and what it keeps in memory of what was read.
 
 use std::ops::ControlFlow;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -107,12 +108,6 @@ impl SledStore {
         }))
     }
 
-    /// Resolves with the reason when the store has ended because it cannot say what is on disk, see
-    /// [`Engine::failed`].
-    pub async fn failed(&self) -> String {
-        self.engine.failed().await
-    }
-
     /// What the store has done since it was opened.
     pub fn counters(&self) -> Counters {
         self.engine.counters()
@@ -216,7 +211,7 @@ impl Health for SledStore {
             let backed_up = self.backed_up.load(Ordering::Relaxed);
             Ok(Vitals {
                 used: disk.used,
-                free: disk.free,
+                free: Some(disk.free),
                 reserved: disk.reserved,
                 newest: newest.unwrap_or_default(),
                 backed_up: (backed_up > 0).then(|| Time::from_millis(backed_up)),
@@ -226,5 +221,14 @@ impl Health for SledStore {
 
     fn shut_down(&self) -> Answer<'_, ()> {
         Box::pin(self.engine.shut_down())
+    }
+
+    fn failed(&self) -> Pin<Box<dyn Future<Output = String> + Send + '_>> {
+        Box::pin(async {
+            let why = self.engine.failed().await;
+            format!(
+                "its disk did not give back what it had taken: {why}; repair the disk and start again"
+            )
+        })
     }
 }

@@ -82,7 +82,7 @@ fn failed(after: usize, retry_at: Time) -> Tried {
     }
 }
 
-fn arrived(after: usize) -> Tried {
+pub fn arrived(after: usize) -> Tried {
     Tried {
         delivered: true,
         ..failed(after, NOW)

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeSet;
 use std::future::{Future, poll_fn};
-use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -19,9 +18,10 @@ use kassette_domain::policy::Policy;
 use kassette_domain::provider::Report;
 use kassette_domain::time::Time;
 use kassette_domain::work::WorkKind;
+use kassette_store::postgres::scratch::Scratch;
 use kassette_store::sled::{MasterKey, OpenOptions};
 use kassette_store::{
-    About, Created, Fault, KeptCallback, KeyIssued, NewMerchant, Payments as _, RefundOrdered,
+    About, Created, Fault, KeptCallback, KeyIssued, NewMerchant, PostgresStore, RefundOrdered,
     SledStore, Stepped, Store,
 };
 
@@ -73,7 +73,7 @@ struct UnderWay {
 
 /// A store and its reference.
 pub(crate) struct World<'a> {
-    folder: &'a Path,
+    place: &'a Place,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) shop: Shop,
     pub(crate) now: Time,
@@ -89,21 +89,34 @@ pub(crate) struct World<'a> {
     pub(crate) seen: BTreeSet<String>,
 }
 
-fn open(folder: &Path) -> Arc<dyn Store> {
-    let store = SledStore::open(&OpenOptions {
-        path: folder.join("store"),
-        master: MasterKey::from_bytes([7; 32]),
-        cache_bytes: CACHE_BYTES,
-    });
-    let store = store.unwrap();
-    store.set_schedule(schedule());
-    store
+/// Where a store is kept.
+pub(crate) enum Place {
+    /// sled, in a folder.
+    Folder(tempfile::TempDir),
+    /// PostgreSQL, in a database.
+    Database(Scratch),
+}
+
+impl Place {
+    async fn open(&self) -> Arc<dyn Store> {
+        let store: Arc<dyn Store> = match self {
+            Self::Folder(folder) => SledStore::open(&OpenOptions {
+                path: folder.path().join("store"),
+                master: MasterKey::from_bytes([7; 32]),
+                cache_bytes: CACHE_BYTES,
+            })
+            .unwrap(),
+            Self::Database(scratch) => PostgresStore::open(&scratch.options()).await.unwrap(),
+        };
+        store.set_schedule(schedule());
+        store
+    }
 }
 
 impl<'a> World<'a> {
     /// An empty store with two merchants, the first approved for live, and a reseller of both.
-    pub(crate) async fn new(folder: &'a Path) -> Self {
-        let store = open(folder);
+    pub(crate) async fn new(place: &'a Place) -> Self {
+        let store = place.open().await;
         let mut shop = Shop::default();
         for live_approved in [true, false] {
             let merchant = kassette_domain::merchant::Merchant {
@@ -132,7 +145,7 @@ impl<'a> World<'a> {
         }
         shop.audits += 4;
         Self {
-            folder,
+            place,
             store,
             shop,
             now: BEGIN,
@@ -281,7 +294,7 @@ impl<'a> World<'a> {
             Op::Reopen => {
                 self.settle().await?;
                 self.store.shut_down().await.map_err(fault)?;
-                self.store = open(self.folder);
+                self.store = self.place.open().await;
                 self.seen.insert("a store was opened again".into());
                 self.look().await
             }

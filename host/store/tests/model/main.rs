@@ -14,8 +14,8 @@
 //! | `op`, `words`, `said` | what happens, drawn at random and put into words |
 //! | `drive`, `judge`, `compare`, `verdict` | doing it to both, and judging |
 //!
-//! `KASSETTE_MODEL_STEPS` sets how many steps are done (a million in the long form of `.ci/run`), and
-//! `KASSETTE_MODEL_SEED` from where they are drawn. A divergence is shrunk to the few operations
+//! `KASSETTE_MODEL_STEPS` and `KASSETTE_MODEL_POSTGRES_STEPS` set how many steps are done (a million in the
+//! long form of `.ci/run`), and `KASSETTE_MODEL_SEED` from where they are drawn. A divergence is shrunk to the few operations
 //! that show it.
 #![allow(
     clippy::unwrap_used,
@@ -55,14 +55,17 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use kassette_domain::payment::Status;
+use kassette_store::postgres::scratch::Scratch;
 use proptest::strategy::Strategy as _;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
-use crate::drive::World;
+use crate::drive::{Place, World};
 use crate::op::{Op, happening};
 
 /// Steps where the environment names no number: seconds.
 const STEPS: u64 = 40_000;
+/// The same on PostgreSQL, where each costs a round trip or three.
+const POSTGRES_STEPS: u64 = 4_000;
 /// The seed where the environment names none.
 const SEED: u64 = 9;
 /// Operations of one sequence, at most. Shorter ones leave payments young, longer ones shrink slowly.
@@ -77,17 +80,29 @@ struct Seen {
     what: Mutex<BTreeSet<String>>,
 }
 
-/// A folder in memory where there is one: what is tried here is not the disk.
-fn folder() -> tempfile::TempDir {
-    let memory = Path::new("/dev/shm");
-    tempfile::tempdir_in(memory)
-        .or_else(|_| tempfile::tempdir())
-        .unwrap()
+/// Which store is compared.
+#[derive(Clone, Copy)]
+enum Kind {
+    Sled,
+    Postgres,
 }
 
-async fn run(ops: &[Op], seen: &Seen) -> Result<(), String> {
-    let folder = folder();
-    let mut world = World::new(folder.path()).await;
+impl Kind {
+    /// An empty place: a folder in memory where there is one, since what is tried here is not the disk.
+    async fn place(self) -> Place {
+        match self {
+            Self::Sled => {
+                let memory = tempfile::tempdir_in(Path::new("/dev/shm"));
+                Place::Folder(memory.or_else(|_| tempfile::tempdir()).unwrap())
+            }
+            Self::Postgres => Place::Database(Scratch::new().await.unwrap()),
+        }
+    }
+}
+
+async fn run(kind: Kind, ops: &[Op], seen: &Seen) -> Result<(), String> {
+    let place = kind.place().await;
+    let mut world = World::new(&place).await;
     for (at, op) in ops.iter().enumerate() {
         let same = world.happen(op).await;
         same.map_err(|what| format!("at {at}, {op:?}: {what}"))?;
@@ -100,9 +115,9 @@ async fn run(ops: &[Op], seen: &Seen) -> Result<(), String> {
 }
 
 /// Sequences until enough steps were done; the first divergence, shrunk.
-fn search(seed: u64, steps: u64, seen: &Seen) -> Result<(), String> {
+fn search(kind: Kind, seed: u64, steps: u64, seen: &Seen) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
+        .enable_all()
         .build()
         .unwrap();
     let config = Config {
@@ -120,7 +135,7 @@ fn search(seed: u64, steps: u64, seen: &Seen) -> Result<(), String> {
         let drawn = sequences.new_tree(&mut runner).unwrap();
         let judged = runner.run_one(drawn, |ops| {
             runtime
-                .block_on(run(&ops, seen))
+                .block_on(run(kind, &ops, seen))
                 .map_err(TestCaseError::fail)
         });
         match judged {
@@ -147,6 +162,20 @@ fn number(name: &str) -> Option<u64> {
 #[test]
 fn the_store_and_its_reference_never_differ() {
     let steps = number("KASSETTE_MODEL_STEPS").unwrap_or(STEPS);
+    never_differ(Kind::Sled, steps);
+}
+
+#[test]
+fn the_store_on_postgresql_and_its_reference_never_differ() {
+    if !Scratch::available().unwrap() {
+        println!("NOT RUN: no PostgreSQL is installed");
+        return;
+    }
+    let steps = number("KASSETTE_MODEL_POSTGRES_STEPS").unwrap_or(POSTGRES_STEPS);
+    never_differ(Kind::Postgres, steps);
+}
+
+fn never_differ(kind: Kind, steps: u64) {
     let seed = number("KASSETTE_MODEL_SEED").unwrap_or(SEED);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let seen = Seen::default();
@@ -154,7 +183,7 @@ fn the_store_and_its_reference_never_differ() {
         let searches: Vec<_> = (0..threads as u64)
             .map(|thread| {
                 let seen = &seen;
-                scope.spawn(move || search(seed.wrapping_add(thread << 32), steps, seen))
+                scope.spawn(move || search(kind, seed.wrapping_add(thread << 32), steps, seen))
             })
             .collect();
         let done = searches.into_iter().map(|search| search.join().unwrap());

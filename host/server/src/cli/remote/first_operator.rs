@@ -1,17 +1,19 @@
 //! The first operator: written into the store while the server is stopped.
 
+use std::sync::Arc;
+
 use kassette_domain::audit::{Audited, SYSTEM};
 use kassette_domain::operator::Operator;
 use kassette_domain::time::Time;
 use kassette_gateway::clock::{Clock as _, SystemClock};
-use kassette_store::{Directory as _, Health as _, SledStore};
+use kassette_store::{PostgresStore, SledStore, Store};
 use serde_json::{Value, json};
 
 use super::Connection;
 use super::call::Shape;
 use super::command::OperatorCreate;
 use crate::admin;
-use crate::cli::stopped_store::StoppedStore;
+use crate::cli::stopped_store::{Place, StoppedStore};
 
 /// Writes the operator with its line in the audit log; answers id and token.
 ///
@@ -48,12 +50,7 @@ pub(super) async fn create(
         after: Some(admin::operator_view(&operator).to_string()),
     };
     let store = StoppedStore::of(create.config.clone(), create.data_dir.clone());
-    let options = store.options()?;
-    if let Some(data_dir) = options.path.parent() {
-        crate::files::make_private_folder(data_dir)
-            .map_err(|error| format!("{}: {error}", data_dir.display()))?;
-    }
-    let store = SledStore::open(&options).map_err(|error| error.to_string())?;
+    let store = open(&store.place()?).await?;
     let made = store.create_operator(operator, audited, now).await;
     let closed = store.shut_down().await;
     let made = made.map_err(|fault| fault.to_string())?;
@@ -61,6 +58,24 @@ pub(super) async fn create(
     let made = made.ok_or(admin::NAME_TAKEN)?;
     let answer = json!({ "operator_id": made.id.to_string(), "token": token.expose() });
     Ok((answer, Shape::Once))
+}
+
+/// Opens a store: one in a data directory has no server, one in a database may have.
+async fn open(place: &Place) -> Result<Arc<dyn Store>, String> {
+    match place {
+        Place::Folder(options) => {
+            if let Some(data_dir) = options.path.parent() {
+                crate::files::make_private_folder(data_dir)
+                    .map_err(|error| format!("{}: {error}", data_dir.display()))?;
+            }
+            let store = SledStore::open(options);
+            Ok(store.map_err(|error| error.to_string())?)
+        }
+        Place::Database(options) => {
+            let store = PostgresStore::visit(options).await;
+            Ok(store.map_err(|error| error.to_string())?)
+        }
+    }
 }
 
 /// What was said, as the audit log takes it.

@@ -1,7 +1,11 @@
 //! What protects payers on every page.
 
 use super::*;
+use crate::pages::assets;
 use crate::telemetry::Log;
+
+/// Of a page with all that it loads.
+const MOST_BYTES: usize = 60_000;
 
 #[tokio::test]
 async fn no_page_shows_what_is_the_payers_or_ours_alone() {
@@ -41,7 +45,10 @@ async fn every_page_carries_its_guards() {
         }
         assert!(!policy.contains("script") && !policy.contains("unsafe"));
         assert_eq!(page.header("content-language"), "en");
-        assert_eq!(page.header("vary"), "Accept-Language");
+        assert_eq!(page.header("vary"), "Accept-Language, Cookie");
+        let assets = [&*assets::STYLE, &*assets::ICON].map(|asset| asset.body.len());
+        let all = page.html.len() + assets.iter().sum::<usize>();
+        assert!(all <= MOST_BYTES, "{all}");
         for inline in ["<script", "<style", "style=", " onclick"] {
             page.omits(inline);
         }

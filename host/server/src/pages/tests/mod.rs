@@ -268,6 +268,11 @@ impl Shop {
             .await
     }
 
+    async fn get_in(&self, language: &str, path: &str) -> Seen {
+        let request = Request::get(path).header("accept-language", language);
+        self.send(request.body(Body::empty()).unwrap()).await
+    }
+
     async fn checkout(&self) -> Seen {
         self.get(&format!("/checkout/{TOKEN}")).await
     }

@@ -14,7 +14,8 @@ async fn the_choice_names_methods_providers_and_notes() {
     page.says("Your bank asks you to confirm in its app.");
     page.says(r#"href="https://sandbox.example/verify""#);
     page.says("Demo shop");
-    page.says(r#"49.90 <span class="currency">EUR</span>"#);
+    page.says("<dd>€49.90</dd>");
+    page.says("You pay \u{2068}Demo shop\u{2069}");
     page.says("<bdi>A-7</bdi>");
     page.says("<strong>TEST</strong>");
 }
@@ -25,8 +26,7 @@ async fn a_method_is_shown_in_the_pages_language_with_its_own_drawing() {
     let english = shop.checkout().await;
     english.omits("übersetzt");
     english.says(r#"<path d="M4 12h16"/><path d="M4 12h1z" fill="currentColor" stroke="none"/>"#);
-    let german = Request::get(format!("/checkout/{TOKEN}")).header("accept-language", "de");
-    let german = shop.send(german.body(Body::empty()).unwrap()).await;
+    let german = shop.get_in("de", &format!("/checkout/{TOKEN}")).await;
     german.says("iDEAL | Wero, übersetzt");
     german.says("Bestätigen Sie &#60;dort&#62;.");
 }
@@ -274,7 +274,190 @@ async fn instructions_show_code_details_and_link() {
     page.says(r#"<bdi class="copy">bc1q</bdi>"#);
     page.says(r#"href="bitcoin:bc1q""#);
     page.says(&format!(r#"href="/return/{RETURN_TOKEN}""#));
-    assert_eq!(page.header("refresh"), format!("5; url=/checkout/{TOKEN}"));
+    page.says("<h1>Pay with \u{2068}iDEAL\u{2069}</h1>");
+    let link = page.html.find(r#"href="bitcoin:bc1q""#).unwrap();
+    let code = page.html.find(r#"class="qr""#).unwrap();
+    assert!(link < code, "a phone cannot scan its own screen");
+    assert_eq!(
+        page.header("refresh"),
+        format!("5; url=/checkout/{TOKEN}?wait")
+    );
+}
+
+#[tokio::test]
+async fn instructions_say_how_long_they_are_good() {
+    for (seconds, left) in [
+        (59, "1\u{a0}min"),
+        (60, "1\u{a0}min"),
+        (61, "2\u{a0}min"),
+        (3600, "60\u{a0}min"),
+        (3 * 3600, "60\u{a0}min"),
+    ] {
+        let mut open = attempt(showing());
+        open.until = Some(Time::from_secs(NOW.as_secs() + seconds));
+        let page = shop(view(Status::Pending, vec![open])).checkout().await;
+        page.says(&format!("Time left to pay: \u{2068}{left}\u{2069}"));
+    }
+    let mut open = attempt(showing());
+    open.expires_at = Time::from_secs(NOW.as_secs() + 5 * 3600 + 60);
+    let page = shop(view(Status::Pending, vec![open])).checkout().await;
+    page.says("5\u{a0}h 1\u{a0}min");
+    page.says(r#"<time datetime="2026-11-21T"#);
+    let words = Action::Show(Instructions {
+        text: "You have paid.".into(),
+        details: vec![],
+        qr: None,
+        link: None,
+    });
+    let page = shop(pending(words)).checkout().await;
+    page.omits("Time left");
+    page.says("<h1>Waiting for \u{2068}Sandbox\u{2069}</h1>");
+}
+
+#[tokio::test]
+async fn who_waits_on_our_page_is_led_to_the_shop_once_paid() {
+    let shop = shop(view(Status::Completed, vec![attempt(showing())]));
+    let waited = shop.get(&format!("/checkout/{TOKEN}?wait")).await;
+    assert_eq!(waited.header("refresh"), format!("3; url={BACK}"));
+    waited.says("In a few seconds you return to");
+    let later = shop.checkout().await;
+    assert_eq!(later.header("refresh"), "");
+    later.says(&format!(r#"href="{BACK}""#));
+    let expired = view(Status::Expired, vec![attempt(showing())]);
+    let expired = self::shop(expired);
+    let page = expired.get(&format!("/checkout/{TOKEN}?wait")).await;
+    assert_eq!(page.header("refresh"), "", "there is something to read");
+}
+
+#[tokio::test]
+async fn the_summary_says_whether_it_is_to_be_paid_or_was() {
+    let line = |words: &str| format!("<span>{words} \u{2068}Demo shop\u{2069}</span>");
+    for (status, words) in [
+        (Status::Created, "You pay"),
+        (Status::Pending, "You pay"),
+        (Status::Review, "Payment to"),
+        (Status::Expired, "Payment to"),
+        (Status::Completed, "Payment to"),
+    ] {
+        let shop = shop(view(status, vec![attempt(fixtures::redirect())]));
+        shop.checkout().await.says(&line(words));
+    }
+    let mut paid = attempt(fixtures::redirect());
+    paid.state = AttemptState::Captured;
+    let shop = shop(view(Status::Completed, vec![paid]));
+    shop.checkout().await.says(&line("You paid"));
+}
+
+#[tokio::test]
+async fn an_expired_page_says_what_became_of_the_money_and_what_to_do() {
+    let untried = shop(view(Status::Expired, vec![])).checkout().await;
+    untried.says("no money was taken");
+    untried.says("start again at");
+    untried.omits("If you paid just before");
+    let tried = ended(AttemptState::Expired).aggregate.attempts;
+    let tried = shop(view(Status::Expired, tried)).checkout().await;
+    tried.says("no money was taken");
+    tried.says("If you paid just before, do not pay again");
+    let mut surplus = attempt(fixtures::redirect());
+    surplus.state = AttemptState::Surplus;
+    // Also before the expiry has been recorded.
+    for status in [Status::Expired, Status::Created] {
+        let mut late = view(status, vec![surplus.clone()]);
+        late.aggregate.payment.expires_at = NOW;
+        let paid = shop(late).checkout().await;
+        paid.says("This payment has expired");
+        paid.omits("no money was taken");
+        paid.omits("If you paid just before");
+    }
+}
+
+#[tokio::test]
+async fn after_a_decline_a_direct_payments_pages_say_why_and_name_their_one_button() {
+    let mut declined = ended(AttemptState::Declined);
+    declined.aggregate.payment.mode = CheckoutMode::Direct;
+    declined.offers.clear();
+    declined.can_choose = false;
+    let shop = shop(declined);
+    for page in [shop.checkout().await, shop.returned().await] {
+        page.says("The payment was declined");
+        page.says("If you still want to pay, please start again at");
+        page.omits("another way");
+        page.says(&format!(r#"<a class="primary" href="{BACK}""#));
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_to_be_chosen_above_a_page_without_a_choice() {
+    let mut empty = ended(AttemptState::Declined);
+    empty.offers.clear();
+    for (start, words) in [
+        (declined as Starting, "The payment was declined"),
+        (|_| Err(NotAvailable::Method.into()), "no longer available"),
+    ] {
+        let shop = shop_at(empty.clone(), start, ORIGIN);
+        let page = shop.post("choose", "payment_method=ideal").await;
+        page.says("Paying is not possible right now");
+        page.says(words);
+        page.omits("choose another");
+        let nothing = shop.post("choose", "").await;
+        nothing.omits(r#"role="alert""#);
+    }
+    let gone = shop(empty).get(&format!("/checkout/{TOKEN}/go")).await;
+    gone.says("The payment was declined");
+    gone.omits("choose another");
+}
+
+#[tokio::test]
+async fn a_language_chosen_from_the_menu_is_kept() {
+    let shop = shop(pending(fixtures::redirect()));
+    let page = format!("/checkout/{TOKEN}");
+    let first = shop.checkout().await;
+    first.says(r#"<a href="?language=pl" hreflang="pl" lang="pl" rel="nofollow">Polski</a>"#);
+    first.omits("?language=en");
+    for path in [
+        page.clone(),
+        format!("/return/{RETURN_TOKEN}"),
+        format!("/invitation/{INVITATION_TOKEN}"),
+    ] {
+        let chosen = shop.get(&format!("{path}?language=pl")).await;
+        assert_eq!(chosen.status, StatusCode::SEE_OTHER);
+        assert_eq!(chosen.header("location"), path);
+        assert_eq!(
+            chosen.header("set-cookie"),
+            "kassette_language=pl; Path=/; Max-Age=2592000; HttpOnly; SameSite=Lax"
+        );
+    }
+    assert!(shop.asked().is_empty(), "a choice of words asks nobody");
+    let polish = Request::get(&page)
+        .header("cookie", "kassette_language=pl")
+        .header("accept-language", "de");
+    let polish = shop.send(polish.body(Body::empty()).unwrap()).await;
+    assert_eq!(polish.header("content-language"), "pl");
+    polish.says("49,90\u{a0}€");
+    let unknown = shop.get(&format!("{page}?language=xx")).await;
+    assert_eq!(unknown.header("set-cookie"), "");
+    let away = shop.get(&format!("{page}/go")).await;
+    away.omits("?language=");
+}
+
+#[tokio::test]
+async fn the_cookie_of_a_language_keeps_to_https() {
+    let shop = shop_at(
+        pending(fixtures::redirect()),
+        declined,
+        "https://pay.example",
+    );
+    let chosen = shop.get(&format!("/checkout/{TOKEN}?language=pl")).await;
+    assert!(chosen.header("set-cookie").ends_with("; Secure"));
+}
+
+#[tokio::test]
+async fn what_everyone_is_asked_for_is_asked_in_the_pages_language() {
+    let shop = shop(pending(asking()));
+    let german = shop.get_in("de", &format!("/checkout/{TOKEN}")).await;
+    german.says("<bdi>E-Mail-Adresse</bdi>");
+    german.says("<bdi>Telefonnummer</bdi>");
+    german.omits("Your &#60;email&#62;");
 }
 
 #[tokio::test]
@@ -415,11 +598,9 @@ async fn unknown_links_are_calmly_not_found() {
 #[tokio::test]
 async fn pages_speak_the_payers_language() {
     let shop = shop(view(Status::Created, vec![]));
-    let request = Request::get(format!("/checkout/{TOKEN}"))
-        .header("accept-language", "de-CH, en;q=0.5")
-        .body(Body::empty())
-        .unwrap();
-    let page = shop.send(request).await;
+    let page = shop
+        .get_in("de-CH, en;q=0.5", &format!("/checkout/{TOKEN}"))
+        .await;
     assert_eq!(page.header("content-language"), "de");
     page.says(r#"<html lang="de">"#);
     page.says("Wie möchten Sie bezahlen?");

@@ -4,18 +4,16 @@ pub(crate) mod checks;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Duration;
 
 use kassette_domain::audit::Audited;
 use kassette_domain::connect::{CodeUse, ConnectCode, Connection};
 use kassette_domain::id::{EndpointId, MerchantId};
 use kassette_domain::key::{Environment, TokenHash};
-use kassette_domain::merchant::Merchant;
-use kassette_domain::site::VerifiedDomain;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::Endpoint;
 use kassette_engine::{Operation, Span};
 
+use crate::connects::{LISTED_FOR, told, verify};
 use crate::rows::seal::Secrets;
 use crate::rows::source::{Save as _, Source};
 use crate::rows::{merchants, records, schema};
@@ -26,9 +24,6 @@ use crate::sled::merchants::api_keys;
 use crate::sled::store::SledStore;
 use crate::sled::webhooks::endpoints;
 use crate::{Answer, CodeIssued, CodeUsed, Connects, Exchange, Exchanged, Fault, Listed, Paging};
-
-/// How long a code is listed after its end.
-const LISTED_FOR: Duration = Duration::from_secs(24 * 3600);
 
 struct IssueCode {
     code: ConnectCode,
@@ -155,16 +150,6 @@ impl Operation<Memory> for Redeem {
     }
 }
 
-/// A connection for the audit log.
-fn told(connection: &Connection) -> String {
-    serde_json::json!({
-        "key_id": connection.key.to_string(),
-        "webhook_endpoint_id": connection.endpoint.to_string(),
-        "connected_at": connection.connected_at.rfc3339(),
-    })
-    .to_string()
-}
-
 /// A code that can be redeemed.
 fn live(rows: &Rows<'_>, hash: TokenHash, now: Time) -> Result<Option<ConnectCode>, Fault> {
     let code: Option<ConnectCode> = rows.load(&schema::connect::code(hash))?;
@@ -180,22 +165,6 @@ fn has_room(
     let others = endpoints::beside(rows, endpoint)?;
     let others = others.into_iter().filter(|id| Some(*id) != leaving);
     Ok(others.count() < Endpoint::MAX_PER_MERCHANT)
-}
-
-/// Verifies a domain, unless it is: an operator may have let its subdomains in. False where the
-/// merchant has no room for it.
-fn verify(merchant: &mut Merchant, domain: String) -> bool {
-    if merchant.domains.iter().any(|known| known.domain == domain) {
-        return true;
-    }
-    if merchant.domains.len() >= Merchant::MAX_DOMAINS {
-        return false;
-    }
-    merchant.domains.push(VerifiedDomain {
-        domain,
-        include_subdomains: false,
-    });
-    true
 }
 
 /// Cleans away codes that ended long ago, some of them; says whether there may be more.

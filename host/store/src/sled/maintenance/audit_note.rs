@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use crate::Fault;
 use crate::rows::{records, schema};
-use crate::sled::audit;
 use crate::sled::maintenance::MaintenanceError;
 
 /// The operator of a task that needs no token, and who acts where no actor is named.
@@ -58,7 +57,7 @@ impl AuditNote {
         let Some(last) = records::readable(last.transpose())? else {
             return Ok(());
         };
-        for (key, row) in audit::next(last, audited, self.at)?.1 {
+        for (key, row) in crate::rows::audit::next(last, audited, self.at)?.1 {
             db.insert(key, row).map_err(Fault::database)?;
         }
         Ok(())

@@ -1,12 +1,13 @@
 //! Which deliveries are claimed, and for whom something was queued. Both live in memory: one process has the
 //! store, and after it ended whatever was claimed is due as before.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
-use kassette_domain::id::{DeliveryId, EndpointId};
+use kassette_domain::id::DeliveryId;
 use kassette_domain::time::Time;
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+
+use crate::bell::Bell;
 
 /// Leases kept before those that have ended are swept out.
 const SWEEP_FROM: usize = 4096;
@@ -15,32 +16,10 @@ const SWEEP_FROM: usize = 4096;
 #[derive(Default)]
 pub(crate) struct Claims {
     leases: Mutex<HashMap<DeliveryId, Time>>,
-    /// Endpoints that something was queued for since the last answer.
-    queued: Mutex<BTreeSet<EndpointId>>,
-    bell: Notify,
+    pub(crate) bell: Bell,
 }
 
 impl Claims {
-    /// Waits until something was queued; says for whom.
-    pub(crate) async fn queued(&self) -> Vec<EndpointId> {
-        loop {
-            let rung = self.bell.notified();
-            let queued = std::mem::take(&mut *self.queued.lock());
-            if !queued.is_empty() {
-                return queued.into_iter().collect();
-            }
-            rung.await;
-        }
-    }
-
-    /// Tells that something was queued for endpoints.
-    pub(crate) fn ring(&self, endpoints: &[EndpointId]) {
-        if !endpoints.is_empty() {
-            self.queued.lock().extend(endpoints);
-            self.bell.notify_one();
-        }
-    }
-
     /// Ends leases.
     pub(crate) fn give_back(&self, deliveries: &[DeliveryId]) {
         let mut leases = self.leases.lock();

@@ -6,31 +6,23 @@
 //! is removed as a whole when the last of them is free. Rows stand in the order of that time. They are
 //! read back when the store is opened.
 //!
-//! Kept of a nonce is half of a SHA-256 over reseller and nonce: no reseller can take another's, and one
-//! that finds two of its own that collide gains nothing.
+//! What is kept of a nonce says [`crate::rows::nonces`].
 
 use std::collections::{BTreeMap, HashMap};
-use std::time::Duration;
 
 use kassette_domain::id::ResellerId;
-use kassette_domain::signing::Nonce;
 use kassette_domain::time::Time;
 use kassette_engine::{Db, Span, Written};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
 use crate::rows::{records, schema};
 use crate::{Fault, Reserved};
 
-/// How much earlier than another a request may ask that comes after it: those that are made at once
-/// overtake each other on their way here.
-const OVERTAKEN: Duration = Duration::from_secs(1);
 /// Maps that share the nonces between them. One map of a hundred thousand would take milliseconds to
 /// grow, and all others wait meanwhile.
 const SHARDS: usize = 256;
 
-/// What is kept of a nonce.
-pub(crate) type Mark = [u8; 16];
+pub(crate) use crate::rows::nonces::{Mark, OVERTAKEN, mark};
 
 /// Until when nonces are taken, by the first byte of their marks.
 struct Marks(Vec<HashMap<Mark, Time>>);
@@ -53,16 +45,6 @@ impl Marks {
             shard.shrink_to(shard.len() * 2);
         }
     }
-}
-
-pub(crate) fn mark(reseller: ResellerId, nonce: &Nonce) -> Mark {
-    let mut hash = Sha256::new();
-    hash.update(reseller.0.to_be_bytes());
-    hash.update(nonce.as_str().as_bytes());
-    let hash: [u8; 32] = hash.finalize().into();
-    let mut half = Mark::default();
-    half.copy_from_slice(&hash[..16]);
-    half
 }
 
 /// A nonce that is taken, as a row holds it.

@@ -1,36 +1,27 @@
 //! A payment with its attempts: loaded, and saved with everything that follows from a change.
 
-use kassette_domain::attempt::{Attempt, AttemptState};
-use kassette_domain::event::{Event, EventType};
-use kassette_domain::id::{EventId, PaymentId};
+use kassette_domain::attempt::Attempt;
+use kassette_domain::id::PaymentId;
 use kassette_domain::key::TokenHash;
-use kassette_domain::lifecycle::{Change, NewEvent, PaymentAggregate};
-use kassette_domain::payment::{Decision, Payment, Settlement};
-use kassette_domain::provider::VendorStatus;
+use kassette_domain::lifecycle::{Change, PaymentAggregate};
+use kassette_domain::payment::{Decision, Payment};
 use kassette_domain::refund::Refund;
 use kassette_domain::time::Time;
 
+use crate::ledger::{self, count};
 use crate::rows::records;
 use crate::rows::schema::{self, Line};
-use crate::rows::seal::{Sealer, random_id};
+use crate::rows::seal::Sealer;
 use crate::rows::source::{Save as _, Source};
 use crate::rows::stored::{
-    AttemptKey, Books, EventRow, MAX_TRANSITIONS, PaymentRow, Timer, encode_attempt, load_attempt,
+    AttemptKey, Books, EventRow, PaymentRow, Timer, encode_attempt, load_attempt,
 };
 use crate::sled::memory::Rows;
 use crate::sled::payments::works;
 use crate::sled::webhooks::outbox;
 use crate::{About, Fault};
 
-/// Most routing decisions kept of one payment: one per attempt and one at creation fit five times.
-pub(crate) const MAX_DECISIONS: u16 = 100;
-/// From here on, lines that changed nothing are left out.
-const MAX_IDLE_TRANSITIONS: u16 = MAX_TRANSITIONS / 4;
-/// Most events of one payment.
-pub(crate) const MAX_EVENTS: u16 = 1000;
-/// From here on, events that a vendor can cause over and over are left out, so that whatever ends the
-/// payment is told all the same.
-pub(crate) const MAX_REPEATED_EVENTS: u16 = MAX_EVENTS - MAX_EVENTS / 10;
+pub(crate) use crate::ledger::{MAX_REPEATED_EVENTS, uses_account};
 
 /// A payment as it was loaded.
 pub(crate) struct Loaded {
@@ -79,31 +70,6 @@ pub(crate) fn load_promised(
     load(source, sealer, id)?.ok_or_else(|| records::damaged(&schema::payment(id), "it is missing"))
 }
 
-/// Whether the account of an attempt must stay configured: money can still move on it, the vendor
-/// has to be asked about it again, or what it took is not known to be safe.
-pub(crate) fn uses_account(payment: &Payment, attempt: &Attempt) -> bool {
-    let taken = matches!(
-        attempt.state,
-        AttemptState::Captured | AttemptState::Surplus
-    );
-    let ended_there = attempt.vendor.as_ref().is_none_or(|facts| {
-        !matches!(
-            facts.status,
-            VendorStatus::Pending
-                | VendorStatus::Processing
-                | VendorStatus::VerificationPending
-                | VendorStatus::Review
-        )
-    });
-    let unsettled =
-        attempt.state == AttemptState::Captured && payment.settlement == Settlement::Pending;
-    attempt.state.is_open()
-        || attempt.next_query.is_some()
-        || attempt.returns.is_order_pending()
-        || !(taken || ended_there)
-        || unsettled
-}
-
 /// Saves what a step did. `before` is the aggregate that was loaded.
 pub(crate) fn save(
     rows: &mut Rows<'_>,
@@ -144,7 +110,7 @@ pub(crate) fn save(
     }
     append_decisions(rows, payment.id, &mut books, &change.decisions)?;
     append_transitions(rows, payment.id, &mut books, change)?;
-    append_events(rows, payment, &mut books, &change.events, now)?;
+    append_events(rows, payment, &mut books, change, now)?;
     works::settle(rows, &change.work_done, now)?;
     works::close_about(rows, &change.work_closed, now)?;
     works::open(rows, Some(payment.id), &change.work, now)?;
@@ -152,10 +118,6 @@ pub(crate) fn save(
     let (key, row) = PaymentRow::encode(sealer, payment, books)?;
     rows.put(key, row);
     Ok(())
-}
-
-fn count(attempts: usize) -> Result<u8, Fault> {
-    u8::try_from(attempts).map_err(|_| Fault::Unavailable("a payment has too many attempts".into()))
 }
 
 fn save_attempts(
@@ -253,16 +215,8 @@ pub(crate) fn append_decisions(
     books: &mut Books,
     decisions: &[Decision],
 ) -> Result<(), Fault> {
-    for decision in decisions {
-        if books.decisions == MAX_DECISIONS {
-            tracing::warn!(payment.id = %payment, "a routing decision is not kept: there are too many");
-            break;
-        }
-        rows.save(
-            schema::line(payment, Line::Decision, books.decisions),
-            decision,
-        )?;
-        books.decisions += 1;
+    for (ordinal, decision) in ledger::decisions(payment, books, decisions) {
+        rows.save(schema::line(payment, Line::Decision, ordinal), decision)?;
     }
     Ok(())
 }
@@ -273,35 +227,10 @@ fn append_transitions(
     books: &mut Books,
     change: &Change,
 ) -> Result<(), Fault> {
-    for transition in &change.transitions {
-        let most = if transition.applied {
-            MAX_TRANSITIONS
-        } else {
-            MAX_IDLE_TRANSITIONS
-        };
-        if books.transitions >= most {
-            tracing::warn!(payment.id = %payment, cause = %transition.cause, "a line of the timeline is not kept: there are too many");
-            continue;
-        }
-        rows.save(
-            schema::line(payment, Line::Transition, books.transitions),
-            transition,
-        )?;
-        books.transitions += 1;
+    for (ordinal, transition) in ledger::transitions(payment, books, change) {
+        rows.save(schema::line(payment, Line::Transition, ordinal), transition)?;
     }
     Ok(())
-}
-
-/// Whether a vendor can cause an event as often as it likes, by reporting first one thing and then
-/// another.
-const fn repeats(kind: EventType) -> bool {
-    matches!(
-        kind,
-        EventType::PaymentProcessing
-            | EventType::PaymentVerificationPending
-            | EventType::PaymentRefunded
-            | EventType::PaymentDisputed
-    )
 }
 
 /// Writes events, and queues each for the webhooks that want it.
@@ -309,32 +238,12 @@ fn append_events(
     rows: &mut Rows<'_>,
     payment: &Payment,
     books: &mut Books,
-    events: &[NewEvent],
+    change: &Change,
     now: Time,
 ) -> Result<(), Fault> {
-    for new in events {
-        let most = if repeats(new.kind) {
-            MAX_REPEATED_EVENTS
-        } else {
-            MAX_EVENTS
-        };
-        if books.events >= most {
-            tracing::error!(payment.id = %payment.id, kind = new.kind.as_str(), "an event is not told: the payment has too many");
-            continue;
-        }
-        let event = Event {
-            id: EventId::from_bytes(random_id()?),
-            kind: new.kind,
-            created_at: now,
-            payment: payment.id,
-            status: new.status,
-            settlement: new.settlement,
-            refund: new.refund,
-        };
-        let ordinal = books.events;
+    for (ordinal, event) in ledger::events(payment.id, books, change, now)? {
         rows.save(schema::event(payment.id, ordinal), &EventRow::of(&event))?;
         outbox::fan_out(rows, payment, &event)?;
-        books.events += 1;
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ use kassette_domain::payment::{NewPayment, Origin, Payment, Request};
 use kassette_domain::time::Time;
 use kassette_engine::{IVec, Operation};
 
+use crate::ledger::is_same_reference;
 use crate::rows::schema::{self, Key};
 use crate::rows::seal::Secrets;
 use crate::rows::source::Source;
@@ -37,15 +38,6 @@ pub(crate) fn replay(
         }
     }
     Ok(None)
-}
-
-/// References are one space per merchant, or per reseller, across environments.
-fn is_same_reference(payment: &Payment, request: &Request) -> bool {
-    let same_space = match &request.origin {
-        Origin::Merchant { .. } => payment.merchant == request.merchant,
-        Origin::Reseller { .. } => true,
-    };
-    same_space && payment.origin == request.origin
 }
 
 /// Whether a key that asked is still usable, and of this owner and environment.

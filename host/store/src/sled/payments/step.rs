@@ -3,13 +3,11 @@
 use std::sync::Arc;
 
 use kassette_domain::audit::Audited;
-use kassette_domain::id::{AccountId, AttemptId};
-use kassette_domain::lifecycle::{
-    Change, Outcome, PaymentAggregate, QuerySchedule, Refusal, Step, Via,
-};
+use kassette_domain::lifecycle::{Change, Outcome, PaymentAggregate, QuerySchedule, Refusal, Step};
 use kassette_domain::time::Time;
 use kassette_engine::Operation;
 
+use crate::ledger::{account_of, merge, step_of_callback};
 use crate::rows::schema;
 use crate::rows::seal::Secrets;
 use crate::rows::source::Source;
@@ -119,15 +117,7 @@ fn apply_pending(
             continue;
         };
         for report in pending_callbacks::take(rows, &account, &reference, now)? {
-            let step = match report {
-                Some(report) => Step::Report {
-                    attempt,
-                    report,
-                    via: Via::Callback,
-                    asked: None,
-                },
-                None => Step::AskAt { attempt, at: now },
-            };
+            let step = step_of_callback(attempt, report, now);
             let mut next = aggregate.clone();
             match next.step(step, now, schedule) {
                 Ok((_, more)) if are_free(rows, &next, &more)? => {
@@ -145,34 +135,4 @@ fn apply_pending(
         }
     }
     Ok(())
-}
-
-fn account_of(aggregate: &PaymentAggregate, attempt: AttemptId) -> Option<AccountId> {
-    aggregate
-        .attempt(attempt)
-        .map(|attempt| attempt.account.clone())
-}
-
-/// What two steps of one transaction did, in order.
-fn merge(change: &mut Change, more: Change) {
-    let Change {
-        transitions,
-        events,
-        work,
-        work_done,
-        work_closed,
-        decisions,
-        references,
-        search_references,
-        dirty,
-    } = more;
-    change.transitions.extend(transitions);
-    change.events.extend(events);
-    change.work.extend(work);
-    change.work_done.extend(work_done);
-    change.work_closed.extend(work_closed);
-    change.decisions.extend(decisions);
-    change.references.extend(references);
-    change.search_references.extend(search_references);
-    change.dirty |= dirty;
 }

@@ -8,11 +8,11 @@ use kassette_domain::reseller::Reseller;
 use kassette_engine::{IVec, Span};
 
 use crate::Fault;
+use crate::rows::invitations;
 use crate::rows::schema::resellers::Relation;
 use crate::rows::{records, schema};
 use crate::sled::judge::Judge;
 use crate::sled::judge::kinds::{Derived, Kind, empty, plain};
-use crate::sled::resellers::invitation_rows;
 
 /// The kinds of rows of resellers.
 pub(crate) const KINDS: &[Kind] = &[
@@ -26,7 +26,7 @@ pub(crate) const KINDS: &[Kind] = &[
     .following(Derived::Key),
     Kind::new(61, "delegation", schema::resellers::DELEGATIONS, delegation),
     Kind::new(62, "invitation", schema::resellers::INVITATIONS, invitation)
-        .sealing(invitation_rows::reseal),
+        .sealing(invitations::reseal),
     Kind::new(63, "invitation-count", schema::resellers::INVITED, invited),
     Kind::new(
         64,
@@ -63,7 +63,7 @@ fn must_exist(judge: &mut Judge<'_>, key: &[u8], reseller: ResellerId) -> Result
 fn invitation(judge: &mut Judge<'_>, key: &[u8], _: &IVec) -> Result<(), Fault> {
     let id = schema::resellers::invitation_id(key)
         .ok_or_else(|| records::damaged(key, "it names no invitation"))?;
-    let invitation = invitation_rows::expect(&judge.view(), &judge.secrets.sealer, id)?;
+    let invitation = invitations::expect(&judge.view(), &judge.secrets.sealer, id)?;
     let reseller = invitation.reseller;
     for index in [
         schema::resellers::reference(reseller, &invitation.client_ref),
@@ -79,7 +79,7 @@ fn invitation(judge: &mut Judge<'_>, key: &[u8], _: &IVec) -> Result<(), Fault> 
     if judge.view().get(&count)?.is_none() {
         judge.find(key, "its reseller's invitations are not counted");
     }
-    if invitation_rows::delegation_of(&judge.view(), reseller, invitation.reply).is_err() {
+    if invitations::delegation_of(&judge.view(), reseller, invitation.reply).is_err() {
         judge.find(key, "it was accepted, and what came of it is missing");
     }
     must_exist(judge, key, reseller)

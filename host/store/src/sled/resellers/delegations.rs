@@ -11,13 +11,14 @@ use kassette_domain::time::Time;
 use kassette_engine::{IVec, Operation};
 
 use crate::Fault;
+use crate::rows::invitations;
 use crate::rows::schema::resellers::Relation;
 use crate::rows::schema::{self, Key};
 use crate::rows::source::{Save as _, Source};
 use crate::rows::{merchants, records};
 use crate::sled::audit;
 use crate::sled::memory::{Memory, Rows};
-use crate::sled::resellers::{invitation_rows, registry};
+use crate::sled::resellers::registry;
 
 /// A delegation.
 pub(crate) fn load(
@@ -170,8 +171,8 @@ fn shown_invitation(
     id: InvitationId,
     now: Time,
 ) -> Result<Option<DelegatedMerchant>, Fault> {
-    let invitation = invitation_rows::expect_plain(source, id)?;
-    let delegation = invitation_rows::delegation_of(source, reseller, invitation.reply)?;
+    let invitation = invitations::expect_plain(source, id)?;
+    let delegation = invitations::delegation_of(source, reseller, invitation.reply)?;
     let accepted_later = delegation
         .as_ref()
         .is_some_and(|delegation| delegation.invitation != Some(id));

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use kassette_domain::audit::{Audited, SYSTEM};
 use kassette_domain::consent::ConsentCode;
 use kassette_domain::invitation::{Invitation, NewInvitation, NotAnswered};
 use kassette_domain::key::{ApiKey, KeyOwner, TokenHash};
@@ -11,13 +10,14 @@ use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_engine::{IVec, Operation};
 
+use crate::resellers::{accepted_by, declined};
+use crate::rows::invitations::{delegation_of, encode, expect};
 use crate::rows::schema;
 use crate::rows::schema::resellers::Relation;
 use crate::rows::seal::{Sealer, Secrets};
 use crate::rows::source::{Save as _, Source};
 use crate::sled::audit;
 use crate::sled::memory::{Memory, Rows};
-use crate::sled::resellers::invitation_rows::{delegation_of, encode, expect};
 use crate::sled::resellers::{delegations, registry};
 use crate::{Answered, Fault, InvitationStanding, Invited};
 
@@ -171,20 +171,7 @@ fn decline(
         return Ok(Answered::Not(not));
     }
     save(rows, sealer, &invitation)?;
-    let audited = Audited {
-        operator: SYSTEM.into(),
-        operator_id: None,
-        actor: "whoever holds the invitation's address".into(),
-        reason: None,
-        action: "invitation.decline".into(),
-        object: format!(
-            "reseller/{}/invitation/{}",
-            invitation.reseller, invitation.id
-        ),
-        before: Some("{\"status\":\"invited\"}".into()),
-        after: Some("{\"status\":\"declined\"}".into()),
-    };
-    audit::append(rows, audited, now)?;
+    audit::append(rows, declined(&invitation), now)?;
     Ok(Answered::Declined)
 }
 
@@ -212,16 +199,7 @@ fn accept(
         Err(not) => return Ok(Answered::Not(not)),
     };
     let (reseller, id) = (invitation.reseller, invitation.id);
-    let audited = Audited {
-        operator: SYSTEM.into(),
-        operator_id: None,
-        actor: format!("merchant/{merchant}"),
-        reason: Some(format!("accepted the invitation {id} with a consent code")),
-        action: "delegation.authorize".into(),
-        object: String::new(),
-        before: None,
-        after: None,
-    };
+    let audited = accepted_by(merchant, id);
     let authorized = delegations::authorize(rows, reseller, merchant, Some(id), audited, now);
     authorized.map(Answered::Accepted)
 }

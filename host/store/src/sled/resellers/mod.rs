@@ -3,7 +3,6 @@
 pub(crate) mod checks;
 pub(crate) mod consent_codes;
 pub(crate) mod delegations;
-pub(crate) mod invitation_rows;
 pub(crate) mod invitations;
 pub(crate) mod registry;
 

@@ -48,4 +48,8 @@ fn options(path: &Path) -> OpenOptions {
     }
 }
 
-crate::store_suite!(Folder::new());
+mod suite {
+    use super::Folder;
+
+    crate::store_suite!(Folder::new());
+}

@@ -26,7 +26,8 @@ pub(crate) const KINDS: &[Kind] = &[
         schema::webhooks::PENDING,
         plain::<u64>,
     ),
-    Kind::new(40, "endpoint", schema::webhooks::ENDPOINTS, endpoint).sealing(endpoints::reseal),
+    Kind::new(40, "endpoint", schema::webhooks::ENDPOINTS, endpoint)
+        .sealing(crate::rows::endpoints::reseal),
     Kind::new(41, "endpoint-by-merchant", b"whm/", empty).following(Derived::Key),
     Kind::new(42, "endpoint-roster", b"whr/", roster),
 ];

@@ -143,7 +143,7 @@ impl<O: Operation<Memory>> Operation<Memory> for Ringing<O> {
     }
 
     fn settled((_, queued): &Self::Outcome) {
-        queued.claims.ring(&queued.endpoints);
+        queued.claims.bell.ring(&queued.endpoints);
     }
 }
 

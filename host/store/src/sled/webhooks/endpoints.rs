@@ -9,30 +9,22 @@ use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{Endpoint, EndpointSecrets};
 use kassette_engine::Operation;
-use serde::{Deserialize, Serialize};
 
 use crate::rows::seal::{Sealer, Secrets};
 use crate::rows::source::{Save as _, Source};
-use crate::rows::stored::closed;
-use crate::rows::{records, schema};
+use crate::rows::wants::Wants;
+use crate::rows::{endpoints, schema};
 use crate::sled::audit;
 use crate::sled::memory::{Memory, Rows};
 use crate::sled::webhooks::outbox;
-use crate::sled::webhooks::roster::{Roster, Wants};
+use crate::sled::webhooks::roster::Roster;
 use crate::{EndpointCreated, EndpointDeleted, EndpointRotated, Fault, Replaced, SwitchOff};
-
-/// An endpoint's row.
-#[derive(Serialize, Deserialize)]
-struct EndpointRow {
-    plain: Endpoint,
-    /// [`EndpointSecrets`].
-    sealed: Vec<u8>,
-}
 
 /// An endpoint without its secrets.
 pub(crate) fn load(source: &impl Source, id: EndpointId) -> Result<Option<Endpoint>, Fault> {
-    let row: Option<EndpointRow> = source.load(&schema::webhooks::endpoint(id))?;
-    Ok(row.map(|row| row.plain))
+    let key = schema::webhooks::endpoint(id);
+    let row = source.get(&key)?;
+    row.map(|row| endpoints::decode(&key, &row)).transpose()
 }
 
 /// An endpoint with its secrets.
@@ -42,13 +34,9 @@ pub(crate) fn load_with_secrets(
     id: EndpointId,
 ) -> Result<Option<(Endpoint, EndpointSecrets)>, Fault> {
     let key = schema::webhooks::endpoint(id);
-    let Some(row) = source.load::<EndpointRow>(&key)? else {
-        return Ok(None);
-    };
-    let secrets = sealer
-        .open(&key, &row.sealed)
-        .map_err(|unopened| closed(&key, unopened))?;
-    Ok(Some((row.plain, secrets)))
+    let row = source.get(&key)?;
+    row.map(|row| endpoints::open(sealer, &key, &row))
+        .transpose()
 }
 
 fn save(
@@ -57,27 +45,9 @@ fn save(
     endpoint: &Endpoint,
     secrets: &EndpointSecrets,
 ) -> Result<(), Fault> {
-    let key = schema::webhooks::endpoint(endpoint.id);
-    let row = EndpointRow {
-        plain: endpoint.clone(),
-        sealed: sealer.seal(&key, secrets)?,
-    };
-    rows.save(key, &row)
-}
-
-/// Seals an endpoint's secrets under another key.
-pub(crate) fn reseal(
-    old: &Sealer,
-    new: &Sealer,
-    key: &[u8],
-    row: &[u8],
-) -> Result<kassette_engine::IVec, Fault> {
-    let EndpointRow { plain, sealed } = records::decode(key, row)?;
-    let secrets: EndpointSecrets = old
-        .open(key, &sealed)
-        .map_err(|unopened| closed(key, unopened))?;
-    let sealed = new.seal(key, &secrets)?;
-    records::encode(key, &EndpointRow { plain, sealed })
+    let (key, row) = endpoints::encode(sealer, endpoint, secrets)?;
+    rows.put(key, row);
+    Ok(())
 }
 
 /// The endpoints of an endpoint's merchant in its environment.

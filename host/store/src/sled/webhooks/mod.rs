@@ -321,7 +321,7 @@ impl Deliveries for SledStore {
     }
 
     fn queued(&self) -> Answer<'_, Vec<EndpointId>> {
-        Box::pin(async move { Ok(self.claims.queued().await) })
+        Box::pin(async move { Ok(self.claims.bell.queued().await) })
     }
 
     fn waiting(

@@ -50,7 +50,12 @@ pub(crate) fn expect(
     open(sealer, id, expect_plain(source, id)?)
 }
 
-fn open(sealer: &Sealer, id: InvitationId, row: InvitationRow) -> Result<Invitation, Fault> {
+/// Opens an invitation's row.
+pub(crate) fn open(
+    sealer: &Sealer,
+    id: InvitationId,
+    row: InvitationRow,
+) -> Result<Invitation, Fault> {
     let key = schema::resellers::invitation(id);
     let secrets: InvitationSecrets = sealer
         .open(&key, &row.sealed)

@@ -1,0 +1,192 @@
+//! What both stores do alike with a step: what of it is kept, and how two of one transaction add up.
+
+use kassette_domain::attempt::{Attempt, AttemptState};
+use kassette_domain::event::{Event, EventType};
+use kassette_domain::id::{AccountId, AttemptId, EventId, PaymentId};
+use kassette_domain::lifecycle::{Change, PaymentAggregate, Step, Transition, Via};
+use kassette_domain::payment::{Decision, Origin, Payment, Request, Settlement};
+use kassette_domain::provider::{Report, VendorStatus};
+use kassette_domain::time::Time;
+
+use crate::Fault;
+use crate::rows::seal::random_id;
+use crate::rows::stored::{Books, MAX_TRANSITIONS};
+
+/// Most routing decisions kept of one payment: one per attempt and one at creation fit five times.
+const MAX_DECISIONS: u16 = 100;
+/// From here on, lines that changed nothing are left out.
+const MAX_IDLE_TRANSITIONS: u16 = MAX_TRANSITIONS / 4;
+/// Most events of one payment.
+const MAX_EVENTS: u16 = 1000;
+/// From here on, events that a vendor can cause over and over are left out, so that whatever ends the
+/// payment is told all the same.
+pub(crate) const MAX_REPEATED_EVENTS: u16 = MAX_EVENTS - MAX_EVENTS / 10;
+
+/// References are one space per merchant, or per reseller, across environments.
+pub(crate) fn is_same_reference(payment: &Payment, request: &Request) -> bool {
+    let same_space = match &request.origin {
+        Origin::Merchant { .. } => payment.merchant == request.merchant,
+        Origin::Reseller { .. } => true,
+    };
+    same_space && payment.origin == request.origin
+}
+
+/// Whether the account of an attempt must stay configured: money can still move on it, the vendor
+/// has to be asked about it again, or what it took is not known to be safe.
+pub(crate) fn uses_account(payment: &Payment, attempt: &Attempt) -> bool {
+    let taken = matches!(
+        attempt.state,
+        AttemptState::Captured | AttemptState::Surplus
+    );
+    let ended_there = attempt.vendor.as_ref().is_none_or(|facts| {
+        !matches!(
+            facts.status,
+            VendorStatus::Pending
+                | VendorStatus::Processing
+                | VendorStatus::VerificationPending
+                | VendorStatus::Review
+        )
+    });
+    let unsettled =
+        attempt.state == AttemptState::Captured && payment.settlement == Settlement::Pending;
+    attempt.state.is_open()
+        || attempt.next_query.is_some()
+        || attempt.returns.is_order_pending()
+        || !(taken || ended_there)
+        || unsettled
+}
+
+/// How many attempts there are.
+pub(crate) fn count(attempts: usize) -> Result<u8, Fault> {
+    u8::try_from(attempts).map_err(|_| Fault::Unavailable("a payment has too many attempts".into()))
+}
+
+/// The account of one of a payment's attempts.
+pub(crate) fn account_of(aggregate: &PaymentAggregate, attempt: AttemptId) -> Option<AccountId> {
+    aggregate
+        .attempt(attempt)
+        .map(|attempt| attempt.account.clone())
+}
+
+/// The step of a callback that was kept until its attempt became known.
+pub(crate) fn step_of_callback(attempt: AttemptId, report: Option<Report>, now: Time) -> Step {
+    match report {
+        Some(report) => Step::Report {
+            attempt,
+            report,
+            via: Via::Callback,
+            asked: None,
+        },
+        None => Step::AskAt { attempt, at: now },
+    }
+}
+
+/// What two steps of one transaction did, in order.
+pub(crate) fn merge(change: &mut Change, more: Change) {
+    let Change {
+        transitions,
+        events,
+        work,
+        work_done,
+        work_closed,
+        decisions,
+        references,
+        search_references,
+        dirty,
+    } = more;
+    change.transitions.extend(transitions);
+    change.events.extend(events);
+    change.work.extend(work);
+    change.work_done.extend(work_done);
+    change.work_closed.extend(work_closed);
+    change.decisions.extend(decisions);
+    change.references.extend(references);
+    change.search_references.extend(search_references);
+    change.dirty |= dirty;
+}
+
+/// The routing decisions that are kept, with their numbers, which the books count.
+pub(crate) fn decisions<'d>(
+    payment: PaymentId,
+    books: &mut Books,
+    decisions: &'d [Decision],
+) -> Vec<(u16, &'d Decision)> {
+    let mut kept = Vec::new();
+    for decision in decisions {
+        if books.decisions == MAX_DECISIONS {
+            tracing::warn!(payment.id = %payment, "a routing decision is not kept: there are too many");
+            break;
+        }
+        kept.push((books.decisions, decision));
+        books.decisions += 1;
+    }
+    kept
+}
+
+/// The transitions that are kept, likewise.
+pub(crate) fn transitions<'c>(
+    payment: PaymentId,
+    books: &mut Books,
+    change: &'c Change,
+) -> Vec<(u16, &'c Transition)> {
+    let mut kept = Vec::new();
+    for transition in &change.transitions {
+        let most = if transition.applied {
+            MAX_TRANSITIONS
+        } else {
+            MAX_IDLE_TRANSITIONS
+        };
+        if books.transitions >= most {
+            tracing::warn!(payment.id = %payment, cause = %transition.cause, "a line of the timeline is not kept: there are too many");
+            continue;
+        }
+        kept.push((books.transitions, transition));
+        books.transitions += 1;
+    }
+    kept
+}
+
+/// Whether a vendor can cause an event as often as it likes, by reporting first one thing and then
+/// another.
+const fn repeats(kind: EventType) -> bool {
+    matches!(
+        kind,
+        EventType::PaymentProcessing
+            | EventType::PaymentVerificationPending
+            | EventType::PaymentRefunded
+            | EventType::PaymentDisputed
+    )
+}
+
+/// The events that are told, likewise.
+pub(crate) fn events(
+    payment: PaymentId,
+    books: &mut Books,
+    change: &Change,
+    now: Time,
+) -> Result<Vec<(u16, Event)>, Fault> {
+    let mut told = Vec::new();
+    for new in &change.events {
+        let most = if repeats(new.kind) {
+            MAX_REPEATED_EVENTS
+        } else {
+            MAX_EVENTS
+        };
+        if books.events >= most {
+            tracing::error!(payment.id = %payment, kind = new.kind.as_str(), "an event is not told: the payment has too many");
+            continue;
+        }
+        let event = Event {
+            id: EventId::from_bytes(random_id()?),
+            kind: new.kind,
+            created_at: now,
+            payment,
+            status: new.status,
+            settlement: new.settlement,
+            refund: new.refund,
+        };
+        told.push((books.events, event));
+        books.events += 1;
+    }
+    Ok(told)
+}

@@ -1,0 +1,78 @@
+//! Requests that are committed together: each committer takes what waits, up to a number, and does it in one
+//! statement.
+
+use std::sync::Arc;
+
+use tokio::sync::{Mutex, mpsc, oneshot};
+
+use crate::Fault;
+
+/// Requests that wait, at most; more are told that the store is busy.
+const WAITING: usize = 4096;
+
+/// What does a batch.
+pub(crate) trait Commit: Send + Sync + 'static {
+    /// A request.
+    type Request: Send + 'static;
+    /// Its answer.
+    type Answer: Send + 'static;
+
+    /// Does requests; the answers in the same order.
+    fn commit(
+        &self,
+        batch: Vec<Self::Request>,
+    ) -> impl Future<Output = Vec<Result<Self::Answer, Fault>>> + Send;
+}
+
+type Waiting<C> = (
+    <C as Commit>::Request,
+    oneshot::Sender<Result<<C as Commit>::Answer, Fault>>,
+);
+
+/// Committers with what waits for them. They end with it.
+pub(crate) struct Batches<C: Commit> {
+    waiting: mpsc::Sender<Waiting<C>>,
+}
+
+impl<C: Commit> Batches<C> {
+    /// Starts so many committers, which take so many requests at once.
+    pub(crate) fn start(commit: C, committers: usize, at_once: usize) -> Self {
+        let (waiting, requests) = mpsc::channel(WAITING);
+        let (commit, requests) = (Arc::new(commit), Arc::new(Mutex::new(requests)));
+        for _ in 0..committers {
+            tokio::spawn(run(Arc::clone(&commit), Arc::clone(&requests), at_once));
+        }
+        Self { waiting }
+    }
+
+    /// Has a request done. It is done even where its caller gives up.
+    pub(crate) async fn commit(&self, request: C::Request) -> Result<C::Answer, Fault> {
+        let (answer, answered) = oneshot::channel();
+        self.waiting
+            .try_send((request, answer))
+            .map_err(|error| match error {
+                mpsc::error::TrySendError::Full(_) => Fault::Busy,
+                mpsc::error::TrySendError::Closed(_) => Fault::Stopping,
+            })?;
+        answered.await.unwrap_or(Err(Fault::Stopping))
+    }
+}
+
+async fn run<C: Commit>(
+    commit: Arc<C>,
+    requests: Arc<Mutex<mpsc::Receiver<Waiting<C>>>>,
+    at_once: usize,
+) {
+    loop {
+        let mut batch = Vec::with_capacity(at_once);
+        if requests.lock().await.recv_many(&mut batch, at_once).await == 0 {
+            return;
+        }
+        let (batch, callers): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
+        let answers = commit.commit(batch).await;
+        for (caller, answer) in callers.into_iter().zip(answers) {
+            // A caller that has gone hears nothing.
+            let _ = caller.send(answer);
+        }
+    }
+}

@@ -1,0 +1,386 @@
+//! Connections, and one statement or transaction at a time over them: what is tried again, and what a
+//! lost connection means.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use deadpool_postgres::{GenericClient, Object, Pool, PoolError, Transaction};
+use tokio_postgres::Row;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::ToSql;
+
+use crate::Fault;
+use crate::postgres::errors::said;
+use crate::postgres::node::Standing;
+use crate::rows::seal::fill;
+
+/// Arguments of a statement, as `$1`, `$2`, ...
+pub(crate) type Arguments<'a> = &'a [&'a (dyn ToSql + Sync)];
+/// A transaction under way.
+pub(crate) type Tx<'a> = Transaction<'a>;
+
+/// How often something is tried that collided with another transaction.
+const TRIES: u32 = 8;
+/// For how long.
+const TRIED_FOR: Duration = Duration::from_secs(3);
+/// For how long a read is tried again whose connection was lost.
+const READ_AGAIN_FOR: Duration = Duration::from_secs(2);
+/// Jitter between two tries, at most: 5 ms, doubled with each, up to this.
+const MAX_PAUSE: Duration = Duration::from_millis(200);
+/// How long an answer is waited for. The server's own time-out is shorter, so past this the connection hangs.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// What is done in one transaction, with everything that it needs.
+pub(crate) trait Operation: Send + Sync + 'static {
+    /// What it tells its caller.
+    type Outcome: Send + 'static;
+
+    /// Whether it changes what requests or deliveries remember: such operations come one after the other, over all
+    /// nodes, and have the lock of `directory` from their beginning.
+    const CHANGES_DIRECTORY: bool = true;
+
+    /// Reads, and writes what follows. It can be called again, in another transaction.
+    fn apply(&self, tx: &Tx<'_>) -> impl Future<Output = Result<Self::Outcome, Failure>> + Send;
+}
+
+/// Why a statement has not done its work.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// It collided with another transaction: nothing was changed, and another try may do it.
+    Collided,
+    /// What it asserts of the rows does not hold: nothing was changed, and they have to be read again.
+    Stale,
+    /// A row that has to be the only one of its kind is there already: nothing was changed. Says which rule.
+    Duplicate(String),
+    /// The connection was lost before the answer: whether it was done is not known.
+    Lost,
+    /// There is no database to ask: nothing was changed, and the next statement fares no better.
+    Unreachable(Fault),
+    /// Nothing was changed.
+    Fault(Fault),
+}
+
+impl Failure {
+    /// What the caller is told who tries no more.
+    pub(crate) fn fault(self) -> Fault {
+        match self {
+            Self::Collided | Self::Stale => Fault::Busy,
+            Self::Duplicate(what) => Fault::Unavailable(format!("{what} is in use")),
+            // As of a disk that hangs: it shows when it is asked again.
+            Self::Lost => Fault::Stopping,
+            Self::Unreachable(fault) | Self::Fault(fault) => fault,
+        }
+    }
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl From<tokio_postgres::Error> for Failure {
+    fn from(error: tokio_postgres::Error) -> Self {
+        let Some(code) = error.code() else {
+            // An argument or a column that does not have its type is an error of this program.
+            if error.is_closed()
+                || std::error::Error::source(&error).is_some_and(|of| of.is::<std::io::Error>())
+            {
+                return Self::Lost;
+            }
+            tracing::error!(%error, "a statement is wrong");
+            return Self::Fault(Fault::Unavailable(format!("a statement is wrong: {error}")));
+        };
+        let class = code.code().get(..2).unwrap_or_default();
+        match code {
+            &SqlState::T_R_SERIALIZATION_FAILURE | &SqlState::T_R_DEADLOCK_DETECTED => {
+                Self::Collided
+            }
+            &SqlState::DIVISION_BY_ZERO => Self::Stale,
+            &SqlState::UNIQUE_VIOLATION => {
+                let rule = error.as_db_error().and_then(|error| error.constraint());
+                Self::Duplicate(rule.unwrap_or("a key").to_owned())
+            }
+            // A statement that was prepared before a migration.
+            &SqlState::FEATURE_NOT_SUPPORTED if error.to_string().contains("cached plan") => {
+                Self::Collided
+            }
+            &SqlState::LOCK_NOT_AVAILABLE | &SqlState::QUERY_CANCELED => Self::Fault(Fault::Busy),
+            // The server refused before it did anything.
+            &SqlState::READ_ONLY_SQL_TRANSACTION => Self::Unreachable(Fault::Unavailable(
+                "the database is read-only: it is a standby, or in recovery".into(),
+            )),
+            // The server ended the session: it answers nothing that was done.
+            _ if class == "08" || code.code().starts_with("57P") || class == "25" => Self::Lost,
+            _ => {
+                let said = said(&error);
+                tracing::error!(
+                    error = said,
+                    sqlstate = code.code(),
+                    "the database refused a statement"
+                );
+                Self::Fault(match class {
+                    "XX" => Fault::Corrupt(said),
+                    _ => Fault::Unavailable(said),
+                })
+            }
+        }
+    }
+}
+
+impl From<PoolError> for Failure {
+    fn from(error: PoolError) -> Self {
+        Self::Unreachable(match error {
+            PoolError::Timeout(deadpool_postgres::TimeoutType::Wait) => Fault::Busy,
+            PoolError::Closed => Fault::Stopping,
+            PoolError::Backend(error) => Fault::Unavailable(said(&error)),
+            error => Fault::Unavailable(format!("the database cannot be reached: {error}")),
+        })
+    }
+}
+
+/// Tries of something that can collide.
+pub(crate) struct Tries {
+    began: Instant,
+    made: u32,
+}
+
+impl Tries {
+    pub(crate) fn new() -> Self {
+        Self {
+            began: Instant::now(),
+            made: 0,
+        }
+    }
+
+    /// Waits before another try, with full jitter; says that the store is busy where there were enough.
+    pub(crate) async fn again(&mut self) -> Result<(), Fault> {
+        self.made += 1;
+        if self.made >= TRIES || self.began.elapsed() > TRIED_FOR {
+            return Err(Fault::Busy);
+        }
+        let most = MAX_PAUSE.min(Duration::from_millis(5 << self.made));
+        let mut random = [0; 2];
+        fill(&mut random)?;
+        tokio::time::sleep(most * u32::from(u16::from_be_bytes(random)) / u32::from(u16::MAX))
+            .await;
+        Ok(())
+    }
+}
+
+/// Turns of transactions that have collided.
+#[derive(Default)]
+pub(crate) struct Turns {
+    one: tokio::sync::Mutex<()>,
+    taken: AtomicUsize,
+}
+
+impl Turns {
+    fn is_waited_for(&self) -> bool {
+        self.taken.load(Ordering::Relaxed) > 0
+    }
+
+    async fn take(&self) -> Turn<'_> {
+        self.taken.fetch_add(1, Ordering::Relaxed);
+        let taken = Taken(&self.taken);
+        Turn {
+            _one: self.one.lock().await,
+            _taken: taken,
+        }
+    }
+}
+
+/// A turn, until it is dropped.
+struct Turn<'a> {
+    _one: tokio::sync::MutexGuard<'a, ()>,
+    _taken: Taken<'a>,
+}
+
+struct Taken<'a>(&'a AtomicUsize);
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A pool of connections for one kind of work.
+pub(crate) struct Database {
+    pub(crate) turns: Turns,
+    pub(crate) pool: Pool,
+    pub(crate) standing: Arc<Standing>,
+}
+
+impl Database {
+    /// A connection, where this node may serve.
+    async fn connection(&self) -> Result<Object, Failure> {
+        self.standing.check().map_err(Failure::Unreachable)?;
+        let connection = self.pool.get().await?;
+        self.standing.check().map_err(Failure::Unreachable)?;
+        Ok(connection)
+    }
+
+    /// Rows of one statement that changes nothing.
+    pub(crate) async fn read(
+        &self,
+        sql: &str,
+        arguments: Arguments<'_>,
+    ) -> Result<Vec<Row>, Fault> {
+        let (began, mut tries) = (Instant::now(), Tries::new());
+        loop {
+            match self.once(sql, arguments).await {
+                Ok(rows) => return Ok(rows),
+                Err(Failure::Lost) if began.elapsed() >= READ_AGAIN_FOR => {
+                    return Err(Fault::Unavailable(
+                        "the connection to the database was lost".into(),
+                    ));
+                }
+                Err(Failure::Lost | Failure::Collided) => tries.again().await?,
+                Err(failure) => return Err(failure.fault()),
+            }
+        }
+    }
+
+    /// At most one row of one statement that changes nothing.
+    pub(crate) async fn read_one(
+        &self,
+        sql: &str,
+        arguments: Arguments<'_>,
+    ) -> Result<Option<Row>, Fault> {
+        Ok(self.read(sql, arguments).await?.into_iter().next())
+    }
+
+    /// Does one statement, a transaction of its own; again where it collided.
+    pub(crate) async fn write(
+        &self,
+        sql: &str,
+        arguments: Arguments<'_>,
+    ) -> Result<Vec<Row>, Failure> {
+        let mut tries = Tries::new();
+        loop {
+            match self.once(sql, arguments).await {
+                Err(Failure::Collided) => tries.again().await?,
+                done => return done,
+            }
+        }
+    }
+
+    async fn once(&self, sql: &str, arguments: Arguments<'_>) -> Result<Vec<Row>, Failure> {
+        let connection = self.connection().await?;
+        let done = in_time(rows(&connection, sql, arguments)).await;
+        if matches!(
+            done,
+            Err(Failure::Lost | Failure::Collided | Failure::Unreachable(_))
+        ) {
+            // One that hangs, or has prepared what is no longer so, serves no other.
+            drop(Object::take(connection));
+        }
+        done
+    }
+
+    /// Does one statement that can be done again where its answer was lost: a second time it changes nothing that
+    /// the first has not, or nothing that matters.
+    pub(crate) async fn repeat(
+        &self,
+        sql: &str,
+        arguments: Arguments<'_>,
+    ) -> Result<Vec<Row>, Fault> {
+        self.read(sql, arguments).await
+    }
+
+    /// Does a transaction; again, from its beginning, where it collided. Those of this process that have collided go
+    /// one after the other, and others behind them: under SERIALIZABLE all that end in the same row would go on
+    /// spoiling each other's tries.
+    pub(crate) async fn transact<O: Operation>(&self, operation: &O) -> Result<O::Outcome, Fault> {
+        let (mut tries, mut turn) = (Tries::new(), None);
+        loop {
+            if turn.is_none() && (tries.made > 0 || self.turns.is_waited_for()) {
+                turn = Some(self.turns.take().await);
+                tries.began = Instant::now();
+            }
+            match self.transact_once(operation).await {
+                Ok(done) => return Ok(done),
+                Err(Failure::Collided | Failure::Stale) => tries.again().await?,
+                Err(failure) => return Err(failure.fault()),
+            }
+        }
+    }
+
+    /// Does a transaction once.
+    pub(crate) async fn transact_once<O: Operation>(
+        &self,
+        operation: &O,
+    ) -> Result<O::Outcome, Failure> {
+        let mut connection = self.connection().await?;
+        let applied = in_time(async {
+            let tx = connection.transaction().await?;
+            let version = if O::CHANGES_DIRECTORY {
+                let sql = "UPDATE directory SET version = version + 1 RETURNING version";
+                row(&tx, sql, &[]).await?.map(|row| row.get(0))
+            } else {
+                None
+            };
+            let done = operation.apply(&tx).await?;
+            Ok((tx, done, version))
+        });
+        let done = match applied.await {
+            Ok((tx, done, version)) => {
+                let committed = in_time(async { Ok(tx.commit().await?) }).await;
+                match (&committed, version) {
+                    (Ok(()), Some(version)) => self.standing.directory_is(version),
+                    (Err(_), Some(_)) => self.standing.directory_may_be_another(),
+                    (_, None) => {}
+                }
+                committed.map(|()| done)
+            }
+            // What was not told to commit is taken back.
+            Err(Failure::Lost) => Err(Failure::Collided),
+            Err(failure) => Err(failure),
+        };
+        if matches!(
+            done,
+            Err(Failure::Lost | Failure::Collided | Failure::Unreachable(_))
+        ) {
+            drop(Object::take(connection));
+        }
+        done
+    }
+}
+
+/// Waits for an answer for as long as one can come. What is given up is never cancelled at the server: it would
+/// not tell what became of a commit.
+async fn in_time<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    tokio::time::timeout(DEADLINE, work)
+        .await
+        .unwrap_or(Err(Failure::Lost))
+}
+
+/// Rows of a statement that is prepared once for each connection.
+pub(crate) async fn rows(
+    client: &impl GenericClient,
+    sql: &str,
+    arguments: Arguments<'_>,
+) -> Result<Vec<Row>, Failure> {
+    let statement = client.prepare_cached(sql).await?;
+    Ok(client.query(&statement, arguments).await?)
+}
+
+/// At most one row.
+pub(crate) async fn row(
+    client: &impl GenericClient,
+    sql: &str,
+    arguments: Arguments<'_>,
+) -> Result<Option<Row>, Failure> {
+    Ok(rows(client, sql, arguments).await?.into_iter().next())
+}
+
+/// How many rows a statement changed.
+pub(crate) async fn execute(
+    client: &impl GenericClient,
+    sql: &str,
+    arguments: Arguments<'_>,
+) -> Result<u64, Failure> {
+    let statement = client.prepare_cached(sql).await?;
+    Ok(client.execute(&statement, arguments).await?)
+}

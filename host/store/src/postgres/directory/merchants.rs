@@ -1,0 +1,124 @@
+//! Merchants.
+
+use kassette_domain::audit::Audited;
+use kassette_domain::id::MerchantId;
+use kassette_domain::merchant::Merchant;
+use kassette_domain::time::Time;
+
+use crate::postgres::database::{Failure, Operation, Tx, execute, row};
+use crate::postgres::lists::{Asked, Place};
+use crate::postgres::{PostgresStore, audit, number};
+use crate::rows::{merchants, schema};
+use crate::{Fault, Listed, Paging, Replaced};
+
+const LOAD: &str = "SELECT body FROM merchant WHERE id = $1";
+
+fn decode(id: MerchantId, body: &[u8]) -> Result<Merchant, Fault> {
+    merchants::decode(&schema::merchant(id), body)
+}
+
+/// Loads a merchant.
+pub(crate) async fn load(tx: &Tx<'_>, id: MerchantId) -> Result<Option<Merchant>, Failure> {
+    let found = row(tx, LOAD, &[&number(id.0)]).await?;
+    Ok(found.map(|row| decode(id, row.get(0))).transpose()?)
+}
+
+/// Writes a merchant that is there, or a new one. Within a change of the directory.
+pub(crate) async fn save(tx: &Tx<'_>, merchant: &Merchant) -> Result<(), Failure> {
+    let (_, body) = merchants::encode(merchant)?;
+    let sql = "INSERT INTO merchant (id, live_approved, body) VALUES ($1, $2, $3)
+        ON CONFLICT (id) DO UPDATE SET live_approved = $2, body = $3";
+    execute(
+        tx,
+        sql,
+        &[&number(merchant.id.0), &merchant.live_approved, &&body[..]],
+    )
+    .await?;
+    Ok(())
+}
+
+/// The next number of a kind of owner. Within a change of the directory.
+pub(crate) async fn next_number(tx: &Tx<'_>, kind: &str) -> Result<u64, Failure> {
+    let sql = "UPDATE counter SET value = value + 1 WHERE name = $1 RETURNING value";
+    let counted = row(tx, sql, &[&kind]).await?;
+    let counted = counted.and_then(|row| u64::try_from(row.get::<_, i64>(0)).ok());
+    counted.ok_or_else(|| Fault::Corrupt("a counter is missing".into()).into())
+}
+
+/// A new merchant.
+pub(super) struct CreateMerchant {
+    pub(super) merchant: Merchant,
+    pub(super) audited: Audited,
+    pub(super) now: Time,
+}
+
+impl Operation for CreateMerchant {
+    type Outcome = Merchant;
+
+    async fn apply(&self, tx: &Tx<'_>) -> Result<Merchant, Failure> {
+        let id = MerchantId(next_number(tx, "merchant").await?);
+        let merchant = Merchant {
+            id,
+            ..self.merchant.clone()
+        };
+        save(tx, &merchant).await?;
+        let audited = Audited {
+            object: format!("merchant/{id}"),
+            ..self.audited.clone()
+        };
+        audit::append(tx, audited, self.now).await?;
+        Ok(merchant)
+    }
+}
+
+/// A merchant in place of what was read before.
+pub(super) struct ReplaceMerchant {
+    pub(super) before: Merchant,
+    pub(super) after: Merchant,
+    pub(super) audited: Audited,
+    pub(super) now: Time,
+}
+
+impl Operation for ReplaceMerchant {
+    type Outcome = Replaced<Merchant>;
+
+    async fn apply(&self, tx: &Tx<'_>) -> Result<Self::Outcome, Failure> {
+        let Some(stored) = load(tx, self.before.id).await? else {
+            return Ok(Replaced::Unknown);
+        };
+        if stored != self.before {
+            return Ok(Replaced::Stale);
+        }
+        let after = Merchant {
+            id: stored.id,
+            ..self.after.clone()
+        };
+        save(tx, &after).await?;
+        audit::append(tx, self.audited.clone(), self.now).await?;
+        Ok(Replaced::Done(after))
+    }
+}
+
+impl PostgresStore {
+    pub(super) async fn merchant_read(&self, id: MerchantId) -> Result<Option<Merchant>, Fault> {
+        let found = self.requests.read_one(LOAD, &[&number(id.0)]).await?;
+        found.map(|row| decode(id, row.get(0))).transpose()
+    }
+
+    pub(super) async fn merchants_listed(&self, paging: Paging) -> Result<Listed<Merchant>, Fault> {
+        let Some(asked) = Asked::read(b"mer/", &paging) else {
+            return Ok(Listed::BadCursor);
+        };
+        let sql = "SELECT id, body FROM merchant WHERE id < $1 ORDER BY id DESC LIMIT $2";
+        let found = self
+            .requests
+            .read(sql, &[&asked.before.0, &asked.rows()])
+            .await?;
+        let each = found.iter().map(|row| {
+            let id: i64 = row.get(0);
+            let merchant = decode(MerchantId(id.unsigned_abs()), row.get(1))?;
+            Ok((Place(id, uuid::Uuid::nil()), merchant))
+        });
+        Ok(asked.page(each.collect::<Result<_, Fault>>()?))
+    }
+}

@@ -1,0 +1,230 @@
+//! `Directory` on PostgreSQL, account switches and the audit log.
+
+pub(crate) mod keys;
+pub(crate) mod merchants;
+pub(crate) mod operators;
+
+use kassette_domain::audit::{AuditEntry, Audited};
+use kassette_domain::id::{AccountId, KeyId, MerchantId, OperatorId};
+use kassette_domain::key::{ApiKey, KeyOwner, TokenHash};
+use kassette_domain::merchant::Merchant;
+use kassette_domain::operator::Operator;
+use kassette_domain::time::Time;
+use uuid::Uuid;
+
+use crate::postgres::database::{Failure, Operation, Tx, execute};
+use crate::postgres::directory::keys::{Issue, Revoke, Rotate};
+use crate::postgres::directory::merchants::{CreateMerchant, ReplaceMerchant};
+use crate::postgres::directory::operators::{CreateOperator, RemoveOperator};
+use crate::postgres::lists::{Asked, Place};
+use crate::postgres::{PostgresStore, audit};
+use crate::rows;
+use crate::{Answer, Directory, Fault, KeyIssued, Listed, NewMerchant, Paging, Replaced};
+
+struct SwitchAccount {
+    account: AccountId,
+    enabled: bool,
+    audited: Audited,
+    now: Time,
+}
+
+impl Operation for SwitchAccount {
+    type Outcome = ();
+
+    async fn apply(&self, tx: &Tx<'_>) -> Result<(), Failure> {
+        let sql = "INSERT INTO account_switch (account, enabled) VALUES ($1, $2)
+            ON CONFLICT (account) DO UPDATE SET enabled = $2";
+        execute(tx, sql, &[&self.account.as_str(), &self.enabled]).await?;
+        audit::append(tx, self.audited.clone(), self.now)
+            .await
+            .map(drop)
+    }
+}
+
+/// A line about a change outside of the store.
+struct Line {
+    audited: Audited,
+    now: Time,
+}
+
+impl Operation for Line {
+    type Outcome = AuditEntry;
+    const CHANGES_DIRECTORY: bool = false;
+
+    async fn apply(&self, tx: &Tx<'_>) -> Result<AuditEntry, Failure> {
+        audit::append(tx, self.audited.clone(), self.now).await
+    }
+}
+
+impl Directory for PostgresStore {
+    fn directory_version(&self) -> Option<u64> {
+        Some(self.standing.directory())
+    }
+
+    fn create_merchant(
+        &self,
+        new: NewMerchant,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, Merchant> {
+        self.operate(CreateMerchant {
+            merchant: new.merchant,
+            audited,
+            now,
+        })
+    }
+
+    fn merchant(&self, id: MerchantId) -> Answer<'_, Option<Merchant>> {
+        Box::pin(self.merchant_read(id))
+    }
+
+    fn merchants(&self, paging: Paging) -> Answer<'_, Listed<Merchant>> {
+        Box::pin(self.merchants_listed(paging))
+    }
+
+    fn replace_merchant(
+        &self,
+        before: Merchant,
+        after: Merchant,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, Replaced<Merchant>> {
+        self.operate(ReplaceMerchant {
+            before,
+            after,
+            audited,
+            now,
+        })
+    }
+
+    fn issue_key(&self, key: ApiKey, audited: Audited, now: Time) -> Answer<'_, KeyIssued> {
+        self.operate(Issue { key, audited, now })
+    }
+
+    fn rotate_key(
+        &self,
+        old: KeyId,
+        new: ApiKey,
+        old_ends: Time,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, KeyIssued> {
+        self.operate(Rotate {
+            old,
+            new,
+            old_ends,
+            audited,
+            now,
+        })
+    }
+
+    fn revoke_key(&self, id: KeyId, audited: Audited, now: Time) -> Answer<'_, Option<ApiKey>> {
+        self.operate(Revoke { id, audited, now })
+    }
+
+    fn key(&self, hash: TokenHash) -> Answer<'_, Option<ApiKey>> {
+        Box::pin(self.key_read(hash))
+    }
+
+    fn key_by_id(&self, id: KeyId) -> Answer<'_, Option<ApiKey>> {
+        Box::pin(self.key_read_by_id(id))
+    }
+
+    fn keys(&self, owner: KeyOwner, paging: Paging) -> Answer<'_, Listed<ApiKey>> {
+        Box::pin(self.keys_listed(owner, paging))
+    }
+
+    fn keys_seen(&self, seen: Vec<(TokenHash, Time)>) -> Answer<'_, ()> {
+        self.carry(async move |store| store.keys_noted(seen).await)
+    }
+
+    fn create_operator(
+        &self,
+        operator: Operator,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, Option<Operator>> {
+        self.operate(CreateOperator {
+            operator,
+            audited,
+            now,
+        })
+    }
+
+    fn operator(&self, hash: TokenHash) -> Answer<'_, Option<Operator>> {
+        Box::pin(self.operator_read(hash))
+    }
+
+    fn operators(&self, paging: Paging) -> Answer<'_, Listed<Operator>> {
+        Box::pin(self.operators_listed(paging))
+    }
+
+    fn remove_operator(
+        &self,
+        id: OperatorId,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, Option<Operator>> {
+        self.operate(RemoveOperator { id, audited, now })
+    }
+
+    fn switch_account(
+        &self,
+        account: AccountId,
+        enabled: bool,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, ()> {
+        self.operate(SwitchAccount {
+            account,
+            enabled,
+            audited,
+            now,
+        })
+    }
+
+    fn account_switches(&self) -> Answer<'_, Vec<(AccountId, bool)>> {
+        Box::pin(async {
+            let found = self
+                .requests
+                .read("SELECT account, enabled FROM account_switch", &[])
+                .await?;
+            let each = found
+                .iter()
+                .map(|row| Ok((account(row.get(0))?, row.get(1))));
+            each.collect()
+        })
+    }
+
+    fn audit(&self, audited: Audited, now: Time) -> Answer<'_, AuditEntry> {
+        self.operate(Line { audited, now })
+    }
+
+    fn audit_log(&self, paging: Paging) -> Answer<'_, Listed<AuditEntry>> {
+        Box::pin(async move {
+            let Some(asked) = Asked::read(b"aud/", &paging) else {
+                return Ok(Listed::BadCursor);
+            };
+            let sql =
+                "SELECT number, body FROM audit WHERE number < $1 ORDER BY number DESC LIMIT $2";
+            let found = self
+                .requests
+                .read(sql, &[&asked.before.0, &asked.rows()])
+                .await?;
+            let each = found.iter().map(|row| {
+                let number: i64 = row.get(0);
+                let key = rows::schema::audit(number.unsigned_abs());
+                Ok((
+                    Place(number, Uuid::nil()),
+                    rows::audit::decode(&key, row.get(1))?,
+                ))
+            });
+            Ok(asked.page(each.collect::<Result<_, Fault>>()?))
+        })
+    }
+}
+
+/// An account as it was stored.
+pub(crate) fn account(text: &str) -> Result<AccountId, Fault> {
+    AccountId::parse(text).map_err(|_| Fault::Corrupt("the name of an account".into()))
+}

@@ -1,0 +1,112 @@
+//! Operators.
+
+use kassette_domain::audit::Audited;
+use kassette_domain::id::OperatorId;
+use kassette_domain::key::TokenHash;
+use kassette_domain::operator::Operator;
+use kassette_domain::time::Time;
+
+use crate::postgres::database::{Failure, Operation, Tx, execute, row, rows};
+use crate::postgres::lists::{Asked, Place};
+use crate::postgres::{PostgresStore, audit, millis, uuid};
+use crate::rows::{records, schema};
+use crate::{Fault, Listed, Paging};
+
+/// Most operators: a new one's name is compared with all others'.
+const MAX_OPERATORS: usize = 200;
+
+fn decode(hash: &[u8], body: &[u8]) -> Result<Operator, Fault> {
+    let hash = hash
+        .try_into()
+        .map_err(|_| Fault::Corrupt("the hash of an operator's token".into()))?;
+    records::decode(&schema::operator(TokenHash(hash)), body)
+}
+
+/// A new operator.
+pub(super) struct CreateOperator {
+    pub(super) operator: Operator,
+    pub(super) audited: Audited,
+    pub(super) now: Time,
+}
+
+impl Operation for CreateOperator {
+    type Outcome = Option<Operator>;
+
+    async fn apply(&self, tx: &Tx<'_>) -> Result<Self::Outcome, Failure> {
+        let operator = &self.operator;
+        let others = rows(tx, "SELECT hash, body FROM operator", &[]).await?;
+        if others.len() >= MAX_OPERATORS {
+            let why = format!("there are {MAX_OPERATORS} operators: remove one that is not needed");
+            return Err(Fault::Unavailable(why).into());
+        }
+        for other in &others {
+            // A damaged one stops no more than itself.
+            let other = records::readable(decode(other.get(0), other.get(1)))?;
+            if other.is_some_and(|other| other.is_called(&operator.name)) {
+                return Ok(None);
+            }
+        }
+        let body = records::encode(&schema::operator(operator.hash), operator)?;
+        let sql = "INSERT INTO operator (hash, id, created_at, body) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
+        let (hash, id) = (&operator.hash.0[..], uuid(operator.id.as_bytes()));
+        if execute(
+            tx,
+            sql,
+            &[&hash, &id, &millis(operator.created_at), &&body[..]],
+        )
+        .await?
+            == 0
+        {
+            return Err(Fault::Unavailable("the token or its id is in use".into()).into());
+        }
+        audit::append(tx, self.audited.clone(), self.now).await?;
+        Ok(Some(operator.clone()))
+    }
+}
+
+/// The end of an operator: its token is unknown from now on.
+pub(super) struct RemoveOperator {
+    pub(super) id: OperatorId,
+    pub(super) audited: Audited,
+    pub(super) now: Time,
+}
+
+impl Operation for RemoveOperator {
+    type Outcome = Option<Operator>;
+
+    async fn apply(&self, tx: &Tx<'_>) -> Result<Self::Outcome, Failure> {
+        let sql = "DELETE FROM operator WHERE id = $1 RETURNING hash, body";
+        let Some(removed) = row(tx, sql, &[&uuid(self.id.as_bytes())]).await? else {
+            return Ok(None);
+        };
+        let operator = decode(removed.get(0), removed.get(1))?;
+        audit::append(tx, self.audited.clone(), self.now).await?;
+        Ok(Some(operator))
+    }
+}
+
+impl PostgresStore {
+    pub(super) async fn operator_read(&self, hash: TokenHash) -> Result<Option<Operator>, Fault> {
+        let sql = "SELECT hash, body FROM operator WHERE hash = $1";
+        let found = self.requests.read_one(sql, &[&&hash.0[..]]).await?;
+        found.map(|row| decode(row.get(0), row.get(1))).transpose()
+    }
+
+    pub(super) async fn operators_listed(&self, paging: Paging) -> Result<Listed<Operator>, Fault> {
+        let Some(asked) = Asked::read(b"otm/", &paging) else {
+            return Ok(Listed::BadCursor);
+        };
+        let sql =
+            "SELECT hash, body, created_at, id FROM operator WHERE (created_at, id) < ($1, $2)
+            ORDER BY created_at DESC, id DESC LIMIT $3";
+        let Place(at, id) = asked.before;
+        let found = self.requests.read(sql, &[&at, &id, &asked.rows()]).await?;
+        let each = found.iter().map(|row| {
+            Ok((
+                Place(row.get(2), row.get(3)),
+                decode(row.get(0), row.get(1))?,
+            ))
+        });
+        Ok(asked.page(each.collect::<Result<_, Fault>>()?))
+    }
+}

@@ -1,0 +1,67 @@
+//! What the database said, and why a store does not open.
+
+/// What the database said, in one line. Its details can hold values, and are left out.
+pub(crate) fn said(error: &tokio_postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(error) => format!(
+            "the database said: {} ({})",
+            error.message(),
+            error.code().code()
+        ),
+        None => {
+            let source = std::error::Error::source(error);
+            let source = source
+                .map(|source| format!(": {source}"))
+                .unwrap_or_default();
+            format!("the database cannot be reached: {error}{source}")
+        }
+    }
+}
+
+/// Why a store does not open, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The address cannot be used.
+    #[error("the address of the database cannot be used: {0}")]
+    Address(String),
+    /// The database cannot be reached, or refused something.
+    #[error("{0}")]
+    Database(String),
+    /// It has no tables yet.
+    #[error("the database has no tables of Kassette: run `kassette migrate`")]
+    Empty,
+    /// Its tables are those of an earlier release.
+    #[error("the database has schema {found}, this program needs {known}: run `kassette migrate`")]
+    Older {
+        /// Its version.
+        found: i32,
+        /// This program's.
+        known: i32,
+    },
+    /// Its tables are those of a later release.
+    #[error(
+        "the database has schema {found}, this program knows up to {known}: run a later release"
+    )]
+    Newer {
+        /// Its version.
+        found: i32,
+        /// This program's.
+        known: i32,
+    },
+    /// It was made under another master key.
+    #[error("the database was sealed under another master key: set the key that it was made with")]
+    WrongMasterKey,
+    /// What every database has does not read back.
+    #[error("the database is damaged ({0}): bring its latest backup back")]
+    Damaged(String),
+    /// Another node serves it.
+    #[error(
+        "another node serves the database: stop that one first. One that was killed is given up after 5 s"
+    )]
+    InUse,
+    /// It would lose what it acknowledged.
+    #[error(
+        "the database runs with `{0} = off`, and would lose payments that it acknowledged: switch it on"
+    )]
+    NotDurable(&'static str),
+}

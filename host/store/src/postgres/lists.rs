@@ -1,0 +1,79 @@
+//! Pages of lists. A cursor is the place of the last row that was looked at, so a page begins where the one before
+//! ended, whatever was added meanwhile.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use uuid::Uuid;
+
+use crate::{Listed, Page, Paging};
+
+/// Most items of a page.
+const MAX_ITEMS: usize = 100;
+/// Longest cursor, in characters.
+const MAX_CURSOR: usize = 256;
+/// Bytes of a place.
+const PLACE: usize = 24;
+
+/// A place in a list: a time in milliseconds or a number, then an id, which is nil in lists without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place(pub(crate) i64, pub(crate) Uuid);
+
+/// What is asked of a list that is told from others by its tag.
+pub(crate) struct Asked<'t> {
+    tag: &'t [u8],
+    /// The page holds what stands before this place.
+    pub(crate) before: Place,
+    /// Most items of the page.
+    pub(crate) limit: usize,
+}
+
+impl<'t> Asked<'t> {
+    /// Reads what is asked; none where the cursor is not one of this list.
+    pub(crate) fn read(tag: &'t [u8], paging: &Paging) -> Option<Self> {
+        let before = match &paging.cursor {
+            None => Place(i64::MAX, Uuid::max()),
+            Some(cursor) => read_cursor(tag, cursor)?,
+        };
+        Some(Self {
+            tag,
+            before,
+            limit: paging.limit.clamp(1, MAX_ITEMS),
+        })
+    }
+
+    /// How many rows are to be read: one more than the page holds, to know whether another one follows.
+    pub(crate) fn rows(&self) -> i64 {
+        i64::try_from(self.limit)
+            .unwrap_or(i64::MAX)
+            .saturating_add(1)
+    }
+
+    /// The page of rows with their places, of which [`Asked::rows`] were asked for.
+    pub(crate) fn page<T>(&self, mut found: Vec<(Place, T)>) -> Listed<T> {
+        let more = found.len() > self.limit;
+        found.truncate(self.limit);
+        let last = found.last().map(|(place, _)| *place).filter(|_| more);
+        self.page_up_to(found.into_iter().map(|(_, item)| item).collect(), last)
+    }
+
+    /// The page of some items, after which the next one begins behind a place.
+    pub(crate) fn page_up_to<T>(&self, items: Vec<T>, next: Option<Place>) -> Listed<T> {
+        let next = next.map(|Place(number, id)| {
+            URL_SAFE_NO_PAD.encode([self.tag, &number.to_be_bytes(), id.as_bytes()].concat())
+        });
+        Listed::Page(Page { items, next })
+    }
+}
+
+fn read_cursor(tag: &[u8], cursor: &str) -> Option<Place> {
+    if cursor.len() > MAX_CURSOR {
+        return None;
+    }
+    let cursor = URL_SAFE_NO_PAD.decode(cursor).ok()?;
+    let place: [u8; PLACE] = cursor.strip_prefix(tag)?.try_into().ok()?;
+    let (number, id) = place.split_first_chunk()?;
+    Some(Place(
+        i64::from_be_bytes(*number),
+        Uuid::from_slice(id).ok()?,
+    ))
+}

@@ -1,0 +1,200 @@
+//! The store on PostgreSQL, or an engine that speaks its protocol.
+//!
+//! Nothing here needs `LISTEN`, advisory locks or an isolation above READ COMMITTED, and all of it is right under
+//! SERIALIZABLE too. Payments are changed optimistically, each step by one statement; what changes the directory
+//! is a transaction that first takes the lock of `directory`. Locks are taken in one order everywhere: reference,
+//! payment, owner, directory, the end of the audit log.
+//!
+//! | file or folder | holds |
+//! |---|---|
+//! | `open`, `target` | the master key, what a database has to be; the address and TLS |
+//! | `schema`, `errors` | the tables and their migration; why a store does not open |
+//! | `node` | which process serves the database, and until when it may |
+//! | `database`, `parts` | statements and transactions, and what is tried again; a statement out of parts |
+//! | `batches` | what is committed together |
+//! | `lists`, `audit` | pages of lists; lines of the audit log |
+//! | `payments`, `directory`, `nonces` | the traits of these names |
+//! | `webhooks`, `resellers`, `connects`, `upkeep` | likewise |
+//! | `private`, `scratch` | a server of one's own, for tests and `dev`; databases for tests |
+
+mod audit;
+mod batches;
+mod connects;
+pub(crate) mod database;
+mod directory;
+mod errors;
+mod lists;
+mod node;
+mod nonces;
+mod open;
+mod parts;
+mod payments;
+pub mod private;
+mod resellers;
+mod retention;
+mod schema;
+pub mod scratch;
+mod target;
+mod upkeep;
+mod webhooks;
+
+#[cfg(test)]
+mod tests;
+
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+
+use arc_swap::ArcSwap;
+use kassette_domain::id::EndpointId;
+use kassette_domain::lifecycle::QuerySchedule;
+use kassette_domain::time::Time;
+use tokio_postgres::Row;
+use tokio_util::task::TaskTracker;
+use uuid::Uuid;
+
+pub use crate::postgres::errors::OpenError;
+pub use crate::postgres::open::{OpenOptions, migrate};
+
+use crate::postgres::batches::Batches;
+use crate::postgres::database::{Database, Failure, Operation};
+use crate::postgres::node::{Node, Standing};
+use crate::postgres::nonces::{Counts, Taking};
+use crate::postgres::payments::create::Creating;
+use crate::postgres::webhooks::claims::Claims;
+use crate::rows::seal::Secrets;
+use crate::{Answer, Fault, Health, Vitals};
+
+/// The store on PostgreSQL.
+pub struct PostgresStore {
+    /// Connections for what a caller waits for.
+    pub(crate) requests: Database,
+    /// Connections for workers, so that they never take a request's.
+    pub(crate) workers: Database,
+    pub(crate) secrets: Arc<Secrets>,
+    /// When providers are asked about attempts.
+    pub(crate) schedule: ArcSwap<QuerySchedule>,
+    pub(crate) claims: Claims,
+    /// Creations that wait to be committed together.
+    creating: Batches<Creating>,
+    /// Nonces likewise.
+    taking: Batches<Taking>,
+    nonces: Counts,
+    node: Option<Node>,
+    pub(crate) standing: Arc<Standing>,
+    /// Operations under way: they go on where their callers have given up.
+    under_way: TaskTracker,
+    this: Weak<Self>,
+}
+
+impl std::fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PostgresStore").finish_non_exhaustive()
+    }
+}
+
+impl PostgresStore {
+    /// Does an operation to its end, even where its caller gives up: a transaction that stands still holds locks.
+    pub(crate) fn carry<T, F>(
+        &self,
+        operation: impl FnOnce(Arc<Self>) -> F + Send + 'static,
+    ) -> Answer<'static, T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Fault>> + Send + 'static,
+    {
+        let this = self.this.upgrade();
+        Box::pin(async move {
+            let this = this.ok_or(Fault::Stopping)?;
+            this.standing.check()?;
+            let under_way = this.under_way.clone();
+            let done = under_way.spawn(operation(this)).await;
+            done.unwrap_or(Err(Fault::Stopping))
+        })
+    }
+
+    /// Tells who delivers of the endpoints that a step's statement has queued something for.
+    pub(crate) fn ring(&self, written: Option<&Row>, now: Time) {
+        if let Some(row) = written.filter(|row| row.len() > 1) {
+            let endpoints: Vec<_> = row.get::<_, Vec<Uuid>>(1);
+            let endpoints: Vec<_> = endpoints
+                .into_iter()
+                .map(|id| EndpointId::from_bytes(id.into_bytes()))
+                .collect();
+            self.claims.ring(&endpoints, now);
+        }
+    }
+
+    /// Does a transaction to its end.
+    pub(crate) fn operate<O: Operation>(&self, operation: O) -> Answer<'static, O::Outcome> {
+        self.carry(async move |store| store.requests.transact(&operation).await)
+    }
+}
+
+/// Milliseconds, as they are stored.
+pub(crate) fn millis(at: Time) -> i64 {
+    i64::try_from(at.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// A time as it was stored.
+pub(crate) fn time(millis: i64) -> Time {
+    Time::from_millis(u64::try_from(millis).unwrap_or_default())
+}
+
+/// A number, as it is stored.
+pub(crate) fn number(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// An id, as it is stored.
+pub(crate) const fn uuid(id: &[u8; 16]) -> Uuid {
+    Uuid::from_bytes(*id)
+}
+
+impl Health for PostgresStore {
+    fn probe(&self) -> Answer<'_, ()> {
+        Box::pin(async {
+            let sql = "INSERT INTO probe (at) VALUES (clock_timestamp())
+                ON CONFLICT (single) DO UPDATE SET at = clock_timestamp()";
+            self.requests
+                .write(sql, &[])
+                .await
+                .map(drop)
+                .map_err(Failure::fault)
+        })
+    }
+
+    fn vitals(&self) -> Answer<'_, Vitals> {
+        Box::pin(async {
+            let sql = "SELECT pg_database_size(current_database()), (SELECT max(created_at) FROM payment)";
+            let row = self.workers.read_one(sql, &[]).await?;
+            let row = row
+                .ok_or_else(|| Fault::Unavailable("the database tells nothing of itself".into()))?;
+            Ok(Vitals {
+                used: u64::try_from(row.get::<_, i64>(0)).unwrap_or_default(),
+                free: None,
+                reserved: 0,
+                newest: row.get::<_, Option<i64>>(1).map(time),
+                backed_up: None,
+            })
+        })
+    }
+
+    fn failed(&self) -> Pin<Box<dyn Future<Output = String> + Send + '_>> {
+        Box::pin(self.standing.failed())
+    }
+
+    fn shut_down(&self) -> Answer<'_, ()> {
+        Box::pin(async {
+            let was_open = self.standing.close();
+            self.under_way.close();
+            self.under_way.wait().await;
+            self.hand_back().await;
+            if let Some(node) = self.node.as_ref().filter(|_| was_open) {
+                node.give_up().await;
+            }
+            self.requests.pool.close();
+            self.workers.pool.close();
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,288 @@
+//! Nonces of signed requests: a row for each, taken in batches.
+//!
+//! A row whose time has passed is free to be taken again, and is forgotten by a sweep, which notes until when the
+//! latest of them was taken: before that time nothing can be said of what was taken.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+
+use kassette_domain::id::ResellerId;
+use kassette_domain::time::Time;
+use parking_lot::Mutex;
+
+use crate::postgres::batches::Commit;
+use crate::postgres::database::{Arguments, Database, Failure};
+use crate::postgres::{PostgresStore, millis, number, time};
+use crate::rows::nonces::{Mark, OVERTAKEN, mark};
+use crate::rows::seal::fill;
+use crate::{Answer, Fault, Nonces, Reservation, Reserved};
+
+/// Nonces that are taken at once.
+pub(crate) const AT_ONCE: usize = 64;
+/// Most rows that one sweep forgets.
+const SWEPT: i64 = 64;
+/// How long after its time a nonce has a request sweep: not each of them is to do so.
+const GRACE: Duration = Duration::from_secs(1);
+
+const TAKE: &str = "INSERT INTO nonce AS known (reseller, mark, until, asked, holder)
+    SELECT reseller, mark, until, asked, $5 FROM unnest($1::bigint[], $2::bytea[], $3::bigint[], $4::bigint[])
+        AS v (reseller, mark, until, asked) ORDER BY reseller, mark
+    ON CONFLICT (reseller, mark) DO UPDATE SET until = excluded.until, asked = excluded.asked, holder = excluded.holder
+        WHERE known.until <= excluded.asked OR known.holder = excluded.holder
+    RETURNING reseller, mark";
+
+/// A nonce that a request wants.
+#[derive(Clone)]
+pub(crate) struct Wanted {
+    reseller: i64,
+    mark: Mark,
+    until: i64,
+    now: i64,
+}
+
+/// Takes nonces.
+pub(crate) struct Taking {
+    pub(crate) database: Database,
+}
+
+impl Commit for Taking {
+    type Request = Wanted;
+    /// Whether it was free.
+    type Answer = bool;
+
+    async fn commit(&self, batch: Vec<Wanted>) -> Vec<Result<bool, Fault>> {
+        // Of those who want the same at this moment, the first one.
+        let mut seen = BTreeSet::new();
+        let firsts: Vec<&Wanted> = batch
+            .iter()
+            .filter(|each| seen.insert((each.reseller, each.mark)))
+            .collect();
+        let mut taken = match self.take(&firsts).await {
+            Ok(taken) => taken,
+            Err(failure) => {
+                let fault = failure.fault();
+                return batch.iter().map(|_| Err(fault.clone())).collect();
+            }
+        };
+        batch
+            .iter()
+            .map(|each| Ok(taken.remove(&(each.reseller, each.mark.to_vec()))))
+            .collect()
+    }
+}
+
+impl Taking {
+    async fn take(&self, wanted: &[&Wanted]) -> Result<BTreeSet<(i64, Vec<u8>)>, Failure> {
+        let mut random = [0; 8];
+        fill(&mut random)?;
+        let holder = i64::from_be_bytes(random);
+        let resellers: Vec<_> = wanted.iter().map(|each| each.reseller).collect();
+        let marks: Vec<_> = wanted.iter().map(|each| &each.mark[..]).collect();
+        let ends: Vec<_> = wanted.iter().map(|each| each.until).collect();
+        let asked: Vec<_> = wanted.iter().map(|each| each.now).collect();
+        let mut tried = false;
+        loop {
+            let taken = self
+                .database
+                .write(TAKE, &[&resellers, &marks, &ends, &asked, &holder])
+                .await;
+            match taken {
+                // What was taken by the statement whose answer was lost is this holder's.
+                Err(Failure::Lost) if !tried => tried = true,
+                taken => return Ok(taken?.iter().map(|row| (row.get(0), row.get(1))).collect()),
+            }
+        }
+    }
+}
+
+/// What a node remembers of nonces, so that not each request has to count.
+#[derive(Default)]
+pub(crate) struct Counts {
+    of: Mutex<HashMap<i64, Count>>,
+    /// When the first row is over, as far as it is known.
+    next_end: Mutex<Option<Time>>,
+    /// One sweep at a time.
+    sweeping: tokio::sync::Mutex<()>,
+    /// Until when nonces were taken that are forgotten; none before it was read.
+    freed: Mutex<Option<Time>>,
+}
+
+/// How many nonces of a reseller are taken: by the second in which they become free, rounded up.
+#[derive(Default)]
+struct Count {
+    ends: BTreeMap<i64, usize>,
+    taken: usize,
+    /// The second in which the rows were counted last.
+    counted: i64,
+}
+
+/// Milliseconds of a second.
+const SECOND: i64 = 1000;
+
+impl Count {
+    fn note(&mut self, until: i64, taken: usize) {
+        *self
+            .ends
+            .entry(until.saturating_add(SECOND - 1) / SECOND)
+            .or_default() += taken;
+        self.taken += taken;
+    }
+
+    /// Leaves out what is over.
+    fn taken(&mut self, now: i64) -> usize {
+        while let Some(first) = self
+            .ends
+            .first_entry()
+            .filter(|first| first.key().saturating_mul(SECOND) <= now)
+        {
+            self.taken -= first.remove();
+        }
+        self.taken
+    }
+}
+
+impl Nonces for PostgresStore {
+    fn reserve_nonce(&self, reservation: Reservation, now: Time) -> Answer<'_, Reserved> {
+        self.carry(async move |store| store.reserve(reservation, now).await)
+    }
+}
+
+impl PostgresStore {
+    async fn reserve(&self, reservation: Reservation, now: Time) -> Result<Reserved, Fault> {
+        let wanted = Wanted {
+            reseller: number(reservation.reseller.0),
+            mark: mark(reservation.reseller, &reservation.nonce),
+            until: millis(reservation.until),
+            now: millis(now),
+        };
+        self.sweep_nonces(now, GRACE).await?;
+        if self.freed().await? > now.after(OVERTAKEN) {
+            let why = "the clock went back to a time whose nonces are forgotten";
+            return Err(Fault::Unavailable(why.into()));
+        }
+        let full = self.is_full(reservation.reseller, reservation.at_most, now);
+        if let Some(next) = full.await? {
+            let sql = "SELECT FROM nonce WHERE reseller = $1 AND mark = $2 AND until > $3";
+            let about: Arguments<'_> = &[&wanted.reseller, &&wanted.mark[..], &wanted.now];
+            let used = self.requests.read_one(sql, about).await?.is_some();
+            return Ok(if used {
+                Reserved::Used
+            } else {
+                Reserved::Full { next }
+            });
+        }
+        let (reseller, until) = (wanted.reseller, wanted.until);
+        if !self.taking.commit(wanted).await? {
+            return Ok(Reserved::Used);
+        }
+        if let Some(count) = self.nonces.of.lock().get_mut(&reseller) {
+            count.note(until, 1);
+        }
+        let mut next_end = self.nonces.next_end.lock();
+        *next_end = next_end.map(|next| next.min(time(until)));
+        Ok(Reserved::Fresh)
+    }
+
+    /// When the next nonce of any reseller becomes free, where a reseller has as many taken as it may.
+    async fn is_full(
+        &self,
+        reseller: ResellerId,
+        at_most: usize,
+        now: Time,
+    ) -> Result<Option<Time>, Fault> {
+        let (reseller, now) = (number(reseller.0), millis(now));
+        let known = self
+            .nonces
+            .of
+            .lock()
+            .get_mut(&reseller)
+            .map(|count| (count.taken(now), count.counted));
+        let taken = match known {
+            Some((taken, _)) if taken < at_most => return Ok(None),
+            Some((taken, counted)) if counted == now / SECOND => taken,
+            // The count is of whole seconds: rather too high.
+            _ => self.count_nonces(reseller, now).await?,
+        };
+        if taken < at_most {
+            return Ok(None);
+        }
+        let sql = "SELECT min(until) FROM nonce WHERE until > $1";
+        let next = self.requests.read_one(sql, &[&now]).await?;
+        let next = next
+            .and_then(|row| row.get::<_, Option<i64>>(0))
+            .unwrap_or(now);
+        Ok(Some(time(next)))
+    }
+
+    async fn count_nonces(&self, reseller: i64, now: i64) -> Result<usize, Fault> {
+        let sql =
+            "SELECT until, count(*) FROM nonce WHERE reseller = $1 AND until > $2 GROUP BY until";
+        let rows = self.requests.read(sql, &[&reseller, &now]).await?;
+        let mut count = Count {
+            counted: now / SECOND,
+            ..Count::default()
+        };
+        for row in rows {
+            count.note(
+                row.get(0),
+                usize::try_from(row.get::<_, i64>(1)).unwrap_or_default(),
+            );
+        }
+        let taken = count.taken;
+        self.nonces.of.lock().insert(reseller, count);
+        Ok(taken)
+    }
+
+    /// Until when nonces were taken that are forgotten.
+    async fn freed(&self) -> Result<Time, Fault> {
+        if let Some(freed) = *self.nonces.freed.lock() {
+            return Ok(freed);
+        }
+        let row = self
+            .requests
+            .read_one("SELECT freed FROM nonce_end", &[])
+            .await?;
+        let freed = row.map_or(0, |row| row.get(0));
+        Ok(*self.nonces.freed.lock().get_or_insert(time(freed)))
+    }
+
+    /// Forgets nonces whose time has passed, some of them, once one has passed for so long; says when there is more to
+    /// forget.
+    pub(crate) async fn sweep_nonces(
+        &self,
+        now: Time,
+        grace: Duration,
+    ) -> Result<Option<Time>, Fault> {
+        let known = *self.nonces.next_end.lock();
+        if known.is_some_and(|next| now < next.after(grace)) {
+            return Ok(known);
+        }
+        let Ok(_alone) = self.nonces.sweeping.try_lock() else {
+            return Ok(known);
+        };
+        let sql = "WITH gone AS (DELETE FROM nonce WHERE (reseller, mark) IN
+                (SELECT reseller, mark FROM nonce WHERE until <= $1 ORDER BY until LIMIT $2 FOR UPDATE SKIP LOCKED)
+                RETURNING until)
+            UPDATE nonce_end SET freed = greatest(freed, (SELECT max(until) FROM gone)) RETURNING freed";
+        let rows = self
+            .workers
+            .write(sql, &[&millis(now), &SWEPT])
+            .await
+            .map_err(Failure::fault)?;
+        if let Some(row) = rows.first() {
+            *self.nonces.freed.lock() = Some(time(row.get(0)));
+        }
+        let row = self
+            .workers
+            .read_one("SELECT min(until) FROM nonce", &[])
+            .await?;
+        let next = row.and_then(|row| row.get::<_, Option<i64>>(0)).map(time);
+        *self.nonces.next_end.lock() = next;
+        Ok(next)
+    }
+}
+
+/// Forgets nonces whose time has passed, some of them; says when there is more to forget.
+pub(crate) async fn sweep(store: &PostgresStore, now: Time) -> Result<Option<Time>, Fault> {
+    store.sweep_nonces(now, Duration::ZERO).await
+}

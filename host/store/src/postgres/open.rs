@@ -1,0 +1,245 @@
+//! Opening: the address, TLS, the schema, the right key, and no other node.
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use arc_swap::ArcSwap;
+use tokio_postgres::Client;
+use tokio_util::task::TaskTracker;
+use zeroize::Zeroizing;
+
+use crate::postgres::PostgresStore;
+use crate::postgres::batches::Batches;
+use crate::postgres::database::{Database, Turns};
+use crate::postgres::errors::{OpenError, said};
+use crate::postgres::node::{Node, Standing};
+use crate::postgres::nonces::{self, Counts, Taking};
+use crate::postgres::payments::create::{self, Creating};
+use crate::postgres::schema;
+use crate::postgres::target::Target;
+use crate::postgres::webhooks::claims::Claims;
+use crate::rows::schema::{CANARY, MARK};
+use crate::rows::seal::{CANARY_TEXT, Marker, MasterKey, Sealer, Secrets, Unopened, fill};
+
+/// Connections for requests.
+const REQUESTS: usize = 12;
+/// Connections over which creations are committed, and committers; the same for nonces.
+const COMMITTERS: usize = 2;
+/// Connections for what no request waits for.
+const WORKERS: usize = 4;
+
+/// What a store is opened with.
+pub struct OpenOptions {
+    /// The database: `postgres://user:password@host:port/name`. The connection is encrypted and the server's name
+    /// and certificate are verified, unless the host is a folder of Unix sockets, or the address says
+    /// `sslmode=disable`. `sslrootcert=FILE` names the authorities to trust instead of the public ones.
+    /// `isolation=serializable` is for engines whose READ COMMITTED is another; it is right everywhere, and slower.
+    pub url: String,
+    /// The key that secrets are sealed under.
+    pub master: MasterKey,
+    /// Serves a database that loses what it acknowledged when its machine stops (`fsync = off`): for tests alone.
+    pub volatile: bool,
+    /// No other node can be there, because the server was started for this one: the row of one that was killed is
+    /// taken without waiting.
+    pub alone: bool,
+}
+
+impl fmt::Debug for OpenOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The address can hold a password.
+        f.debug_struct("OpenOptions")
+            .field("master", &self.master)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Makes the tables, or brings them to this release's form; a new database is sealed with the master key.
+///
+/// # Errors
+/// [`OpenError`]; what was done until then stays, and another call goes on.
+pub async fn migrate(options: &OpenOptions) -> Result<(), OpenError> {
+    let client = Target::parse(&options.url)?.connect().await?;
+    match version(&client).await? {
+        Some(found) if found > schema::VERSION => return Err(newer(found)),
+        Some(_) => drop(secrets(&client, &options.master).await?),
+        None => {}
+    }
+    schema::migrate(&client).await?;
+    let sealer = Sealer::new(&options.master);
+    let drawn = |fault: crate::Fault| OpenError::Database(fault.to_string());
+    let mut mark = Zeroizing::new([0_u8; 32]);
+    fill(mark.as_mut_slice()).map_err(drawn)?;
+    let canary = sealer.seal(CANARY, &CANARY_TEXT).map_err(drawn)?;
+    let mark = sealer.seal(MARK, &*mark).map_err(drawn)?;
+    let (sql, reader) = (
+        "INSERT INTO meta AS m (schema_version, oldest_reader, canary, mark) VALUES ($1, $2, $3, $4)
+            ON CONFLICT (single) DO UPDATE SET schema_version = greatest(m.schema_version, $1),
+            oldest_reader = greatest(m.oldest_reader, $2)",
+        schema::OLDEST_READER,
+    );
+    let written = client
+        .execute(sql, &[&schema::VERSION, &reader, &canary, &mark])
+        .await;
+    written.map_err(|error| OpenError::Database(said(&error)))?;
+    secrets(&client, &options.master).await.map(drop)
+}
+
+const fn newer(found: i32) -> OpenError {
+    OpenError::Newer {
+        found,
+        known: schema::VERSION,
+    }
+}
+
+/// The schema's version; none where there are no tables.
+async fn version(client: &Client) -> Result<Option<i32>, OpenError> {
+    let failed = |error: tokio_postgres::Error| OpenError::Database(said(&error));
+    let there = client
+        .query_one("SELECT to_regclass('kassette.meta') IS NOT NULL", &[])
+        .await;
+    if !there.map_err(failed)?.get::<_, bool>(0) {
+        return Ok(None);
+    }
+    let row = client
+        .query_opt("SELECT schema_version FROM meta", &[])
+        .await
+        .map_err(failed)?;
+    Ok(row.map(|row| row.get(0)))
+}
+
+/// Refuses a database that this program does not read, or that loses what it acknowledges.
+async fn check(client: &Client, volatile: bool) -> Result<(), OpenError> {
+    let failed = |error: tokio_postgres::Error| OpenError::Database(said(&error));
+    let found = version(client).await?.ok_or(OpenError::Empty)?;
+    if found < schema::VERSION {
+        return Err(OpenError::Older {
+            found,
+            known: schema::VERSION,
+        });
+    }
+    let row = client
+        .query_one("SELECT oldest_reader FROM meta", &[])
+        .await
+        .map_err(failed)?;
+    if row.get::<_, i32>(0) > schema::VERSION {
+        return Err(newer(found));
+    }
+    // An engine that speaks the protocol alone may not know the settings.
+    for setting in ["fsync", "full_page_writes", "synchronous_commit"] {
+        let row = client
+            .query_one("SELECT current_setting($1, true)", &[&setting])
+            .await
+            .map_err(failed)?;
+        if row.get::<_, Option<&str>>(0) == Some("off") && !volatile {
+            return Err(OpenError::NotDurable(setting));
+        }
+    }
+    Ok(())
+}
+
+/// Tells where a failover would lose what was acknowledged.
+async fn warn_of_failovers(client: &Client) -> Result<(), OpenError> {
+    let sql = "SELECT current_setting('synchronous_standby_names', true)";
+    let row = client
+        .query_one(sql, &[])
+        .await
+        .map_err(|error| OpenError::Database(said(&error)))?;
+    if row.get::<_, Option<&str>>(0) == Some("") {
+        tracing::warn!(
+            "the database names no synchronous standby: a failover can lose payments that were acknowledged"
+        );
+    }
+    Ok(())
+}
+
+/// Proves the master key, and reads the key of marks.
+async fn secrets(client: &Client, master: &MasterKey) -> Result<Secrets, OpenError> {
+    let row = client.query_opt("SELECT canary, mark FROM meta", &[]).await;
+    let row = row
+        .map_err(|error| OpenError::Database(said(&error)))?
+        .ok_or(OpenError::Empty)?;
+    let sealer = Sealer::new(master);
+    let closed = |unopened| match unopened {
+        Unopened::OtherKey => OpenError::WrongMasterKey,
+        Unopened::Damaged => OpenError::Damaged("the proof of the master key does not open".into()),
+    };
+    let canary: String = sealer.open(CANARY, row.get(0)).map_err(closed)?;
+    if canary != CANARY_TEXT {
+        return Err(OpenError::Damaged(
+            "the proof of the master key is another".into(),
+        ));
+    }
+    let mark: Zeroizing<[u8; 32]> = sealer
+        .open(MARK, row.get(1))
+        .map(Zeroizing::new)
+        .map_err(closed)?;
+    let marker = Marker::new(&mark).map_err(|fault| OpenError::Damaged(fault.to_string()))?;
+    Ok(Secrets { sealer, marker })
+}
+
+impl PostgresStore {
+    /// Opens a database that has its tables, as the node that serves it.
+    ///
+    /// # Errors
+    /// [`OpenError`]; of another node that serves it, or has ended without a word, after some seconds.
+    pub async fn open(options: &OpenOptions) -> Result<Arc<Self>, OpenError> {
+        Self::connect(options, true).await
+    }
+
+    /// Opens a database beside the node that serves it, for one command.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub async fn visit(options: &OpenOptions) -> Result<Arc<Self>, OpenError> {
+        Self::connect(options, false).await
+    }
+
+    async fn connect(options: &OpenOptions, serves: bool) -> Result<Arc<Self>, OpenError> {
+        let target = Target::parse(&options.url)?;
+        let client = target.connect().await?;
+        check(&client, options.volatile).await?;
+        if serves && !target.is_local() {
+            warn_of_failovers(&client).await?;
+        }
+        let secrets = secrets(&client, &options.master).await?;
+        let node = if serves {
+            Some(Node::take(target.clone(), options.alone).await?)
+        } else {
+            None
+        };
+        let standing = match &node {
+            Some(node) => Arc::clone(&node.standing),
+            None => Standing::of_a_guest(),
+        };
+        let database = |connections| -> Result<_, OpenError> {
+            Ok(Database {
+                turns: Turns::default(),
+                pool: target.pool(connections)?,
+                standing: Arc::clone(&standing),
+            })
+        };
+        let (requests, workers) = (database(REQUESTS)?, database(WORKERS)?);
+        let secrets = Arc::new(secrets);
+        let taking = Taking {
+            database: database(COMMITTERS)?,
+        };
+        let creating = Creating {
+            database: database(COMMITTERS)?,
+            secrets: Arc::clone(&secrets),
+        };
+        Ok(Arc::new_cyclic(|this| Self {
+            requests,
+            workers,
+            secrets,
+            creating: Batches::start(creating, COMMITTERS, create::AT_ONCE),
+            taking: Batches::start(taking, COMMITTERS, nonces::AT_ONCE),
+            nonces: Counts::default(),
+            schedule: ArcSwap::default(),
+            claims: Claims::default(),
+            node,
+            standing,
+            under_way: TaskTracker::new(),
+            this: Weak::clone(this),
+        }))
+    }
+}

@@ -1,0 +1,115 @@
+//! One statement out of parts that change several tables, all of them or none: it ends in an assertion, and
+//! where that does not hold everything is taken back.
+
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use crate::Fault;
+use crate::postgres::database::{Database, Failure, Tx, row};
+
+/// An argument of a part.
+pub(crate) type Argument = Box<dyn ToSql + Sync + Send>;
+
+/// Parts of a statement.
+#[derive(Default)]
+pub(crate) struct Parts {
+    text: String,
+    assertion: String,
+    answers: String,
+    arguments: Vec<Argument>,
+}
+
+impl Parts {
+    /// Adds `name AS (sql)`. In the text of a part its own arguments are `$1`, `$2`, ... Other parts' names can
+    /// be read in it; no part sees what another has changed, and no two may change the same table.
+    pub(crate) fn add(&mut self, name: &str, sql: &str, arguments: Vec<Argument>) {
+        self.text += if self.text.is_empty() { "WITH " } else { ", " };
+        self.text += name;
+        self.text += " AS (";
+        self.text += &renumbered(sql, self.arguments.len());
+        self.text += ")";
+        self.arguments.extend(arguments);
+    }
+
+    /// The part has to return exactly so many rows, or nothing is done.
+    pub(crate) fn assert(&mut self, name: &str, rows: usize) {
+        if !self.assertion.is_empty() {
+            self.assertion += " AND ";
+        }
+        self.assertion += &format!("(SELECT count(*) FROM {name}) = {rows}");
+    }
+
+    /// Has the statement answer an expression too, which reads parts; the first one is column 1.
+    pub(crate) fn answer(&mut self, expression: &str) {
+        self.answers += ", ";
+        self.answers += expression;
+    }
+
+    /// Whether there is nothing to do.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    fn statement(&self) -> String {
+        let assertion = if self.assertion.is_empty() {
+            "true"
+        } else {
+            &self.assertion
+        };
+        format!(
+            "{} SELECT 1 / ({assertion})::int{}",
+            self.text, self.answers
+        )
+    }
+
+    fn arguments(&self) -> Vec<&(dyn ToSql + Sync)> {
+        self.arguments
+            .iter()
+            .map(|each| &**each as &(dyn ToSql + Sync))
+            .collect()
+    }
+
+    /// Does all of it in a transaction of its own, and returns the answers.
+    pub(crate) async fn write(&self, database: &Database) -> Result<Row, Failure> {
+        let rows = database.write(&self.statement(), &self.arguments()).await?;
+        rows.into_iter().next().ok_or_else(nothing)
+    }
+
+    /// Does all of it in a transaction.
+    pub(crate) async fn write_in(&self, tx: &Tx<'_>) -> Result<Row, Failure> {
+        row(tx, &self.statement(), &self.arguments())
+            .await?
+            .ok_or_else(nothing)
+    }
+}
+
+fn nothing() -> Failure {
+    Fault::Unavailable("a statement answered nothing".into()).into()
+}
+
+/// A part's text with its arguments counted on from others.
+fn renumbered(sql: &str, from: usize) -> String {
+    let mut pieces = sql.split('$');
+    let mut text = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let digits = piece.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, rest) = piece.split_at(digits);
+        let number = number.parse::<usize>().map_or(0, |number| number + from);
+        text += &format!("${number}{rest}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_of_parts_are_counted_on() {
+        assert_eq!(
+            renumbered("a = $1 AND b = $12::int", 3),
+            "a = $4 AND b = $15::int"
+        );
+        assert_eq!(renumbered("true", 3), "true");
+    }
+}

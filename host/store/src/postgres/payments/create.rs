@@ -1,0 +1,322 @@
+//! Making payments, exactly one for each reference, in batches.
+//!
+//! Each statement inserts what waits, in the order of the references, so that two nodes never wait for each other;
+//! whoever asked is checked in it. Only what was not inserted is looked at again: it was made before, or may not be.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use kassette_domain::id::PaymentId;
+use kassette_domain::key::{KeyOwner, TokenHash};
+use kassette_domain::lifecycle::PaymentAggregate;
+use kassette_domain::payment::{NewPayment, Origin, Payment, Request};
+use kassette_domain::time::Time;
+use uuid::Uuid;
+
+use crate::postgres::batches::Commit;
+use crate::postgres::database::{Database, Failure, Tries};
+use crate::postgres::directory::keys;
+use crate::postgres::payments::stored::{self, COLUMNS, DECISION, FROM};
+use crate::postgres::{millis, number, resellers, uuid};
+use crate::rows::records;
+use crate::rows::schema::{self, Line};
+use crate::rows::seal::Secrets;
+use crate::rows::stored::{Books, PaymentRow};
+use crate::{Created, Fault};
+
+/// Payments that are made at once.
+pub(crate) const AT_ONCE: usize = 64;
+
+const INSERT: &str = "WITH v AS MATERIALIZED (SELECT * FROM unnest($1::uuid[], $2::smallint[], $3::bigint[], $4::bytea[],
+        $5::bigint[], $6::smallint[], $7::bigint[], $8::bytea[], $9::bytea[], $10::smallint[], $11::bytea[], $12::bigint[],
+        $13::bytea[], $14::bytea[])
+        AS v (id, owner_kind, owner, reference, merchant, environment, created_at, order_id, token_hash, status, body, due,
+            decision, authority)),
+    made AS (INSERT INTO payment (id, owner_kind, owner, reference, merchant, environment, created_at, order_id,
+            token_hash, status, body)
+        SELECT id, owner_kind, owner, reference, merchant, environment, created_at, order_id, token_hash, status, body
+        FROM v WHERE authority IS NULL OR (
+            EXISTS (SELECT FROM api_key k WHERE k.hash = v.authority AND NOT k.revoked
+                AND (k.expires_at IS NULL OR v.created_at < k.expires_at)
+                AND k.owner_kind = v.owner_kind AND k.owner = v.owner AND k.environment = v.environment)
+            AND (owner_kind = 0 OR
+                EXISTS (SELECT FROM reseller r JOIN delegation g ON g.reseller = r.id AND g.merchant = v.merchant
+                    WHERE r.id = v.owner AND g.authorized AND (v.environment = 0 OR r.live_rollout))
+                AND (v.environment = 0 OR EXISTS (SELECT FROM merchant m WHERE m.id = v.merchant AND m.live_approved))))
+        ORDER BY owner_kind, owner, reference
+        ON CONFLICT ON CONSTRAINT payment_reference DO NOTHING RETURNING id),
+    timers AS (INSERT INTO due (payment, due_at) SELECT v.id, v.due FROM made JOIN v USING (id) WHERE v.due IS NOT NULL),
+    lines AS (INSERT INTO timeline (payment, kind, ordinal, body)
+        SELECT v.id, $15, 0, v.decision FROM made JOIN v USING (id) WHERE v.decision IS NOT NULL)
+    SELECT id FROM made";
+
+/// A creation, with all that can be made ready before it is its turn: sealing takes longer than all else.
+pub(crate) struct Create {
+    request: Request,
+    payment: Payment,
+    authority: Option<TokenHash>,
+    now: Time,
+    reference: (i16, i64, Vec<u8>),
+    due: Option<i64>,
+    body: Vec<u8>,
+    decision: Option<Vec<u8>>,
+    token: [u8; 32],
+}
+
+impl Create {
+    pub(crate) fn prepare(
+        secrets: &Secrets,
+        mut new: NewPayment,
+        authority: Option<TokenHash>,
+        now: Time,
+    ) -> Result<Self, Fault> {
+        let request = new.request.clone();
+        let decision = new.decision.take();
+        let email_mark = secrets.email_mark(&request);
+        let aggregate = PaymentAggregate::new(Payment::new(new, email_mark, now));
+        let due = aggregate.due_at().map(millis);
+        let payment = aggregate.payment;
+        let books = Books {
+            decisions: u16::from(decision.is_some()),
+            ..Books::default()
+        };
+        let line = schema::line(payment.id, Line::Decision, 0);
+        let decision = decision
+            .map(|decision| records::encode(&line, &decision))
+            .transpose()?;
+        Ok(Self {
+            reference: stored::origin(&request),
+            due,
+            body: PaymentRow::encode(&secrets.sealer, &payment, books)?
+                .1
+                .to_vec(),
+            decision: decision.map(|decision| decision.to_vec()),
+            token: TokenHash::of(payment.token.expose()).0,
+            request,
+            payment,
+            authority,
+            now,
+        })
+    }
+
+    /// Why whoever asked may not.
+    async fn refused(&self, database: &Database) -> Result<Option<Created>, Fault> {
+        let Some(hash) = self.authority else {
+            return Ok(None);
+        };
+        let request = &self.request;
+        let owner = match request.origin {
+            Origin::Merchant { .. } => KeyOwner::Merchant(request.merchant),
+            Origin::Reseller { reseller, .. } => KeyOwner::Reseller(reseller),
+        };
+        if !keys::may_use(database, hash, owner, request.environment, self.now).await? {
+            return Ok(Some(Created::KeyRefused));
+        }
+        let Origin::Reseller { reseller, .. } = request.origin else {
+            return Ok(None);
+        };
+        let bars =
+            resellers::bars_creation(database, reseller, request.merchant, request.environment);
+        Ok(bars.await?.map(Created::Barred))
+    }
+}
+
+/// What a request that was made before gets, and the id of its payment; none where it is new.
+pub(crate) async fn replay(
+    database: &Database,
+    secrets: &Secrets,
+    request: &Request,
+) -> Result<Option<(PaymentId, Created)>, Fault> {
+    let (kind, owner, reference) = stored::origin(request);
+    let sql = format!(
+        "SELECT {COLUMNS} FROM {FROM} WHERE p.owner_kind = $1 AND p.owner = $2 AND p.reference = $3"
+    );
+    let Some(row) = database
+        .read_one(&sql, &[&kind, &owner, &reference])
+        .await?
+    else {
+        return Ok(None);
+    };
+    let payment = stored::payment(&secrets.sealer, &row)?;
+    let id = payment.id;
+    Ok(Some(
+        match payment.differs(request, secrets.email_mark(request)) {
+            Some(field) => (id, Created::Differs { field }),
+            None => (id, Created::Replay(payment)),
+        },
+    ))
+}
+
+/// How a creation that is looked at alone has begun.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Began {
+    /// It was tried in a statement that did not insert it.
+    Inserted,
+    /// It was tried in a statement whose answer was lost.
+    Lost,
+    /// Not at all.
+    Anew,
+}
+
+/// Makes payments.
+pub(crate) struct Creating {
+    pub(crate) database: Database,
+    pub(crate) secrets: Arc<Secrets>,
+}
+
+impl Commit for Creating {
+    type Request = Create;
+    type Answer = Created;
+
+    async fn commit(&self, batch: Vec<Create>) -> Vec<Result<Created, Fault>> {
+        let (made, began) = match self.insert(&batch).await {
+            Ok(made) => (made, Began::Inserted),
+            Err(Failure::Unreachable(fault)) => {
+                return batch.iter().map(|_| Err(fault.clone())).collect();
+            }
+            // One that cannot be made must not keep the others from it.
+            Err(Failure::Lost) => (HashSet::new(), Began::Lost),
+            Err(_) => (HashSet::new(), Began::Anew),
+        };
+        let mut answers = Vec::with_capacity(batch.len());
+        let mut given_up = None;
+        for create in batch {
+            if made.contains(&create.payment.id) {
+                answers.push(Ok(Created::New(create.payment)));
+                continue;
+            }
+            let answer = match &given_up {
+                None => self.one(create, began).await,
+                Some(fault) => Err(Failure::Fault(Fault::clone(fault))),
+            };
+            answers.push(answer.map_err(|failure| match failure {
+                // Where a statement before was lost, what became of this one is not known either.
+                Failure::Unreachable(_) | Failure::Lost if began == Began::Lost => {
+                    given_up.insert(Fault::Stopping).clone()
+                }
+                Failure::Unreachable(fault) => given_up.insert(fault).clone(),
+                failure => failure.fault(),
+            }));
+        }
+        answers
+    }
+}
+
+impl Creating {
+    /// Inserts what may be and is new.
+    async fn insert(&self, batch: &[Create]) -> Result<HashSet<PaymentId>, Failure> {
+        let each = || batch.iter();
+        let ids: Vec<_> = each()
+            .map(|create| uuid(create.payment.id.as_bytes()))
+            .collect();
+        let kinds: Vec<_> = each().map(|create| create.reference.0).collect();
+        let owners: Vec<_> = each().map(|create| create.reference.1).collect();
+        let references: Vec<_> = each().map(|create| &create.reference.2[..]).collect();
+        let merchants: Vec<_> = each()
+            .map(|create| number(create.payment.merchant.0))
+            .collect();
+        let environments: Vec<_> = each()
+            .map(|create| keys::environment(create.payment.environment))
+            .collect();
+        let times: Vec<_> = each()
+            .map(|create| millis(create.payment.created_at))
+            .collect();
+        let orders: Vec<_> = each()
+            .map(|create| create.payment.order_id.as_str().as_bytes())
+            .collect();
+        let tokens: Vec<_> = each().map(|create| &create.token[..]).collect();
+        let statuses: Vec<_> = each()
+            .map(|create| stored::status(create.payment.status))
+            .collect();
+        let bodies: Vec<_> = each().map(|create| &create.body[..]).collect();
+        let due: Vec<_> = each().map(|create| create.due).collect();
+        let decisions: Vec<_> = each().map(|create| create.decision.as_deref()).collect();
+        let authorities: Vec<_> = each()
+            .map(|create| create.authority.as_ref().map(|hash| &hash.0[..]))
+            .collect();
+        let rows = self
+            .database
+            .write(
+                INSERT,
+                &[
+                    &ids,
+                    &kinds,
+                    &owners,
+                    &references,
+                    &merchants,
+                    &environments,
+                    &times,
+                    &orders,
+                    &tokens,
+                    &statuses,
+                    &bodies,
+                    &due,
+                    &decisions,
+                    &authorities,
+                    &DECISION,
+                ],
+            )
+            .await?;
+        Ok(rows
+            .iter()
+            .map(|row| PaymentId::from_bytes(row.get::<_, Uuid>(0).into_bytes()))
+            .collect())
+    }
+
+    async fn replay(&self, create: &Create) -> Result<Option<(PaymentId, Created)>, Failure> {
+        let found = replay(&self.database, &self.secrets, &create.request).await;
+        found.map_err(of_read)
+    }
+
+    /// Makes one payment, or says why not.
+    async fn one(&self, create: Create, began: Began) -> Result<Created, Failure> {
+        let (mut tries, mut lost) = (Tries::new(), began == Began::Lost);
+        let mut tried = began == Began::Inserted;
+        loop {
+            if !tried {
+                match self.insert(std::slice::from_ref(&create)).await {
+                    Ok(made) if made.is_empty() => {}
+                    Ok(_) => return Ok(Created::New(create.payment)),
+                    Err(Failure::Lost) => {
+                        lost = true;
+                        tries.again().await.map_err(|_| Failure::Lost)?;
+                        continue;
+                    }
+                    // A payment of the same reference and token was made at the same moment.
+                    Err(Failure::Duplicate(rule)) => {
+                        if self.replay(&create).await?.is_none() {
+                            return Err(Failure::Duplicate(rule));
+                        }
+                    }
+                    Err(failure) => return Err(failure),
+                }
+            }
+            let made_before = self.replay(&create).await?;
+            // Its own, whose answer was lost.
+            if let Some((id, Created::Replay(payment))) = &made_before
+                && lost
+                && *id == create.payment.id
+            {
+                return Ok(Created::New(payment.clone()));
+            }
+            let refused = create.refused(&self.database).await.map_err(of_read)?;
+            if let Some(refused) = refused {
+                return Ok(refused);
+            }
+            match made_before {
+                Some((_, made_before)) => return Ok(made_before),
+                // What was in the way is not any more.
+                None => tries.again().await?,
+            }
+            tried = false;
+        }
+    }
+}
+
+/// Why something was not read: a row that is damaged, or else no database.
+fn of_read(fault: Fault) -> Failure {
+    match fault {
+        Fault::Corrupt(_) => Failure::Fault(fault),
+        fault => Failure::Unreachable(fault),
+    }
+}

@@ -1,0 +1,227 @@
+//! `Payments` on PostgreSQL.
+
+pub(crate) mod callbacks;
+pub(crate) mod create;
+mod due;
+mod refunds;
+pub(crate) mod search;
+mod step;
+pub(crate) mod stored;
+mod work;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kassette_domain::audit::Audited;
+use kassette_domain::event::Event;
+use kassette_domain::id::{AccountId, AttemptId, PaymentId, WorkId};
+use kassette_domain::key::TokenHash;
+use kassette_domain::lifecycle::{NewRefund, NewWork, PaymentAggregate, QuerySchedule, Step};
+use kassette_domain::payment::{NewPayment, Payment, Request};
+use kassette_domain::provider::Report;
+use kassette_domain::time::Time;
+use kassette_domain::work::WorkItem;
+use serde::de::DeserializeOwned;
+use tokio_postgres::Row;
+
+use crate::postgres::payments::create::{Create, replay};
+use crate::postgres::payments::refunds::OrderRefund;
+use crate::postgres::payments::step::DoStep;
+use crate::postgres::payments::stored::{COLUMNS, DECISION, EVENT, FROM, TRANSITION};
+use crate::postgres::payments::work::WorkDone;
+use crate::postgres::{PostgresStore, uuid};
+use crate::rows::records;
+use crate::rows::schema::{self, Key, Line};
+use crate::rows::stored::EventRow;
+use crate::{
+    About, Answer, Created, Fault, History, KeptCallback, Listed, Paging, PaymentFilter, Payments,
+    RefundOrdered, Stepped,
+};
+
+impl Payments for PostgresStore {
+    fn replay(&self, request: Request) -> Answer<'_, Option<Created>> {
+        Box::pin(async move {
+            let found = replay(&self.requests, &self.secrets, &request).await?;
+            Ok(found.map(|(_, created)| created))
+        })
+    }
+
+    fn create(
+        &self,
+        new: NewPayment,
+        authority: Option<TokenHash>,
+        now: Time,
+    ) -> Answer<'_, Created> {
+        self.carry(async move |store| {
+            let create = Create::prepare(&store.secrets, new, authority, now)?;
+            store.creating.commit(create).await
+        })
+    }
+
+    fn step(
+        &self,
+        about: About,
+        step: Step,
+        audited: Option<Audited>,
+        now: Time,
+    ) -> Answer<'_, Stepped> {
+        let asked = DoStep {
+            about,
+            step,
+            audited,
+            now,
+        };
+        self.carry(async move |store| store.do_step(asked).await)
+    }
+
+    fn refund(
+        &self,
+        payment: PaymentId,
+        new: NewRefund,
+        authority: Option<TokenHash>,
+        audited: Option<Audited>,
+        now: Time,
+    ) -> Answer<'_, RefundOrdered> {
+        let asked = OrderRefund {
+            payment,
+            new,
+            authority,
+            audited,
+            now,
+        };
+        self.carry(async move |store| store.order_refund(asked).await)
+    }
+
+    fn set_schedule(&self, schedule: QuerySchedule) {
+        self.schedule.store(Arc::new(schedule));
+    }
+
+    fn unknown_money(&self, found: NewWork, now: Time) -> Answer<'_, ()> {
+        self.carry(async move |store| store.note_unknown_money(found, now).await)
+    }
+
+    fn keep_callback(
+        &self,
+        account: AccountId,
+        reference: String,
+        report: Option<Report>,
+        now: Time,
+    ) -> Answer<'_, KeptCallback> {
+        self.carry(async move |store| store.callback_kept(account, reference, report, now).await)
+    }
+
+    fn claim_due(&self, now: Time, lease: Duration, at_most: usize) -> Answer<'_, Vec<PaymentId>> {
+        self.carry(async move |store| store.due_claimed(now, lease, at_most).await)
+    }
+
+    fn next_due(&self) -> Answer<'_, Option<Time>> {
+        Box::pin(self.due_next())
+    }
+
+    fn payment(&self, id: PaymentId) -> Answer<'_, Option<Arc<Payment>>> {
+        Box::pin(async move {
+            let sql = format!("SELECT {COLUMNS} FROM {FROM} WHERE p.id = $1");
+            let found = self
+                .requests
+                .read_one(&sql, &[&uuid(id.as_bytes())])
+                .await?;
+            let payment = found.map(|row| stored::payment(&self.secrets.sealer, &row));
+            Ok(payment.transpose()?.map(Arc::new))
+        })
+    }
+
+    fn aggregate(&self, about: About) -> Answer<'_, Option<PaymentAggregate>> {
+        Box::pin(async move {
+            let loaded = stored::load(&self.requests, &self.secrets.sealer, &about).await?;
+            Ok(loaded.map(|loaded| loaded.aggregate))
+        })
+    }
+
+    fn by_checkout(&self, token: TokenHash) -> Answer<'_, Option<PaymentAggregate>> {
+        Box::pin(async move {
+            let of = "p.token_hash = $1";
+            let loaded =
+                stored::load_where(&self.requests, &self.secrets.sealer, of, &[&&token.0[..]])
+                    .await?;
+            Ok(loaded.map(|loaded| loaded.aggregate))
+        })
+    }
+
+    fn by_return(&self, token: TokenHash) -> Answer<'_, Option<(AttemptId, PaymentAggregate)>> {
+        Box::pin(async move {
+            let of = "p.id = (SELECT payment FROM attempt WHERE return_hash = $1)";
+            let loaded =
+                stored::load_where(&self.requests, &self.secrets.sealer, of, &[&&token.0[..]])
+                    .await?;
+            Ok(loaded.and_then(|loaded| {
+                let aggregate = loaded.aggregate;
+                let is_its = |token_of: &str| TokenHash::of(token_of) == token;
+                let attempt = aggregate
+                    .attempts
+                    .iter()
+                    .find(|each| is_its(each.return_token.expose()))?;
+                Some((attempt.id, aggregate))
+            }))
+        })
+    }
+
+    fn history(&self, id: PaymentId) -> Answer<'_, Option<History>> {
+        Box::pin(async move {
+            let Some(loaded) =
+                stored::load(&self.requests, &self.secrets.sealer, &About::Payment(id)).await?
+            else {
+                return Ok(None);
+            };
+            // A step that is written meanwhile adds lines behind those that the payment's row counts.
+            let sql = "SELECT kind, ordinal, body FROM timeline WHERE payment = $1 ORDER BY kind, ordinal";
+            let rows = self.requests.read(sql, &[&uuid(id.as_bytes())]).await?;
+            let books = &loaded.books;
+            let decision = |ordinal| schema::line(id, Line::Decision, ordinal);
+            let transition = |ordinal| schema::line(id, Line::Transition, ordinal);
+            let event = |ordinal| schema::event(id, ordinal);
+            let events: Vec<EventRow> = lines(&rows, EVENT, books.events, event)?;
+            let events: Vec<Event> = events.into_iter().map(|row| row.event(id)).collect();
+            Ok(Some(History {
+                decisions: lines(&rows, DECISION, books.decisions, decision)?,
+                transitions: lines(&rows, TRANSITION, books.transitions, transition)?,
+                events,
+                aggregate: loaded.aggregate,
+            }))
+        })
+    }
+
+    fn payments(&self, filter: PaymentFilter, paging: Paging) -> Answer<'_, Listed<Payment>> {
+        Box::pin(self.search(filter, paging))
+    }
+
+    fn accounts_in_use(&self) -> Answer<'_, Vec<AccountId>> {
+        Box::pin(self.accounts())
+    }
+
+    fn work(&self, open: bool, paging: Paging) -> Answer<'_, Listed<WorkItem>> {
+        Box::pin(self.work_listed(open, paging))
+    }
+
+    fn work_item(&self, id: WorkId) -> Answer<'_, Option<WorkItem>> {
+        Box::pin(self.work_read(id))
+    }
+
+    fn work_done(&self, id: WorkId, audited: Audited, now: Time) -> Answer<'_, Option<WorkItem>> {
+        self.operate(WorkDone { id, audited, now })
+    }
+}
+
+/// Lines of a kind with numbers below an end; rows of `kind, ordinal, body`.
+fn lines<T: DeserializeOwned>(
+    rows: &[Row],
+    kind: i16,
+    end: u16,
+    key: impl Fn(u16) -> Key,
+) -> Result<Vec<T>, Fault> {
+    let of_kind = rows.iter().filter(|row| row.get::<_, i16>(0) == kind);
+    let numbered = of_kind.filter_map(|row| Some((u16::try_from(row.get::<_, i32>(1)).ok()?, row)));
+    let before = numbered.filter(|(ordinal, _)| *ordinal < end);
+    before
+        .map(|(ordinal, row)| records::decode(&key(ordinal), row.get(2)))
+        .collect()
+}

@@ -1,0 +1,277 @@
+//! What merchants have granted to resellers, and who may do what because of it.
+
+use kassette_domain::audit::Audited;
+use kassette_domain::delegation::{self, DelegatedMerchant, Delegation, DelegationStatus};
+use kassette_domain::id::{InvitationId, MerchantId, ResellerId};
+use kassette_domain::key::Environment;
+use kassette_domain::reseller::{Barred, may_work};
+use kassette_domain::time::Time;
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use crate::postgres::database::{Database, Failure, Operation, Tx, execute, row};
+use crate::postgres::directory::merchants;
+use crate::postgres::lists::{Asked, Place};
+use crate::postgres::resellers::registry;
+use crate::postgres::{PostgresStore, audit, millis, number, uuid};
+use crate::rows::invitations::InvitationRow;
+use crate::rows::{self, records, schema};
+use crate::{Fault, Listed, Paging};
+
+/// Most rows of a reseller's list that one call looks at.
+const MAX_SCAN: usize = 2000;
+
+pub(super) const ONE: &str = "/* delegation */ SELECT reseller, merchant, body FROM delegation
+    WHERE reseller = $1 AND merchant = $2";
+
+/// A delegation, from its columns `reseller`, `merchant` and `body` in a row, from `at` on; none where a join has
+/// found none.
+pub(super) fn joined(row: &Row, at: usize) -> Result<Option<Delegation>, Fault> {
+    let Some(reseller) = row.get::<_, Option<i64>>(at) else {
+        return Ok(None);
+    };
+    let reseller = ResellerId(reseller.unsigned_abs());
+    let merchant = MerchantId(row.get::<_, i64>(at + 1).unsigned_abs());
+    let key = schema::resellers::delegation(reseller, merchant);
+    records::decode(&key, row.get(at + 2)).map(Some)
+}
+
+async fn load(
+    tx: &Tx<'_>,
+    reseller: ResellerId,
+    merchant: MerchantId,
+) -> Result<Option<Delegation>, Failure> {
+    let found = row(tx, ONE, &[&number(reseller.0), &number(merchant.0)]).await?;
+    Ok(found.map(|found| joined(&found, 0)).transpose()?.flatten())
+}
+
+async fn save(tx: &Tx<'_>, delegation: &Delegation) -> Result<(), Failure> {
+    let key = schema::resellers::delegation(delegation.reseller, delegation.merchant);
+    let body = records::encode(&key, delegation)?;
+    let sql = "/* delegation: save */ INSERT INTO delegation
+        (reseller, merchant, authorized, invitation, created_at, body) VALUES ($1, $2, $3, $4, $5, $6)
+        ON CONFLICT (reseller, merchant) DO UPDATE SET authorized = $3, invitation = $4, body = $6";
+    let (reseller, merchant) = (number(delegation.reseller.0), number(delegation.merchant.0));
+    let authorized = delegation.status() == DelegationStatus::Authorized;
+    let invitation = delegation.invitation.map(|id| uuid(id.as_bytes()));
+    let made = millis(delegation.created_at);
+    execute(
+        tx,
+        sql,
+        &[
+            &reseller,
+            &merchant,
+            &authorized,
+            &invitation,
+            &made,
+            &&body[..],
+        ],
+    )
+    .await?;
+    Ok(())
+}
+
+/// Grants, in the transaction of what granted it. Within a change of the directory.
+pub(super) async fn authorize(
+    tx: &Tx<'_>,
+    (reseller, merchant): (ResellerId, MerchantId),
+    invitation: Option<InvitationId>,
+    audited: Audited,
+    now: Time,
+) -> Result<Delegation, Failure> {
+    let known = load(tx, reseller, merchant).await?;
+    let before = known.as_ref().map(Delegation::status);
+    let delegation = match known {
+        Some(mut delegation) => {
+            delegation.authorize(invitation, now);
+            delegation
+        }
+        None => Delegation::authorized(reseller, merchant, invitation, now),
+    };
+    save(tx, &delegation).await?;
+    audit::append(tx, delegation::told(audited, before, &delegation), now).await?;
+    Ok(delegation)
+}
+
+/// An operator's word on a delegation.
+pub(super) struct SetDelegation {
+    pub(super) reseller: ResellerId,
+    pub(super) merchant: MerchantId,
+    pub(super) authorized: bool,
+    pub(super) audited: Audited,
+    pub(super) now: Time,
+}
+
+impl Operation for SetDelegation {
+    type Outcome = Option<Delegation>;
+
+    async fn apply(&self, tx: &Tx<'_>) -> Result<Self::Outcome, Failure> {
+        let (between, audited) = ((self.reseller, self.merchant), self.audited.clone());
+        if registry::load(tx, self.reseller).await?.is_none()
+            || merchants::load(tx, self.merchant).await?.is_none()
+        {
+            return Ok(None);
+        }
+        if self.authorized {
+            return authorize(tx, between, None, audited, self.now)
+                .await
+                .map(Some);
+        }
+        let Some(mut delegation) = load(tx, self.reseller, self.merchant).await? else {
+            return Ok(None);
+        };
+        let before = Some(delegation.status());
+        delegation.revoke(self.now);
+        save(tx, &delegation).await?;
+        let audited = delegation::told(audited, before, &delegation);
+        audit::append(tx, audited, self.now).await?;
+        Ok(Some(delegation))
+    }
+}
+
+/// The reseller, what the merchant has granted to it, and whether the merchant is approved for live.
+const BARS: &str = "/* delegation: bars */
+    SELECT r.body, d.reseller, d.merchant, d.body, m.live_approved
+    FROM reseller r
+        LEFT JOIN delegation d ON d.reseller = r.id AND d.merchant = $2
+        LEFT JOIN merchant m ON m.id = $2
+    WHERE r.id = $1";
+
+/// Why a reseller may not work for a merchant; none where it may.
+pub(crate) async fn bars(
+    database: &Database,
+    reseller: ResellerId,
+    merchant: MerchantId,
+    environment: Environment,
+) -> Result<Option<Barred>, Fault> {
+    let standing = standing(database, reseller, merchant, environment).await?;
+    Ok(standing.err())
+}
+
+/// Why a reseller may not make a payment for a merchant: in live the merchant must be approved too.
+pub(crate) async fn bars_creation(
+    database: &Database,
+    reseller: ResellerId,
+    merchant: MerchantId,
+    environment: Environment,
+) -> Result<Option<Barred>, Fault> {
+    Ok(
+        match standing(database, reseller, merchant, environment).await? {
+            Err(barred) => Some(barred),
+            Ok(false) if environment == Environment::Live => Some(Barred::NotLiveApproved),
+            Ok(_) => None,
+        },
+    )
+}
+
+/// Whether the merchant is approved for live, where the reseller may work for it.
+async fn standing(
+    database: &Database,
+    reseller: ResellerId,
+    merchant: MerchantId,
+    environment: Environment,
+) -> Result<Result<bool, Barred>, Fault> {
+    let found = database
+        .read_one(BARS, &[&number(reseller.0), &number(merchant.0)])
+        .await?;
+    let Some(found) = found else {
+        return Ok(Err(Barred::NotAuthorized));
+    };
+    let who = registry::decode(reseller, found.get(0))?;
+    let delegation = joined(&found, 1)?;
+    Ok(may_work(&who, delegation.as_ref(), environment)
+        .map(|()| found.get::<_, Option<bool>>(4) == Some(true)))
+}
+
+/// What a reseller `$1` has to do with before the place `($2, $3)`, the newest first, at most `$4`: its invitations
+/// with what came of them, and merchants that an operator authorized for before they were ever invited.
+const LIST: &str = "/* delegations: list */
+    SELECT l.at, l.id, l.invitation, l.body, d.reseller, d.merchant, d.body, m.body
+    FROM (
+        (SELECT created_at AS at, id, true AS invitation, body, merchant FROM invitation
+            WHERE reseller = $1 AND (created_at, id) < ($2, $3) ORDER BY created_at DESC, id DESC LIMIT $4)
+        UNION ALL
+        (SELECT created_at, lpad(to_hex(merchant), 32, '0')::uuid, false, NULL, merchant FROM delegation
+            WHERE reseller = $1 AND invitation IS NULL
+                AND (created_at, lpad(to_hex(merchant), 32, '0')::uuid) < ($2, $3)
+            ORDER BY created_at DESC, merchant DESC LIMIT $4)
+        ) l
+        LEFT JOIN delegation d ON d.reseller = $1 AND d.merchant = l.merchant
+        LEFT JOIN merchant m ON m.id = l.merchant AND NOT l.invitation
+    ORDER BY l.at DESC, l.id DESC LIMIT $4";
+
+impl PostgresStore {
+    /// The merchants of a reseller, newest first.
+    pub(super) async fn list_merchants(
+        &self,
+        reseller: ResellerId,
+        paging: Paging,
+        now: Time,
+    ) -> Result<Listed<DelegatedMerchant>, Fault> {
+        let tag = [b"delegated/".as_slice(), &reseller.0.to_be_bytes()].concat();
+        let Some(asked) = Asked::read(&tag, &paging) else {
+            return Ok(Listed::BadCursor);
+        };
+        let mut before = asked.before;
+        let (mut found, mut looked) = (Vec::new(), 0);
+        loop {
+            let Place(at, id) = before;
+            let arguments: crate::postgres::database::Arguments<'_> =
+                &[&number(reseller.0), &at, &id, &asked.rows()];
+            let rows = self.requests.read(LIST, arguments).await?;
+            for row in &rows {
+                before = Place(row.get(0), row.get(1));
+                found.extend(shown(row, now)?.map(|shown| (before, shown)));
+            }
+            looked += rows.len();
+            if rows.len() <= asked.limit || found.len() > asked.limit {
+                return Ok(asked.page(found));
+            }
+            if looked >= MAX_SCAN {
+                let items = found.into_iter().map(|(_, item)| item).collect();
+                return Ok(asked.page_up_to(items, Some(before)));
+            }
+        }
+    }
+}
+
+/// A row of a reseller's list; none for an invitation that a later one stands for.
+fn shown(row: &Row, now: Time) -> Result<Option<DelegatedMerchant>, Fault> {
+    let delegation = joined(row, 4)?;
+    if !row.get::<_, bool>(2) {
+        let delegation =
+            delegation.ok_or_else(|| Fault::Corrupt("a delegation is missing".into()))?;
+        let key = schema::merchant(delegation.merchant);
+        let merchant: Option<&[u8]> = row.get(7);
+        let merchant = merchant.ok_or_else(|| records::damaged(&key, "it is missing"))?;
+        return Ok(Some(DelegatedMerchant {
+            merchant: Some(delegation.merchant),
+            business_name: rows::merchants::decode(&key, merchant)?.name,
+            status: delegation.status(),
+            authorized_at: Some(delegation.authorized_at),
+            client_ref: None,
+            invitation: None,
+            created_at: delegation.created_at,
+        }));
+    }
+    let id = InvitationId::from_bytes(row.get::<_, Uuid>(1).into_bytes());
+    let invitation: InvitationRow =
+        records::decode(&schema::resellers::invitation(id), row.get(3))?;
+    if delegation
+        .as_ref()
+        .is_some_and(|delegation| delegation.invitation != Some(id))
+    {
+        return Ok(None);
+    }
+    Ok(Some(DelegatedMerchant {
+        merchant: delegation.as_ref().map(|delegation| delegation.merchant),
+        status: invitation
+            .reply
+            .status(invitation.expires_at, delegation.as_ref(), now),
+        authorized_at: delegation.map(|delegation| delegation.authorized_at),
+        business_name: invitation.business_name.as_str().to_owned(),
+        client_ref: Some(invitation.client_ref),
+        invitation: Some(id),
+        created_at: invitation.created_at,
+    }))
+}

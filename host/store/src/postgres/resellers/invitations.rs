@@ -1,0 +1,240 @@
+//! Invitations: made once for each reference, answered once.
+
+use std::sync::Arc;
+
+use kassette_domain::consent::ConsentCode;
+use kassette_domain::id::InvitationId;
+use kassette_domain::invitation::{Invitation, NewInvitation, NotAnswered, Reply};
+use kassette_domain::key::{KeyOwner, TokenHash};
+use kassette_domain::reseller::Reseller;
+use kassette_domain::secret::Secret;
+use kassette_domain::time::Time;
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use crate::postgres::database::{Failure, Operation, Tx, execute, row};
+use crate::postgres::directory::keys;
+use crate::postgres::resellers::{consent_codes, delegations, registry};
+use crate::postgres::{PostgresStore, audit, millis, number, uuid};
+use crate::resellers::{accepted_by, declined};
+use crate::rows::seal::{Sealer, Secrets};
+use crate::rows::{invitations, records, schema};
+use crate::{Answered, Fault, InvitationStanding, Invited};
+
+/// An invitation with what came of it, where it was accepted, by what `$1` is compared with.
+macro_rules! standing {
+    ($by:literal) => {
+        concat!(
+            "/* invitation */ SELECT i.id, i.body, d.reseller, d.merchant, d.body
+            FROM invitation i LEFT JOIN delegation d
+                ON d.reseller = i.reseller AND d.merchant = i.merchant WHERE ",
+            $by
+        )
+    };
+}
+
+const BY_TOKEN: &str = standing!("i.token_hash = $1");
+/// The same, and keeps the invitation as it is until the transaction ends.
+const LOCK: &str = standing!("i.token_hash = $1 FOR UPDATE OF i");
+const BY_REFERENCE: &str = standing!("i.reseller = $1 AND i.client_ref = $2");
+
+/// An invitation with where its reseller stands, from a row of [`standing`].
+fn standing(sealer: &Sealer, row: &Row, now: Time) -> Result<InvitationStanding, Fault> {
+    let id = InvitationId::from_bytes(row.get::<_, Uuid>(0).into_bytes());
+    let key = schema::resellers::invitation(id);
+    let invitation = invitations::open(sealer, id, records::decode(&key, row.get(1))?)?;
+    let delegation = delegations::joined(row, 2)?;
+    if matches!(invitation.reply, Reply::Accepted { .. }) && delegation.is_none() {
+        return Err(records::damaged(
+            &key,
+            "it was accepted, and what came of it is missing",
+        ));
+    }
+    Ok(InvitationStanding {
+        status: invitation.status(delegation.as_ref(), now),
+        invitation,
+    })
+}
+
+impl PostgresStore {
+    /// The invitation that a token opens.
+    pub(super) async fn read_invitation(
+        &self,
+        token: TokenHash,
+        now: Time,
+    ) -> Result<Option<InvitationStanding>, Fault> {
+        let found = self.requests.read_one(BY_TOKEN, &[&&token.0[..]]).await?;
+        let sealer = &self.secrets.sealer;
+        found.map(|found| standing(sealer, &found, now)).transpose()
+    }
+}
+
+/// A new invitation.
+pub(super) struct Invite {
+    pub(super) new: NewInvitation,
+    pub(super) authority: Option<TokenHash>,
+    pub(super) now: Time,
+    pub(super) secrets: Arc<Secrets>,
+}
+
+impl Invite {
+    /// Whether the reseller still may, now that it is written.
+    async fn may(&self, tx: &Tx<'_>) -> Result<bool, Failure> {
+        let reseller = self.new.request.reseller;
+        let Some(who) = registry::load(tx, reseller).await? else {
+            return Ok(false);
+        };
+        let Some(hash) = self.authority else {
+            return Ok(true);
+        };
+        let key = keys::load(tx, hash).await?;
+        Ok(key.is_some_and(|key| {
+            key.usable(self.now)
+                && key.owner == KeyOwner::Reseller(reseller)
+                && who.may_use(key.environment)
+        }))
+    }
+}
+
+impl Operation for Invite {
+    type Outcome = Invited;
+    const CHANGES_DIRECTORY: bool = false;
+
+    async fn apply(&self, tx: &Tx<'_>) -> Result<Invited, Failure> {
+        let invitation = Invitation::new(self.new.clone(), self.now);
+        let reseller = number(invitation.reseller.0);
+        // The invitations of a reseller are written one after the other: they are counted.
+        let sql = "/* reseller: lock */ SELECT FROM reseller WHERE id = $1 FOR NO KEY UPDATE";
+        row(tx, sql, &[&reseller]).await?;
+        if !self.may(tx).await? {
+            return Ok(Invited::KeyRefused);
+        }
+        let sealer = &self.secrets.sealer;
+        let reference = invitation.client_ref.as_str().as_bytes();
+        if let Some(found) = row(tx, BY_REFERENCE, &[&reseller, &reference]).await? {
+            let made_before = standing(sealer, &found, self.now)?;
+            return Ok(match made_before.invitation.differs(&invitation) {
+                Some(field) => Invited::Differs { field },
+                None => Invited::Replay(made_before),
+            });
+        }
+        let sql = "/* invitations: count */ SELECT count(*) FROM invitation WHERE reseller = $1";
+        let invited = row(tx, sql, &[&reseller]).await?;
+        if invited.is_some_and(|row| row.get::<_, i64>(0) >= Reseller::MAX_INVITATIONS.into()) {
+            return Ok(Invited::TooMany);
+        }
+        let (id, token) = (
+            uuid(invitation.id.as_bytes()),
+            TokenHash::of(invitation.token.expose()),
+        );
+        let body = invitations::encode(sealer, &invitation)?;
+        let sql = "/* invitation: insert */ INSERT INTO invitation
+            (id, reseller, client_ref, token_hash, created_at, body)
+            VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING";
+        let (made, token) = (millis(self.now), &token.0[..]);
+        if execute(
+            tx,
+            sql,
+            &[&id, &reseller, &reference, &token, &made, &&body[..]],
+        )
+        .await?
+            == 0
+        {
+            return Err(Fault::Unavailable("the invitation's id is in use".into()).into());
+        }
+        Ok(Invited::New(InvitationStanding {
+            status: invitation.status(None, self.now),
+            invitation,
+        }))
+    }
+}
+
+/// Writes an invitation that is there.
+async fn replace(tx: &Tx<'_>, sealer: &Sealer, invitation: &Invitation) -> Result<(), Failure> {
+    let body = invitations::encode(sealer, invitation)?;
+    let merchant = match invitation.reply {
+        Reply::Accepted { merchant, .. } => Some(number(merchant.0)),
+        Reply::Open | Reply::Declined { .. } => None,
+    };
+    let sql =
+        "/* invitation: update */ UPDATE invitation SET merchant = $2, body = $3 WHERE id = $1";
+    let id = uuid(invitation.id.as_bytes());
+    execute(tx, sql, &[&id, &merchant, &&body[..]]).await?;
+    Ok(())
+}
+
+async fn lock(
+    tx: &Tx<'_>,
+    sealer: &Sealer,
+    token: TokenHash,
+    now: Time,
+) -> Result<Option<Invitation>, Failure> {
+    let found = row(tx, LOCK, &[&&token.0[..]]).await?;
+    let found = found
+        .map(|found| standing(sealer, &found, now))
+        .transpose()?;
+    Ok(found.map(|standing| standing.invitation))
+}
+
+/// An invitation declined.
+pub(super) struct Decline {
+    pub(super) token: TokenHash,
+    pub(super) now: Time,
+    pub(super) secrets: Arc<Secrets>,
+}
+
+impl Operation for Decline {
+    type Outcome = Answered;
+    const CHANGES_DIRECTORY: bool = false;
+
+    async fn apply(&self, tx: &Tx<'_>) -> Result<Answered, Failure> {
+        let sealer = &self.secrets.sealer;
+        let Some(mut invitation) = lock(tx, sealer, self.token, self.now).await? else {
+            return Ok(Answered::Unknown);
+        };
+        if let Err(not) = invitation.decline(self.now) {
+            return Ok(Answered::Not(not));
+        }
+        replace(tx, sealer, &invitation).await?;
+        audit::append(tx, declined(&invitation), self.now).await?;
+        Ok(Answered::Declined)
+    }
+}
+
+/// An invitation accepted, or a wrong code counted.
+pub(super) struct Accept {
+    pub(super) token: TokenHash,
+    /// The consent code as it was presented.
+    pub(super) presented: Secret,
+    pub(super) now: Time,
+    pub(super) secrets: Arc<Secrets>,
+}
+
+impl Operation for Accept {
+    type Outcome = Answered;
+
+    async fn apply(&self, tx: &Tx<'_>) -> Result<Answered, Failure> {
+        let (sealer, presented) = (&self.secrets.sealer, self.presented.expose());
+        let Some(mut invitation) = lock(tx, sealer, self.token, self.now).await? else {
+            return Ok(Answered::Unknown);
+        };
+        let mut code = consent_codes::lock(tx, ConsentCode::handle(presented)).await?;
+        let accepted = invitation.accept(TokenHash::of(presented), code.as_mut(), self.now);
+        if accepted == Err(NotAnswered::Over) {
+            return Ok(Answered::Not(NotAnswered::Over));
+        }
+        // A wrong try is written down too.
+        replace(tx, sealer, &invitation).await?;
+        if let Some(code) = &code {
+            consent_codes::replace(tx, code).await?;
+        }
+        let merchant = match accepted {
+            Ok(merchant) => merchant,
+            Err(not) => return Ok(Answered::Not(not)),
+        };
+        let (reseller, id) = (invitation.reseller, invitation.id);
+        let audited = accepted_by(merchant, id);
+        let granted = delegations::authorize(tx, (reseller, merchant), Some(id), audited, self.now);
+        granted.await.map(Answered::Accepted)
+    }
+}

@@ -1,0 +1,183 @@
+//! `Resellers` on PostgreSQL.
+
+mod consent_codes;
+mod delegations;
+mod invitations;
+mod registry;
+
+pub(crate) use delegations::{bars, bars_creation};
+
+use std::sync::Arc;
+
+use kassette_domain::audit::Audited;
+use kassette_domain::consent::ConsentCode;
+use kassette_domain::delegation::{DelegatedMerchant, Delegation};
+use kassette_domain::id::{MerchantId, ResellerId};
+use kassette_domain::invitation::NewInvitation;
+use kassette_domain::key::{Environment, TokenHash};
+use kassette_domain::payment::Payment;
+use kassette_domain::reseller::Reseller;
+use kassette_domain::secret::Secret;
+use kassette_domain::time::Time;
+use uuid::Uuid;
+
+use crate::postgres::lists::{Asked, Place};
+use crate::postgres::resellers::consent_codes::IssueConsentCode;
+use crate::postgres::resellers::delegations::SetDelegation;
+use crate::postgres::resellers::invitations::{Accept, Decline, Invite};
+use crate::postgres::resellers::registry::{CreateReseller, SetLiveRollout};
+use crate::postgres::{PostgresStore, number};
+use crate::{Answer, Answered, Fault, InvitationStanding, Invited, Listed, Paging, Resellers};
+
+impl Resellers for PostgresStore {
+    fn create_reseller(&self, name: String, audited: Audited, now: Time) -> Answer<'_, Reseller> {
+        self.operate(CreateReseller { name, audited, now })
+    }
+
+    fn reseller(&self, id: ResellerId) -> Answer<'_, Option<Reseller>> {
+        Box::pin(async move {
+            let found = self
+                .requests
+                .read_one(registry::ONE, &[&number(id.0)])
+                .await?;
+            found
+                .map(|found| registry::decode(id, found.get(0)))
+                .transpose()
+        })
+    }
+
+    fn resellers(&self, paging: Paging) -> Answer<'_, Listed<Reseller>> {
+        Box::pin(async move {
+            let Some(asked) = Asked::read(b"reseller/", &paging) else {
+                return Ok(Listed::BadCursor);
+            };
+            let sql = "/* resellers: list */ SELECT id, body FROM reseller WHERE id < $1
+                ORDER BY id DESC LIMIT $2";
+            let found = self
+                .requests
+                .read(sql, &[&asked.before.0, &asked.rows()])
+                .await?;
+            let each = found.iter().map(|row| {
+                let id: i64 = row.get(0);
+                let reseller = registry::decode(ResellerId(id.unsigned_abs()), row.get(1))?;
+                Ok((Place(id, Uuid::nil()), reseller))
+            });
+            Ok(asked.page(each.collect::<Result<_, Fault>>()?))
+        })
+    }
+
+    fn set_live_rollout(
+        &self,
+        id: ResellerId,
+        enabled: bool,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, Option<Reseller>> {
+        self.operate(SetLiveRollout {
+            id,
+            enabled,
+            audited,
+            now,
+        })
+    }
+
+    fn invite(
+        &self,
+        new: NewInvitation,
+        authority: Option<TokenHash>,
+        now: Time,
+    ) -> Answer<'_, Invited> {
+        self.operate(Invite {
+            new,
+            authority,
+            now,
+            secrets: Arc::clone(&self.secrets),
+        })
+    }
+
+    fn invitation(&self, token: TokenHash, now: Time) -> Answer<'_, Option<InvitationStanding>> {
+        Box::pin(self.read_invitation(token, now))
+    }
+
+    fn accept_invitation(
+        &self,
+        token: TokenHash,
+        presented: Secret,
+        now: Time,
+    ) -> Answer<'_, Answered> {
+        self.operate(Accept {
+            token,
+            presented,
+            now,
+            secrets: Arc::clone(&self.secrets),
+        })
+    }
+
+    fn decline_invitation(&self, token: TokenHash, now: Time) -> Answer<'_, Answered> {
+        self.operate(Decline {
+            token,
+            now,
+            secrets: Arc::clone(&self.secrets),
+        })
+    }
+
+    fn issue_consent_code(
+        &self,
+        code: ConsentCode,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, bool> {
+        self.operate(IssueConsentCode { code, audited, now })
+    }
+
+    fn set_delegation(
+        &self,
+        reseller: ResellerId,
+        merchant: MerchantId,
+        authorized: bool,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, Option<Delegation>> {
+        self.operate(SetDelegation {
+            reseller,
+            merchant,
+            authorized,
+            audited,
+            now,
+        })
+    }
+
+    fn delegation(
+        &self,
+        reseller: ResellerId,
+        merchant: MerchantId,
+    ) -> Answer<'_, Option<Delegation>> {
+        Box::pin(async move {
+            let between = [&number(reseller.0) as _, &number(merchant.0) as _];
+            let found = self.requests.read_one(delegations::ONE, &between).await?;
+            Ok(found
+                .map(|found| delegations::joined(&found, 0))
+                .transpose()?
+                .flatten())
+        })
+    }
+
+    fn delegated_merchants(
+        &self,
+        reseller: ResellerId,
+        paging: Paging,
+        now: Time,
+    ) -> Answer<'_, Listed<DelegatedMerchant>> {
+        Box::pin(self.list_merchants(reseller, paging, now))
+    }
+
+    fn reseller_payments(
+        &self,
+        reseller: ResellerId,
+        merchant: MerchantId,
+        environment: Environment,
+        paging: Paging,
+    ) -> Answer<'_, Listed<Payment>> {
+        Box::pin(self.payments_of_reseller(reseller, merchant, environment, paging))
+    }
+}

@@ -1,0 +1,201 @@
+//! What is not kept for ever: routing decisions and personal data of payments that are over.
+//!
+//! Each rule goes along the payments in the order of their creation, once, and remembers how far it is. A payment that
+//! is not yet over when its turn comes is looked at again every day until it is. Each payment is a transaction of its
+//! own: where a node ends in between, another one repeats what it has done, which changes nothing.
+
+use std::time::Duration;
+
+use kassette_domain::id::PaymentId;
+use kassette_domain::lifecycle::Step;
+use kassette_domain::time::Time;
+use uuid::Uuid;
+
+use crate::postgres::payments::{callbacks, stored};
+use crate::postgres::{PostgresStore, connects, millis, nonces, time};
+use crate::rows::records;
+use crate::{About, Fault, Forgotten, Payments as _, Retention, Stepped};
+
+/// Payments that one call looks at for each rule.
+const LOOKS: usize = 32;
+/// How soon a payment that was not over is looked at again.
+const AGAIN: Duration = Duration::from_secs(24 * 3600);
+
+/// What a rule forgets.
+#[derive(Clone, Copy)]
+enum Rule {
+    /// Routing decisions with their verdicts.
+    Decisions,
+    /// E-mail addresses, answers, what is known of payers.
+    PersonalData,
+}
+
+impl Rule {
+    const ALL: [Self; 2] = [Self::Decisions, Self::PersonalData];
+
+    /// How long it keeps things; none for ever.
+    const fn keeps(self, retention: &Retention) -> Option<Duration> {
+        match self {
+            Self::Decisions => retention.decisions,
+            Self::PersonalData => retention.personal_data,
+        }
+    }
+
+    const fn number(self) -> i16 {
+        match self {
+            Self::Decisions => 0,
+            Self::PersonalData => 1,
+        }
+    }
+}
+
+impl PostgresStore {
+    /// Forgets some of what is no longer to be kept.
+    pub(crate) async fn forget_some(
+        &self,
+        retention: Retention,
+        now: Time,
+    ) -> Result<Forgotten, Fault> {
+        let mut forgotten = Forgotten::default();
+        let more = callbacks::sweep(&self.workers, now).await?;
+        if connects::sweep(&self.workers, now).await? || more {
+            forgotten.next_at(now);
+        }
+        if let Some(next) = nonces::sweep(self, now).await? {
+            forgotten.next_at(next);
+        }
+        for rule in Rule::ALL {
+            if let Some(keeps) = rule.keeps(&retention) {
+                self.laggards(rule, now, &mut forgotten).await?;
+                self.along(rule, keeps, now, &mut forgotten).await?;
+            }
+        }
+        Ok(forgotten)
+    }
+
+    /// Payments that were not over when their turn came.
+    async fn laggards(
+        &self,
+        rule: Rule,
+        now: Time,
+        forgotten: &mut Forgotten,
+    ) -> Result<(), Fault> {
+        let sql =
+            "/* laggards */ SELECT payment, at FROM laggard WHERE rule = $1 ORDER BY at LIMIT $2";
+        let found = self.workers.read(sql, &[&rule.number(), &rows()]).await?;
+        for (looked, row) in found.iter().enumerate() {
+            let (payment, at): (Uuid, i64) = (row.get(0), row.get(1));
+            if now < time(at) {
+                forgotten.next_at(time(at));
+                return Ok(());
+            }
+            if looked == LOOKS {
+                forgotten.next_at(now);
+                return Ok(());
+            }
+            self.forget_of(rule, payment, now, forgotten).await?;
+            let sql = "/* laggard: over */ DELETE FROM laggard WHERE rule = $1 AND payment = $2 AND at = $3";
+            let gone = self
+                .workers
+                .repeat(sql, &[&rule.number(), &payment, &at])
+                .await;
+            gone?;
+        }
+        Ok(())
+    }
+
+    /// The next payments of a rule.
+    async fn along(
+        &self,
+        rule: Rule,
+        keeps: Duration,
+        now: Time,
+        forgotten: &mut Forgotten,
+    ) -> Result<(), Fault> {
+        let sql = "/* payments: forget */ SELECT id, created_at, number FROM payment
+            WHERE (created_at, number) > (
+                coalesce((SELECT created_at FROM forgotten WHERE rule = $1), -1),
+                coalesce((SELECT number FROM forgotten WHERE rule = $1), -1))
+            ORDER BY created_at, number LIMIT $2";
+        let found = self.workers.read(sql, &[&rule.number(), &rows()]).await?;
+        let mut reached = None;
+        for (looked, row) in found.iter().enumerate() {
+            let (made, number): (i64, i64) = (row.get(1), row.get(2));
+            let until = time(made).after(keeps);
+            if now < until {
+                forgotten.next_at(until);
+                break;
+            }
+            if looked == LOOKS {
+                forgotten.next_at(now);
+                break;
+            }
+            self.forget_of(rule, row.get(0), now, forgotten).await?;
+            reached = Some((made, number));
+        }
+        let Some((made, number)) = reached else {
+            return Ok(());
+        };
+        let sql = "/* payments: forgotten */ INSERT INTO forgotten AS f (rule, created_at, number)
+            VALUES ($1, $2, $3) ON CONFLICT (rule) DO UPDATE SET created_at = $2, number = $3
+            WHERE (f.created_at, f.number) < ($2, $3)";
+        let noted = self
+            .workers
+            .repeat(sql, &[&rule.number(), &made, &number])
+            .await;
+        noted.map(drop)
+    }
+
+    /// Forgets what is to be forgotten of a payment, or has it looked at again.
+    async fn forget_of(
+        &self,
+        rule: Rule,
+        payment: Uuid,
+        now: Time,
+        forgotten: &mut Forgotten,
+    ) -> Result<(), Fault> {
+        let id = PaymentId::from_bytes(payment.into_bytes());
+        // The operation that needs a damaged one tells, and it must not stop the others.
+        let read = records::readable(self.aggregate(About::Payment(id)).await)?;
+        let Some(aggregate) = read.flatten() else {
+            return Ok(());
+        };
+        if !aggregate.payment.status.is_final() || aggregate.due_at().is_some() {
+            let again = now.after(AGAIN);
+            let sql = "/* laggard */ INSERT INTO laggard (rule, payment, at) VALUES ($1, $2, $3)
+                ON CONFLICT (rule, payment) DO UPDATE SET at = $3";
+            let noted = self
+                .workers
+                .repeat(sql, &[&rule.number(), &payment, &millis(again)])
+                .await;
+            noted?;
+            forgotten.next_at(again);
+            return Ok(());
+        }
+        match rule {
+            Rule::Decisions => {
+                let sql =
+                    "/* decisions: forget */ DELETE FROM timeline WHERE payment = $1 AND kind = $2
+                    RETURNING 1";
+                let gone = self
+                    .workers
+                    .repeat(sql, &[&payment, &stored::DECISION])
+                    .await;
+                forgotten.decisions += u64::from(!gone?.is_empty());
+            }
+            Rule::PersonalData => {
+                // Erasing is always allowed.
+                let redacted = self.step(About::Payment(id), Step::Redact, None, now);
+                let redacted = records::readable(redacted.await)?;
+                let is_new = matches!(redacted, Some(Stepped::Done { change, .. }) if change.dirty);
+                forgotten.redacted += u64::from(is_new);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One more than is looked at, to know whether there is more.
+fn rows() -> i64 {
+    i64::try_from(LOOKS + 1).unwrap_or(i64::MAX)
+}

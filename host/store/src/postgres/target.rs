@@ -1,0 +1,176 @@
+//! Where the database is, and how it is reached.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
+use tokio_postgres::{Client, Config, NoTls};
+use tokio_postgres_rustls::MakeRustlsConnect;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::CertificateDer;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use url::Url;
+
+use crate::postgres::errors::{OpenError, said};
+
+/// How long a request waits for a connection.
+const WAIT: Duration = Duration::from_secs(2);
+/// How long a connection may take to come about.
+const CONNECT: Duration = Duration::from_secs(5);
+/// For how long a server that is not reached over the network is waited for.
+const GONE: Duration = Duration::from_secs(10);
+/// What every session begins with. A statement ends before its caller gives it up; what holds locks and says
+/// nothing holds up no other for long.
+const SESSION: &str = "-c search_path=kassette -c statement_timeout=5s -c lock_timeout=2s \
+    -c idle_in_transaction_session_timeout=1s -c client_encoding=UTF8";
+
+/// A database's address.
+#[derive(Clone)]
+pub(crate) struct Target {
+    config: Config,
+    /// None where the connection is not encrypted.
+    tls: Option<MakeRustlsConnect>,
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Target").finish_non_exhaustive()
+    }
+}
+
+impl Target {
+    /// Reads an address.
+    pub(crate) fn parse(text: &str) -> Result<Self, OpenError> {
+        let wrong = |why: String| OpenError::Address(why);
+        let mut url =
+            Url::parse(text).map_err(|_| wrong("it has to be postgres://user@host/name".into()))?;
+        let (mut mode, mut authorities, mut isolation) = (None, None, "read\\ committed");
+        let mut others = Vec::new();
+        for (name, value) in url.query_pairs() {
+            match &*name {
+                "isolation" if value == "serializable" => isolation = "serializable",
+                "isolation" => return Err(wrong("isolation can be serializable alone".into())),
+                "sslmode" => mode = Some(value.into_owned()),
+                "sslrootcert" => authorities = Some(PathBuf::from(value.into_owned())),
+                _ => others.push((name.into_owned(), value.into_owned())),
+            }
+        }
+        url.query_pairs_mut().clear().extend_pairs(&others);
+        // The parser's errors name the option, never its value.
+        let mut config: Config = url
+            .as_str()
+            .parse()
+            .map_err(|error: tokio_postgres::Error| wrong(said(&error)))?;
+        let local = is_local(&config);
+        let ssl = match mode.as_deref() {
+            Some("disable") => SslMode::Disable,
+            None if local => SslMode::Disable,
+            None | Some("require" | "verify-ca" | "verify-full") => SslMode::Require,
+            Some(other) => {
+                return Err(wrong(format!(
+                    "sslmode={other} is not known: verify-full or disable"
+                )));
+            }
+        };
+        config
+            .ssl_mode(ssl)
+            .options(format!(
+                "{SESSION} -c default_transaction_isolation={isolation}"
+            ))
+            .target_session_attrs(TargetSessionAttrs::ReadWrite)
+            .connect_timeout(CONNECT)
+            .keepalives_idle(GONE)
+            .tcp_user_timeout(GONE);
+        if config.get_application_name().is_none() {
+            config.application_name("kassette");
+        }
+        let tls = match ssl {
+            SslMode::Disable => None,
+            _ => Some(MakeRustlsConnect::new(client_tls(authorities)?)),
+        };
+        Ok(Self { config, tls })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn ssl_mode(&self) -> SslMode {
+        self.config.get_ssl_mode()
+    }
+
+    /// Whether the database is on this machine, behind a Unix socket.
+    pub(crate) fn is_local(&self) -> bool {
+        is_local(&self.config)
+    }
+
+    /// A connection of its own, outside of the pools.
+    pub(crate) async fn connect(&self) -> Result<Client, OpenError> {
+        let connected = match &self.tls {
+            Some(tls) => self
+                .config
+                .connect(tls.clone())
+                .await
+                .map(|(client, connection)| {
+                    tokio::spawn(connection);
+                    client
+                }),
+            None => self
+                .config
+                .connect(NoTls)
+                .await
+                .map(|(client, connection)| {
+                    tokio::spawn(connection);
+                    client
+                }),
+        };
+        connected.map_err(|error| OpenError::Database(said(&error)))
+    }
+
+    /// A pool of so many connections.
+    pub(crate) fn pool(&self, connections: usize) -> Result<Pool, OpenError> {
+        let recycling = ManagerConfig {
+            recycling_method: RecyclingMethod::Fast,
+        };
+        let config = self.config.clone();
+        let manager = match &self.tls {
+            Some(tls) => Manager::from_config(config, tls.clone(), recycling),
+            None => Manager::from_config(config, NoTls, recycling),
+        };
+        let pool = Pool::builder(manager)
+            .max_size(connections)
+            .runtime(Runtime::Tokio1)
+            .wait_timeout(Some(WAIT))
+            .create_timeout(Some(CONNECT))
+            .build();
+        pool.map_err(|error| OpenError::Database(error.to_string()))
+    }
+}
+
+fn is_local(config: &Config) -> bool {
+    config
+        .get_hosts()
+        .iter()
+        .all(|host| matches!(host, Host::Unix(_)))
+}
+
+fn client_tls(authorities: Option<PathBuf>) -> Result<ClientConfig, OpenError> {
+    let mut roots = RootCertStore::empty();
+    match authorities {
+        None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
+        Some(file) => {
+            let wrong = |error: &dyn fmt::Display| {
+                OpenError::Address(format!("sslrootcert {}: {error}", file.display()))
+            };
+            for each in CertificateDer::pem_file_iter(&file).map_err(|error| wrong(&error))? {
+                let each = each.map_err(|error| wrong(&error))?;
+                roots.add(each).map_err(|error| wrong(&error))?;
+            }
+        }
+    }
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let config = config.with_safe_default_protocol_versions();
+    let config = config.map_err(|error| OpenError::Address(format!("TLS: {error}")))?;
+    Ok(config.with_root_certificates(roots).with_no_client_auth())
+}

@@ -1,0 +1,219 @@
+//! The suite where everything is against it: SERIALIZABLE, collisions at any statement and at commits, connections
+//! that are cut before they have asked. And what holds where answers are lost.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kassette_domain::event::EventType;
+use kassette_domain::provider::VendorStatus;
+use kassette_domain::webhook::DeliveryStatus;
+use tokio::sync::OnceCell;
+use url::Url;
+
+use super::proxy::{Faults, Proxy};
+use crate::postgres::PostgresStore;
+use crate::postgres::scratch::Scratch;
+use crate::suite::Harness;
+use crate::suite::deliveries::arrived;
+use crate::suite::fixtures::*;
+use crate::{ClaimedDeliveries, Created, DeliveryFilter, Fault, Stepped, Store};
+
+/// A database whose transactions are serializable, behind a proxy.
+struct Hostile {
+    scratch: Scratch,
+    proxy: Proxy,
+}
+
+impl Hostile {
+    async fn new() -> Self {
+        let scratch = Scratch::new().await.unwrap();
+        let seed = u64::from(std::process::id());
+        eprintln!("seed {seed}");
+        let proxy = Proxy::start(&folder(&scratch.options().url), seed).unwrap();
+        Self { scratch, proxy }
+    }
+
+    /// A store behind the proxy, opened before anything goes wrong.
+    async fn open(&self, faults: Faults) -> Arc<PostgresStore> {
+        self.proxy.set(Faults::default());
+        let mut options = self.scratch.options();
+        let database = Url::parse(&options.url).unwrap().path().to_owned();
+        let folder = self.proxy.folder().to_str().unwrap();
+        let folder: String = url::form_urlencoded::byte_serialize(folder.as_bytes()).collect();
+        options.url = format!("postgres://kassette@{folder}{database}?isolation=serializable");
+        let store = PostgresStore::open(&options).await.unwrap();
+        self.proxy.set(faults);
+        store
+    }
+}
+
+/// The folder of the socket in an address.
+fn folder(url: &str) -> PathBuf {
+    let url = Url::parse(url).unwrap();
+    let host = url.host_str().unwrap();
+    let decoded = url::form_urlencoded::parse(host.as_bytes())
+        .next()
+        .unwrap()
+        .0;
+    PathBuf::from(decoded.into_owned())
+}
+
+/// The suite's place.
+#[derive(Default)]
+struct Place(OnceCell<Hostile>);
+
+impl Harness for Place {
+    fn is_available(&self) -> bool {
+        Scratch::available().unwrap()
+    }
+
+    fn open(&self) -> Pin<Box<dyn Future<Output = Arc<dyn Store>> + Send + '_>> {
+        Box::pin(async {
+            let hostile = self.0.get_or_init(Hostile::new).await;
+            let faults = Faults {
+                collisions: 20,
+                cuts_before: 5,
+                cuts_after: 0,
+            };
+            let store: Arc<dyn Store> = hostile.open(faults).await;
+            store
+        })
+    }
+}
+
+mod suite {
+    use super::Place;
+
+    crate::store_suite!(Place::default());
+}
+
+/// Asks until the store has an answer, as a client does that is told to come again.
+async fn until_answered<T, F>(mut ask: impl FnMut() -> F) -> T
+where
+    F: Future<Output = Result<T, Fault>>,
+{
+    loop {
+        match ask().await {
+            Ok(answer) => return answer,
+            Err(Fault::Busy | Fault::Stopping | Fault::Unavailable(_)) => {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+            Err(fault) => panic!("{fault:?}"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_asked_again_after_a_lost_answer_is_done_once() {
+    if !Scratch::available().unwrap() {
+        return;
+    }
+    const PAYMENTS: usize = 60;
+    let hostile = Hostile::new().await;
+    let faults = Faults {
+        collisions: 20,
+        cuts_before: 20,
+        cuts_after: 60,
+    };
+    let store = hostile.open(Faults::default()).await;
+    let shared: Arc<dyn Store> = Arc::clone(&store) as _;
+    shop(&shared).await;
+    let endpoint = listen(&shared, endpoint("a", NOW)).await;
+    hostile.proxy.set(faults);
+    let mut paying = Vec::new();
+    for each in 0..PAYMENTS {
+        let store = Arc::clone(&shared);
+        paying.push(tokio::spawn(async move {
+            let name = each.to_string();
+            let made = until_answered(|| store.create(new_payment(&name), None, NOW)).await;
+            assert!(
+                matches!(made, Created::New(_) | Created::Replay(_)),
+                "{made:?}"
+            );
+            let attempt = format!("attempt of {name}");
+            let steps = [
+                open(&attempt, "sandbox-test"),
+                started(&attempt, &format!("vendor-{name}")),
+                news(
+                    &attempt,
+                    report(&format!("vendor-{name}"), VendorStatus::Completed),
+                ),
+            ];
+            for step in steps {
+                // A step that was done already is refused, or changes nothing.
+                let step = || store.step(payment_of(&name), step.clone(), None, NOW);
+                let stepped = until_answered(step).await;
+                assert!(!matches!(stepped, Stepped::Unknown), "{name}");
+            }
+        }));
+    }
+    for each in paying {
+        each.await.unwrap();
+    }
+    // What was claimed and its answer lost is due again when the lease has ended.
+    let (mut tried, mut now) = (BTreeMap::<_, usize>::new(), NOW);
+    loop {
+        let claim = || shared.claim(endpoint.id, now, Duration::from_secs(60), 9);
+        let ClaimedDeliveries::Due { deliveries, next } = until_answered(claim).await else {
+            panic!("the endpoint is held");
+        };
+        if deliveries.is_empty() && next.is_none() {
+            if shared_pending(&shared).await == 0 {
+                break;
+            }
+            now = now.after(Duration::from_secs(61));
+        }
+        for due in &deliveries {
+            *tried.entry(due.id).or_default() += 1;
+        }
+        let tried: Vec<_> = deliveries
+            .iter()
+            .map(|due| (due.id, arrived(due.attempts)))
+            .collect();
+        until_answered(|| shared.tried_all(tried.clone(), now)).await;
+    }
+    assert!(hostile.proxy.met() > 50, "{} faults", hostile.proxy.met());
+    hostile.proxy.set(Faults::default());
+    let mut log = Vec::new();
+    let mut paging = first(100);
+    loop {
+        let listed = shared.deliveries(DeliveryFilter::default(), paging.clone());
+        let listed = page(listed.await.unwrap());
+        log.extend(listed.items);
+        paging.cursor = listed.next;
+        if paging.cursor.is_none() {
+            break;
+        }
+    }
+    let told = |kind| log.iter().filter(|each| each.kind == kind).count();
+    let (begun, ended) = (
+        told(EventType::PaymentPending),
+        told(EventType::PaymentCompleted),
+    );
+    assert_eq!(
+        (begun, ended, log.len()),
+        (PAYMENTS, PAYMENTS, 2 * PAYMENTS)
+    );
+    assert!(
+        log.iter()
+            .all(|each| each.status == DeliveryStatus::Delivered && each.attempts.len() == 1)
+    );
+    assert_eq!(tried.len(), log.len());
+    for each in 0..PAYMENTS {
+        let aggregate = shared
+            .aggregate(payment_of(&each.to_string()))
+            .await
+            .unwrap()
+            .unwrap();
+        assert!(aggregate.payment.is_paid(), "{each}");
+        assert_eq!(aggregate.attempts.len(), 1);
+    }
+}
+
+async fn shared_pending(store: &Arc<dyn Store>) -> u64 {
+    until_answered(|| store.backlog()).await.pending
+}

@@ -1,0 +1,233 @@
+//! What a database has to be, and that one node serves it.
+
+use std::time::Duration;
+
+use tokio_postgres::Client;
+
+use crate::postgres::scratch::Scratch;
+use crate::postgres::target::Target;
+use crate::postgres::{OpenError, OpenOptions, PostgresStore, migrate};
+use crate::rows::seal::MasterKey;
+use crate::suite::fixtures::{NOW, create, request};
+use crate::{Created, Fault, Health as _, Payments as _, Store};
+
+/// A database of a test; none where there is no PostgreSQL.
+async fn scratch() -> Option<Scratch> {
+    if Scratch::available().unwrap() {
+        return Some(Scratch::new().await.unwrap());
+    }
+    eprintln!("NOT RUN: no PostgreSQL is installed");
+    None
+}
+
+async fn client(options: &OpenOptions) -> Client {
+    Target::parse(&options.url)
+        .unwrap()
+        .connect()
+        .await
+        .unwrap()
+}
+
+#[tokio::test]
+async fn a_second_node_is_refused_while_the_first_one_lives() {
+    let Some(scratch) = scratch().await else {
+        return;
+    };
+    let first = PostgresStore::open(&scratch.options()).await.unwrap();
+    let second = PostgresStore::open(&scratch.options()).await;
+    assert!(matches!(second, Err(OpenError::InUse)), "{second:?}");
+    first.probe().await.unwrap();
+    // One for a single command may come beside it.
+    let visitor = PostgresStore::visit(&scratch.options()).await.unwrap();
+    visitor.probe().await.unwrap();
+    visitor.shut_down().await.unwrap();
+    first.probe().await.unwrap();
+    first.shut_down().await.unwrap();
+    PostgresStore::open(&scratch.options()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_node_that_was_killed_is_followed_by_another() {
+    let Some(scratch) = scratch().await else {
+        return;
+    };
+    let killed = PostgresStore::open(&scratch.options()).await.unwrap();
+    drop(killed);
+    let next = PostgresStore::open(&scratch.options()).await.unwrap();
+    next.probe().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_node_whose_place_is_taken_ends() {
+    let Some(scratch) = scratch().await else {
+        return;
+    };
+    let store = PostgresStore::open(&scratch.options()).await.unwrap();
+    let taken = client(&scratch.options()).await;
+    taken
+        .execute("UPDATE node SET incarnation = incarnation + 1", &[])
+        .await
+        .unwrap();
+    let why = tokio::time::timeout(Duration::from_secs(30), store.failed())
+        .await
+        .unwrap();
+    assert!(why.contains("another node"), "{why}");
+    assert_eq!(store.probe().await, Err(Fault::Stopping));
+    // Its row is another's by now, and stays.
+    store.shut_down().await.unwrap();
+    let left = taken.query("SELECT FROM node", &[]).await.unwrap();
+    assert_eq!(left.len(), 1);
+}
+
+#[tokio::test]
+async fn a_node_that_its_database_has_not_heard_of_serves_nothing_until_it_has() {
+    let Some(scratch) = scratch().await else {
+        return;
+    };
+    let store = PostgresStore::open(&scratch.options()).await.unwrap();
+    let holder = client(&scratch.options()).await;
+    holder
+        .batch_execute(
+            "SET idle_in_transaction_session_timeout = 0; BEGIN; SELECT FROM node FOR UPDATE",
+        )
+        .await
+        .unwrap();
+    let is_refused = || matches!(store.standing.check(), Err(Fault::Unavailable(_)));
+    let until = async |refused: bool| {
+        while is_refused() != refused {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), until(true))
+        .await
+        .unwrap();
+    assert!(matches!(store.probe().await, Err(Fault::Unavailable(_))));
+    holder.batch_execute("ROLLBACK").await.unwrap();
+    tokio::time::timeout(Duration::from_secs(30), until(false))
+        .await
+        .unwrap();
+    store.probe().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_database_under_another_key_or_schema_is_refused_and_unchanged() {
+    let Some(scratch) = scratch().await else {
+        return;
+    };
+    let options = scratch.options();
+    let other = OpenOptions {
+        master: MasterKey::from_bytes([8; 32]),
+        ..scratch.options()
+    };
+    let opened = PostgresStore::open(&other).await;
+    assert!(
+        matches!(opened, Err(OpenError::WrongMasterKey)),
+        "{opened:?}"
+    );
+    let migrated = migrate(&other).await;
+    assert!(
+        matches!(migrated, Err(OpenError::WrongMasterKey)),
+        "{migrated:?}"
+    );
+    let client = client(&options).await;
+    client
+        .batch_execute("UPDATE meta SET schema_version = 99, oldest_reader = 99")
+        .await
+        .unwrap();
+    let opened = PostgresStore::open(&options).await;
+    assert!(
+        matches!(opened, Err(OpenError::Newer { found: 99, .. })),
+        "{opened:?}"
+    );
+    let migrated = migrate(&options).await;
+    assert!(
+        matches!(migrated, Err(OpenError::Newer { found: 99, .. })),
+        "{migrated:?}"
+    );
+    // A later schema that this program may still read.
+    client
+        .batch_execute("UPDATE meta SET oldest_reader = 1")
+        .await
+        .unwrap();
+    let store = PostgresStore::open(&options).await.unwrap();
+    store.shut_down().await.unwrap();
+    client
+        .batch_execute("UPDATE meta SET schema_version = 0")
+        .await
+        .unwrap();
+    let opened = PostgresStore::open(&options).await;
+    assert!(
+        matches!(opened, Err(OpenError::Older { found: 0, .. })),
+        "{opened:?}"
+    );
+    client
+        .batch_execute("DROP SCHEMA kassette CASCADE")
+        .await
+        .unwrap();
+    let opened = PostgresStore::open(&options).await;
+    assert!(matches!(opened, Err(OpenError::Empty)), "{opened:?}");
+}
+
+#[tokio::test]
+async fn a_database_that_loses_what_it_acknowledged_is_refused() {
+    let Some(scratch) = scratch().await else {
+        return;
+    };
+    let careful = OpenOptions {
+        volatile: false,
+        ..scratch.options()
+    };
+    let opened = PostgresStore::open(&careful).await;
+    assert!(
+        matches!(opened, Err(OpenError::NotDurable("fsync"))),
+        "{opened:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_migration_can_be_repeated_beside_a_node() {
+    let Some(scratch) = scratch().await else {
+        return;
+    };
+    let store = PostgresStore::open(&scratch.options()).await.unwrap();
+    let shared: std::sync::Arc<dyn Store> = std::sync::Arc::clone(&store) as _;
+    create(&shared, "a", NOW).await;
+    let options = scratch.options();
+    let migrated = tokio::join!(migrate(&options), migrate(&options));
+    assert!(migrated.0.is_ok() && migrated.1.is_ok(), "{migrated:?}");
+    let replay = store.replay(request("a")).await;
+    assert!(matches!(replay, Ok(Some(Created::Replay(_)))), "{replay:?}");
+}
+
+#[test]
+fn an_address_is_encrypted_unless_it_is_a_socket_or_says_otherwise() {
+    use tokio_postgres::config::SslMode;
+    let mode = |address: &str| Target::parse(address).map(|target| target.ssl_mode());
+    assert!(matches!(
+        mode("postgres://k@db.example/k"),
+        Ok(SslMode::Require)
+    ));
+    assert!(matches!(
+        mode("postgres://k@db.example/k?sslmode=verify-full"),
+        Ok(SslMode::Require)
+    ));
+    assert!(matches!(
+        mode("postgres://k@db.example/k?sslmode=disable"),
+        Ok(SslMode::Disable)
+    ));
+    assert!(matches!(
+        mode("postgres://k@%2Frun%2Fpostgresql/k"),
+        Ok(SslMode::Disable)
+    ));
+    for wrong in [
+        "",
+        "db.example",
+        "postgres://k@db.example/k?sslmode=prefer",
+        "postgres://k@db.example/k?sslrootcert=/none",
+    ] {
+        assert!(matches!(mode(wrong), Err(OpenError::Address(_))), "{wrong}");
+    }
+    let secret = "postgres://k:secret@db.example/k?connect_timeout=x";
+    let said = mode(secret).map(drop).unwrap_err().to_string();
+    assert!(!said.contains("secret"), "{said}");
+}

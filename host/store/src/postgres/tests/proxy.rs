@@ -1,0 +1,215 @@
+//! A proxy between a store and its database that does what networks and other transactions do at the worst moment.
+//!
+//! It takes requests one by one: what the client sends up to a `Sync` or a simple query, and the server's answer up
+//! to `ReadyForQuery`. Faults fall on those that execute something.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::task::JoinSet;
+
+/// The name of a server's socket in its folder.
+const SOCKET: &str = ".s.PGSQL.5432";
+/// An error of class 40001, and that the session is ready for the next request.
+const COLLISION: &[u8] = b"SERROR\0VERROR\0C40001\0Mcould not serialize access\0\0";
+
+/// How often something goes wrong, of a thousand requests.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Faults {
+    /// A statement, or the commit of a transaction, that collides with another transaction.
+    pub(super) collisions: u64,
+    /// A connection that is cut before the server has the request, which is no commit.
+    pub(super) cuts_before: u64,
+    /// A connection that is cut when the server has done what it was asked to.
+    pub(super) cuts_after: u64,
+}
+
+/// What befalls a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Fair,
+    Collides,
+    CutBefore,
+    CutAfter,
+}
+
+#[derive(Default)]
+struct Chance {
+    faults: Mutex<Faults>,
+    random: AtomicU64,
+    /// How many faults there were.
+    met: AtomicU64,
+}
+
+impl Chance {
+    fn draw(&self) -> Fate {
+        let faults = *self.faults.lock();
+        // Weyl's sequence through a mixer: splitmix64.
+        let mut z = self
+            .random
+            .fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let drawn = (z ^ (z >> 31)) % 1000;
+        let collides = faults.collisions;
+        let before = collides + faults.cuts_before;
+        let fate = match drawn {
+            at if at < collides => Fate::Collides,
+            at if at < before => Fate::CutBefore,
+            at if at < before + faults.cuts_after => Fate::CutAfter,
+            _ => return Fate::Fair,
+        };
+        self.met.fetch_add(1, Ordering::Relaxed);
+        fate
+    }
+}
+
+/// The proxy. It ends when it is dropped, with its connections.
+pub(super) struct Proxy {
+    folder: TempDir,
+    chance: Arc<Chance>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Proxy {
+    /// Stands in front of a server, by the folder of its socket.
+    pub(super) fn start(server: &Path, seed: u64) -> io::Result<Self> {
+        let folder = TempDir::new()?;
+        let listener = UnixListener::bind(folder.path().join(SOCKET))?;
+        let chance = Arc::new(Chance::default());
+        chance.random.store(seed, Ordering::Relaxed);
+        let task = tokio::spawn(serve(listener, server.join(SOCKET), Arc::clone(&chance)));
+        Ok(Self {
+            folder,
+            chance,
+            task,
+        })
+    }
+
+    /// The folder of its socket.
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// From now on so much goes wrong.
+    pub(super) fn set(&self, faults: Faults) {
+        *self.chance.faults.lock() = faults;
+    }
+
+    /// How many faults there were.
+    pub(super) fn met(&self) -> u64 {
+        self.chance.met.load(Ordering::Relaxed)
+    }
+}
+
+async fn serve(listener: UnixListener, server: PathBuf, chance: Arc<Chance>) {
+    let mut connections = JoinSet::new();
+    while let Ok((client, _)) = listener.accept().await {
+        let (server, chance) = (server.clone(), Arc::clone(&chance));
+        connections.spawn(async move {
+            if let Ok(server) = UnixStream::connect(server).await {
+                let _ended = pass(client, server, &chance).await;
+            }
+        });
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+/// Passes requests and answers until either side ends, or a fault does.
+async fn pass(mut client: UnixStream, mut server: UnixStream, chance: &Chance) -> io::Result<()> {
+    // The first message has no type.
+    let length = client.read_u32().await?;
+    let mut begin = length.to_be_bytes().to_vec();
+    begin.resize(length as usize, 0);
+    client.read_exact(&mut begin[4..]).await?;
+    server.write_all(&begin).await?;
+    let (mut answer, mut state) = answer(&mut server).await?;
+    client.write_all(&answer).await?;
+    loop {
+        let Request { bytes, executes } = request(&mut client).await?;
+        let is_commit = bytes.starts_with(b"Q") && bytes.ends_with(b"COMMIT\0");
+        let fate = match (executes || is_commit).then(|| chance.draw()) {
+            // Whether it was done is not known: that is what a cut after it stands for.
+            None | Some(Fate::CutBefore) if is_commit => Fate::Fair,
+            fate => fate.unwrap_or(Fate::Fair),
+        };
+        match fate {
+            Fate::CutBefore => return Ok(()),
+            Fate::Collides => {
+                if is_commit {
+                    server.write_all(&message(b'Q', b"ROLLBACK\0")).await?;
+                    state = self::answer(&mut server).await?.1;
+                }
+                client.write_all(&message(b'E', COLLISION)).await?;
+                // A transaction that has failed takes nothing but its end.
+                let now = if state == b'T' { b'E' } else { state };
+                client.write_all(&message(b'Z', &[now])).await?;
+                continue;
+            }
+            Fate::Fair | Fate::CutAfter => server.write_all(&bytes).await?,
+        }
+        if bytes.starts_with(b"X") {
+            return Ok(());
+        }
+        (answer, state) = self::answer(&mut server).await?;
+        if fate == Fate::CutAfter {
+            return Ok(());
+        }
+        client.write_all(&answer).await?;
+    }
+}
+
+struct Request {
+    bytes: Vec<u8>,
+    executes: bool,
+}
+
+/// What a client sends up to where it waits for an answer.
+async fn request(client: &mut UnixStream) -> io::Result<Request> {
+    let mut bytes = Vec::new();
+    let mut executes = false;
+    loop {
+        let kind = one(client, &mut bytes).await?;
+        executes |= kind == b'E';
+        if matches!(kind, b'S' | b'Q' | b'X') {
+            return Ok(Request { bytes, executes });
+        }
+    }
+}
+
+/// A server's answer, up to where it is ready for the next request, and in which state it is then.
+async fn answer(server: &mut UnixStream) -> io::Result<(Vec<u8>, u8)> {
+    let mut bytes = Vec::new();
+    while one(server, &mut bytes).await? != b'Z' {}
+    let state = bytes.last().copied().unwrap_or(b'I');
+    Ok((bytes, state))
+}
+
+/// Reads one message to the end of others; says its type.
+async fn one(from: &mut UnixStream, bytes: &mut Vec<u8>) -> io::Result<u8> {
+    let kind = from.read_u8().await?;
+    let length = from.read_u32().await?;
+    bytes.push(kind);
+    bytes.extend(length.to_be_bytes());
+    let begin = bytes.len();
+    bytes.resize(begin + (length as usize).saturating_sub(4), 0);
+    from.read_exact(&mut bytes[begin..]).await?;
+    Ok(kind)
+}
+
+fn message(kind: u8, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len() + 4).unwrap_or(u32::MAX);
+    [&[kind], &length.to_be_bytes()[..], payload].concat()
+}

@@ -1,0 +1,258 @@
+//! Webhook endpoints.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kassette_domain::audit::Audited;
+use kassette_domain::id::{EndpointId, MerchantId};
+use kassette_domain::key::Environment;
+use kassette_domain::secret::Secret;
+use kassette_domain::time::Time;
+use kassette_domain::webhook::{Endpoint, EndpointSecrets};
+use tokio_postgres::Row;
+
+use crate::postgres::database::{Failure, Operation, Tx, execute, row};
+use crate::postgres::directory::keys::environment;
+use crate::postgres::directory::merchants;
+use crate::postgres::webhooks::endings;
+use crate::postgres::{audit, millis, number, uuid};
+use crate::rows::seal::{Sealer, Secrets};
+use crate::rows::wants::Wants;
+use crate::rows::{endpoints, schema};
+use crate::{EndpointCreated, EndpointDeleted, EndpointRotated, Fault, Replaced, SwitchOff};
+
+/// Reads an endpoint's body.
+pub(crate) const ONE: &str = "/* endpoint */ SELECT body FROM endpoint WHERE id = $1";
+/// An endpoint without its secrets, from the row of a query for its body.
+pub(crate) fn plain(id: EndpointId, row: &Row) -> Result<Endpoint, Fault> {
+    endpoints::decode(&schema::webhooks::endpoint(id), row.get(0))
+}
+
+/// An endpoint with its secrets, likewise.
+pub(crate) fn whole(
+    sealer: &Sealer,
+    id: EndpointId,
+    row: &Row,
+) -> Result<(Endpoint, EndpointSecrets), Fault> {
+    endpoints::open(sealer, &schema::webhooks::endpoint(id), row.get(0))
+}
+
+/// Whether there is an endpoint.
+pub(crate) async fn is_there(tx: &Tx<'_>, id: EndpointId) -> Result<bool, Failure> {
+    let sql = "/* endpoint: is there */ SELECT FROM endpoint WHERE id = $1";
+    Ok(row(tx, sql, &[&uuid(id.as_bytes())]).await?.is_some())
+}
+
+async fn load(
+    tx: &Tx<'_>,
+    sealer: &Sealer,
+    id: EndpointId,
+) -> Result<Option<(Endpoint, EndpointSecrets)>, Failure> {
+    let found = row(tx, ONE, &[&uuid(id.as_bytes())]).await?;
+    Ok(found.map(|found| whole(sealer, id, &found)).transpose()?)
+}
+
+/// How many endpoints a merchant has in an environment, one not counted.
+pub(crate) async fn beside(
+    tx: &Tx<'_>,
+    merchant: MerchantId,
+    of: Environment,
+    leaving: Option<EndpointId>,
+) -> Result<usize, Failure> {
+    let sql = "/* endpoints: count */ SELECT count(*) FROM endpoint
+        WHERE merchant = $1 AND environment = $2 AND id IS DISTINCT FROM $3";
+    let leaving = leaving.map(|id| uuid(id.as_bytes()));
+    let found = row(tx, sql, &[&number(merchant.0), &environment(of), &leaving]).await?;
+    let count = found.map_or(0, |found| found.get::<_, i64>(0));
+    Ok(usize::try_from(count).unwrap_or_default())
+}
+
+/// A new endpoint.
+pub(super) struct CreateEndpoint {
+    pub(super) endpoint: Endpoint,
+    pub(super) endpoint_secrets: EndpointSecrets,
+    pub(super) audited: Audited,
+    pub(super) now: Time,
+    pub(super) secrets: Arc<Secrets>,
+}
+
+impl Operation for CreateEndpoint {
+    type Outcome = EndpointCreated;
+
+    async fn apply(&self, tx: &Tx<'_>) -> Result<EndpointCreated, Failure> {
+        let endpoint = &self.endpoint;
+        if merchants::load(tx, endpoint.merchant).await?.is_none() {
+            return Ok(EndpointCreated::NoSuchMerchant);
+        }
+        let others = beside(tx, endpoint.merchant, endpoint.environment, None).await?;
+        if others >= Endpoint::MAX_PER_MERCHANT {
+            return Ok(EndpointCreated::TooMany);
+        }
+        write_new(tx, &self.secrets.sealer, endpoint, &self.endpoint_secrets).await?;
+        audit::append(tx, self.audited.clone(), self.now).await?;
+        Ok(EndpointCreated::Done(endpoint.clone()))
+    }
+}
+
+/// Writes an endpoint whose merchant exists and has room for it. Within a change of the directory.
+pub(crate) async fn write_new(
+    tx: &Tx<'_>,
+    sealer: &Sealer,
+    endpoint: &Endpoint,
+    secrets: &EndpointSecrets,
+) -> Result<(), Failure> {
+    let (_, body) = endpoints::encode(sealer, endpoint, secrets)?;
+    let sql = "/* endpoint: insert */ INSERT INTO endpoint
+        (id, merchant, environment, created_at, enabled, wants, body)
+        VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING";
+    let inserted = execute(
+        tx,
+        sql,
+        &[
+            &uuid(endpoint.id.as_bytes()),
+            &number(endpoint.merchant.0),
+            &environment(endpoint.environment),
+            &millis(endpoint.created_at),
+            &endpoint.enabled,
+            &Wants::of(endpoint).bits(),
+            &&body[..],
+        ],
+    )
+    .await?;
+    if inserted == 0 {
+        return Err(Fault::Unavailable("the endpoint's id is in use".into()).into());
+    }
+    Ok(())
+}
+
+async fn update(
+    tx: &Tx<'_>,
+    sealer: &Sealer,
+    endpoint: &Endpoint,
+    secrets: &EndpointSecrets,
+) -> Result<(), Failure> {
+    let (_, body) = endpoints::encode(sealer, endpoint, secrets)?;
+    let sql = "/* endpoint: update */ UPDATE endpoint SET enabled = $2, wants = $3, body = $4
+        WHERE id = $1";
+    let (id, wants) = (uuid(endpoint.id.as_bytes()), Wants::of(endpoint).bits());
+    execute(tx, sql, &[&id, &endpoint.enabled, &wants, &&body[..]]).await?;
+    Ok(())
+}
+
+/// Another address, filter or switch.
+pub(super) struct ReplaceEndpoint {
+    pub(super) before: Endpoint,
+    pub(super) after: Endpoint,
+    pub(super) audited: Audited,
+    pub(super) now: Time,
+    pub(super) secrets: Arc<Secrets>,
+}
+
+impl Operation for ReplaceEndpoint {
+    type Outcome = Replaced<Endpoint>;
+
+    async fn apply(&self, tx: &Tx<'_>) -> Result<Self::Outcome, Failure> {
+        let sealer = &self.secrets.sealer;
+        let Some((stored, secrets)) = load(tx, sealer, self.before.id).await? else {
+            return Ok(Replaced::Unknown);
+        };
+        if stored != self.before {
+            return Ok(Replaced::Stale);
+        }
+        let after = Endpoint {
+            url: self.after.url.clone(),
+            event_types: self.after.event_types.clone(),
+            enabled: self.after.enabled,
+            ..stored
+        };
+        update(tx, sealer, &after, &secrets).await?;
+        audit::append(tx, self.audited.clone(), self.now).await?;
+        Ok(Replaced::Done(after))
+    }
+}
+
+/// Switches an endpoint off, unless it is off, gone, or at another address meanwhile. Within a change of the
+/// directory.
+pub(crate) async fn disable(
+    tx: &Tx<'_>,
+    sealer: &Sealer,
+    id: EndpointId,
+    off: &SwitchOff,
+    now: Time,
+) -> Result<(), Failure> {
+    let Some((mut endpoint, secrets)) = load(tx, sealer, id).await? else {
+        return Ok(());
+    };
+    if !endpoint.enabled || endpoint.url != off.url {
+        return Ok(());
+    }
+    endpoint.enabled = false;
+    update(tx, sealer, &endpoint, &secrets).await?;
+    audit::append(tx, off.audited.clone(), now).await?;
+    Ok(())
+}
+
+/// Another secret.
+pub(super) struct RotateEndpoint {
+    pub(super) id: EndpointId,
+    pub(super) secret: Secret,
+    pub(super) overlap: Duration,
+    pub(super) audited: Audited,
+    pub(super) now: Time,
+    pub(super) secrets: Arc<Secrets>,
+}
+
+impl Operation for RotateEndpoint {
+    type Outcome = EndpointRotated;
+
+    async fn apply(&self, tx: &Tx<'_>) -> Result<EndpointRotated, Failure> {
+        let sealer = &self.secrets.sealer;
+        let Some((endpoint, mut secrets)) = load(tx, sealer, self.id).await? else {
+            return Ok(EndpointRotated::Unknown);
+        };
+        let Ok(active_from) = secrets.rotate(self.secret.clone(), self.overlap, self.now) else {
+            return Ok(EndpointRotated::OverlapTooLong);
+        };
+        update(tx, sealer, &endpoint, &secrets).await?;
+        audit::append(tx, self.audited.clone(), self.now).await?;
+        Ok(EndpointRotated::Done {
+            endpoint,
+            active_from,
+        })
+    }
+}
+
+/// The end of an endpoint.
+pub(super) struct DeleteEndpoint {
+    pub(super) id: EndpointId,
+    pub(super) audited: Audited,
+    pub(super) now: Time,
+}
+
+impl Operation for DeleteEndpoint {
+    type Outcome = Option<EndpointDeleted>;
+
+    async fn apply(&self, tx: &Tx<'_>) -> Result<Self::Outcome, Failure> {
+        let deleted = delete(tx, self.id).await?;
+        if deleted.is_some() {
+            audit::append(tx, self.audited.clone(), self.now).await?;
+        }
+        Ok(deleted)
+    }
+}
+
+/// Removes an endpoint and cancels what waits for it, or the first of a great many; none where there is no such
+/// endpoint. Within a change of the directory.
+pub(crate) async fn delete(
+    tx: &Tx<'_>,
+    id: EndpointId,
+) -> Result<Option<EndpointDeleted>, Failure> {
+    let sql = "/* endpoint: delete */ DELETE FROM endpoint WHERE id = $1 RETURNING body";
+    let Some(found) = row(tx, sql, &[&uuid(id.as_bytes())]).await? else {
+        return Ok(None);
+    };
+    Ok(Some(EndpointDeleted {
+        endpoint: plain(id, &found)?,
+        cancelled: endings::cancel(tx, id).await?,
+    }))
+}

@@ -1,0 +1,304 @@
+//! `Deliveries` on PostgreSQL.
+
+pub(crate) mod claims;
+pub(crate) mod deliver;
+mod endings;
+pub(crate) mod endpoints;
+mod list;
+pub(crate) mod outbox;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kassette_domain::audit::Audited;
+use kassette_domain::id::{DeliveryId, EndpointId, MerchantId};
+use kassette_domain::secret::Secret;
+use kassette_domain::time::Time;
+use kassette_domain::webhook::{Delivery, Endpoint, EndpointSecrets, Tried};
+
+use crate::postgres::database::Operation;
+use crate::postgres::webhooks::deliver::{
+    Hasten, Prune, QueueTest, RecordAndDisable, Recover, Redeliver,
+};
+use crate::postgres::webhooks::endpoints::{
+    CreateEndpoint, DeleteEndpoint, ReplaceEndpoint, RotateEndpoint,
+};
+use crate::postgres::{PostgresStore, uuid};
+use crate::{
+    Answer, Backlog, ClaimedDeliveries, Deliveries, DeliveryFilter, EndpointCreated,
+    EndpointDeleted, EndpointRotated, Hastened, Listed, Paging, Pruned, Recovered, Redelivered,
+    Replaced, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
+};
+
+impl PostgresStore {
+    /// Does an operation after which something may be due to an endpoint from a time on; the worker hears of it.
+    fn operate_ringing<O: Operation>(
+        &self,
+        operation: O,
+        (endpoint, at): (EndpointId, Time),
+    ) -> Answer<'static, O::Outcome> {
+        self.carry(async move |store| {
+            let done = store.requests.transact(&operation).await;
+            // Where its answer was lost it may have been done.
+            store.claims.ring(&[endpoint], at);
+            done
+        })
+    }
+}
+
+impl Deliveries for PostgresStore {
+    fn create_endpoint(
+        &self,
+        endpoint: Endpoint,
+        secrets: EndpointSecrets,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, EndpointCreated> {
+        self.operate(CreateEndpoint {
+            endpoint,
+            endpoint_secrets: secrets,
+            audited,
+            now,
+            secrets: Arc::clone(&self.secrets),
+        })
+    }
+
+    fn endpoint(&self, id: EndpointId) -> Answer<'_, Option<Endpoint>> {
+        Box::pin(async move {
+            let found = self
+                .requests
+                .read_one(endpoints::ONE, &[&uuid(id.as_bytes())])
+                .await?;
+            found.map(|found| endpoints::plain(id, &found)).transpose()
+        })
+    }
+
+    fn endpoint_secrets(&self, id: EndpointId) -> Answer<'_, Option<(Endpoint, EndpointSecrets)>> {
+        Box::pin(async move {
+            let found = self
+                .workers
+                .read_one(endpoints::ONE, &[&uuid(id.as_bytes())])
+                .await?;
+            let sealer = &self.secrets.sealer;
+            found
+                .map(|found| endpoints::whole(sealer, id, &found))
+                .transpose()
+        })
+    }
+
+    fn endpoints(&self, merchant: MerchantId, paging: Paging) -> Answer<'_, Listed<Endpoint>> {
+        Box::pin(self.list_endpoints(merchant, paging))
+    }
+
+    fn replace_endpoint(
+        &self,
+        before: Endpoint,
+        after: Endpoint,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, Replaced<Endpoint>> {
+        // What waits for it may go on.
+        let ringing = (before.id, Time::default());
+        let replace = ReplaceEndpoint {
+            before,
+            after,
+            audited,
+            now,
+            secrets: Arc::clone(&self.secrets),
+        };
+        self.operate_ringing(replace, ringing)
+    }
+
+    fn delete_endpoint(
+        &self,
+        id: EndpointId,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, Option<EndpointDeleted>> {
+        // The rest of a great many is for the worker to end.
+        self.operate_ringing(DeleteEndpoint { id, audited, now }, (id, Time::default()))
+    }
+
+    fn rotate_endpoint(
+        &self,
+        id: EndpointId,
+        secret: Secret,
+        overlap: Duration,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, EndpointRotated> {
+        self.operate(RotateEndpoint {
+            id,
+            secret,
+            overlap,
+            audited,
+            now,
+            secrets: Arc::clone(&self.secrets),
+        })
+    }
+
+    fn queue_test(
+        &self,
+        endpoint: EndpointId,
+        audited: Audited,
+        now: Time,
+    ) -> Answer<'_, Option<Delivery>> {
+        let test = QueueTest {
+            endpoint,
+            audited,
+            now,
+        };
+        self.operate_ringing(test, (endpoint, now))
+    }
+
+    fn redeliver(&self, id: DeliveryId, audited: Audited, now: Time) -> Answer<'_, Redelivered> {
+        self.carry(async move |store| {
+            let queued = store
+                .requests
+                .transact(&Redeliver { id, audited, now })
+                .await?;
+            if let Redelivered::Queued(delivery) = &queued {
+                store.claims.ring(&[delivery.endpoint], now);
+            }
+            Ok(queued)
+        })
+    }
+
+    fn recover(
+        &self,
+        endpoint: EndpointId,
+        since: Time,
+        after: Option<DeliveryId>,
+        audited: Option<Audited>,
+        now: Time,
+    ) -> Answer<'_, Recovered> {
+        let recover = Recover {
+            endpoint,
+            since,
+            after,
+            audited,
+            now,
+        };
+        self.operate_ringing(recover, (endpoint, now))
+    }
+
+    fn hasten(
+        &self,
+        endpoint: EndpointId,
+        after: Option<(Time, DeliveryId)>,
+        audited: Option<Audited>,
+        now: Time,
+    ) -> Answer<'_, Hastened> {
+        let hasten = Hasten {
+            endpoint,
+            after,
+            audited,
+            now,
+        };
+        self.operate_ringing(hasten, (endpoint, now))
+    }
+
+    fn deliveries(&self, filter: DeliveryFilter, paging: Paging) -> Answer<'_, Listed<Delivery>> {
+        Box::pin(self.list_deliveries(filter, paging))
+    }
+
+    fn delivery(&self, id: DeliveryId) -> Answer<'_, Option<Delivery>> {
+        Box::pin(async move {
+            let ids = [uuid(id.as_bytes())];
+            let found = self
+                .requests
+                .read_one(deliver::SOME, &[&ids.as_slice()])
+                .await?;
+            found.map(|found| outbox::delivery(&found)).transpose()
+        })
+    }
+
+    fn queued(&self) -> Answer<'_, Vec<EndpointId>> {
+        Box::pin(async move { Ok(self.claims.bell.queued().await) })
+    }
+
+    fn waiting(
+        &self,
+        after: Option<EndpointId>,
+        at_most: usize,
+    ) -> Answer<'_, Vec<(EndpointId, Time)>> {
+        Box::pin(self.list_waiting(after, at_most))
+    }
+
+    fn claim(
+        &self,
+        endpoint: EndpointId,
+        now: Time,
+        lease: Duration,
+        at_most: usize,
+    ) -> Answer<'_, ClaimedDeliveries> {
+        self.carry(async move |store| store.claim_deliveries(endpoint, now, lease, at_most).await)
+    }
+
+    fn give_back(&self, deliveries: Vec<DeliveryId>) -> Answer<'_, ()> {
+        self.carry(async move |store| store.give_deliveries_back(&deliveries).await)
+    }
+
+    fn tried(
+        &self,
+        id: DeliveryId,
+        tried: Tried,
+        disable: Option<SwitchOff>,
+        now: Time,
+    ) -> Answer<'_, TriedOutcome> {
+        let secrets = Arc::clone(&self.secrets);
+        self.carry(async move |store| {
+            let tried = [(id, tried)];
+            let outcomes = match disable {
+                Some(disable) if store.is_gone(id, &disable).await? => {
+                    let tried = tried.clone();
+                    let record = RecordAndDisable {
+                        tried,
+                        disable,
+                        now,
+                        secrets,
+                    };
+                    store.workers.transact(&record).await?
+                }
+                _ => store.record(&tried).await?,
+            };
+            store.end_leases(&tried, &outcomes).await;
+            Ok(outcomes.into_iter().next().unwrap_or(TriedOutcome::Unknown))
+        })
+    }
+
+    fn tried_all(
+        &self,
+        tried: Vec<(DeliveryId, Tried)>,
+        _now: Time,
+    ) -> Answer<'_, Vec<TriedOutcome>> {
+        debug_assert!(tried.len() <= TRIED_MOST, "others wait meanwhile");
+        self.carry(async move |store| {
+            let outcomes = store.record(&tried).await?;
+            store.end_leases(&tried, &outcomes).await;
+            Ok(outcomes)
+        })
+    }
+
+    fn sweep(&self, endpoint: EndpointId, now: Time) -> Answer<'_, Swept> {
+        self.carry(async move |store| store.sweep_endpoint(endpoint, now).await)
+    }
+
+    fn backlog(&self) -> Answer<'_, Backlog> {
+        Box::pin(self.count_waiting())
+    }
+
+    fn prune_deliveries(
+        &self,
+        before: Time,
+        after: Option<DeliveryId>,
+        at_most: usize,
+    ) -> Answer<'_, Pruned> {
+        let prune = Prune {
+            before,
+            after,
+            at_most,
+        };
+        self.carry(async move |store| store.workers.transact(&prune).await)
+    }
+}
