@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use kassette_domain::key::Environment::{Live, Test};
+use kassette_domain::returns::Returns;
 use kassette_gateway::limits::{
     FREQUENT_LINES_PER_SECOND, IN_TEST_AT_ONCE, IN_TEST_MOST, Kind, RECONCILED_AT_ONCE,
     UNPROVED_NOTICES, UNPROVED_NOTICES_PER_ADDRESS, WAITING_MOST,
@@ -154,10 +155,11 @@ fn held() -> Vec<(&'static str, &'static str, Vec<u64>)> {
         ("Starts in hand", "environment", both(Kind::Request).into()),
         ("Calls that start", "environment", both(Kind::Start).into()),
         (
-            "Calls that ask, capture or close",
+            "Calls that ask, capture, close or give back",
             "environment",
             both(Kind::Query).into(),
         ),
+        ("Refunds", "attempt", vec![number(Returns::MOST)]),
         (
             "Calls that read callbacks",
             "environment",
