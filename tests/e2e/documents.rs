@@ -17,7 +17,8 @@ use self::markdown::{Block, Document, documents, root};
 use crate::harness::shared;
 
 /// Why a shell block is not run, and what it has to hold for that to be so.
-const REASONS: [(&str, &[&str]); 2] = [
+const REASONS: [(&str, &[&str]); 3] = [
+    ("needs a database server", &["createdb"]),
     ("builds for minutes", &["cargo run", "cargo test"]),
     (
         "needs the network",

@@ -48,7 +48,7 @@ languages! {
 }
 
 /// The cookie that keeps a choice from the menu.
-pub(crate) const CHOSEN: &str = "kassette_language";
+pub(crate) const CHOSEN: &str = "kassette-language";
 /// The query that makes one: `language=pl`.
 pub(crate) const CHOOSE: &str = "language";
 
@@ -466,10 +466,10 @@ mod tests {
             ];
             Texts::negotiate(&HeaderMap::from_iter(headers)).tag()
         };
-        assert_eq!(with("a=b; kassette_language=pl; c=d"), "pl");
+        assert_eq!(with("a=b; kassette-language=pl; c=d"), "pl");
         for other in [
-            "kassette_language=xx",
-            "kassette_language",
+            "kassette-language=xx",
+            "kassette-language",
             "language=pl",
             "",
         ] {

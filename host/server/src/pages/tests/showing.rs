@@ -424,12 +424,12 @@ async fn a_language_chosen_from_the_menu_is_kept() {
         assert_eq!(chosen.header("location"), path);
         assert_eq!(
             chosen.header("set-cookie"),
-            "kassette_language=pl; Path=/; Max-Age=2592000; HttpOnly; SameSite=Lax"
+            "kassette-language=pl; Path=/; Max-Age=2592000; HttpOnly; SameSite=Lax"
         );
     }
     assert!(shop.asked().is_empty(), "a choice of words asks nobody");
     let polish = Request::get(&page)
-        .header("cookie", "kassette_language=pl")
+        .header("cookie", "kassette-language=pl")
         .header("accept-language", "de");
     let polish = shop.send(polish.body(Body::empty()).unwrap()).await;
     assert_eq!(polish.header("content-language"), "pl");
