@@ -5,7 +5,7 @@
 //! | `schema` | the keys of rows, a file for each kind of record that has many |
 //! | `records` | a row's version, check sum and payload |
 //! | `seal` | the master key, and what is sealed and marked under it |
-//! | `stored` | payments and attempts as rows, and as the layout before wrote them |
+//! | `stored` | payments and attempts as rows, and as other formats wrote them |
 //! | `nonces` | what is kept of a nonce |
 //! | `merchants`, `endpoints`, `invitations` | those records as rows |
 //! | `wants` | which events an endpoint wants |

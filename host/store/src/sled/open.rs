@@ -13,6 +13,8 @@ use crate::sled::memory::Memory;
 
 /// The version of the rows' layout that this program reads and writes.
 pub(crate) const FORMAT: u32 = 5;
+/// The oldest one that a store can be brought from.
+pub(crate) const OLDEST_FORMAT: u32 = 3;
 
 /// What a store is opened with.
 #[derive(Debug)]
@@ -58,7 +60,7 @@ pub enum OpenError {
     },
     /// A program from before the first release wrote it.
     #[error(
-        "{} has format {found}, which no release has written; this program needs {FORMAT}: name an empty data directory", .path.display()
+        "{} has format {found}, which no release has written; this program reads {OLDEST_FORMAT} to {FORMAT}: name an empty data directory", .path.display()
     )]
     Older {
         /// The folder.
@@ -66,7 +68,7 @@ pub enum OpenError {
         /// Its format.
         found: u32,
     },
-    /// It has the format before this one, and stays so.
+    /// It has an earlier format, and keeps it.
     #[error(
         "{} could not be brought to format {FORMAT} ({detail}): it is as it was. Run the release that wrote it, and have `kassette verify` list what is wrong", .path.display()
     )]

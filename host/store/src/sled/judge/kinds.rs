@@ -1,6 +1,6 @@
-//! Kinds of rows: how each is checked, sealed anew, brought from the layout before.
+//! Kinds of rows: how each is checked, sealed anew, brought from formats before.
 
-use kassette_engine::IVec;
+use kassette_engine::{IVec, Memtable};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
@@ -18,8 +18,9 @@ pub(crate) type Check = fn(&mut Judge<'_>, &[u8], &IVec) -> Result<(), Fault>;
 /// Seals anew what stands sealed in a row: from one key to another.
 pub(crate) type Reseal = fn(&Sealer, &Sealer, &[u8], &[u8]) -> Result<IVec, Fault>;
 
-/// Writes a row of the layout before in this one: the rows that stand for it.
-pub(crate) type Migrate = fn(&Sealer, &[u8], &[u8]) -> Result<Vec<(Key, IVec)>, Fault>;
+/// Writes a row of another format in this one: the rows that stand for it. The memtable has the other rows
+/// in that format.
+pub(crate) type Migrate = fn(&Memtable, &Sealer, &[u8], &[u8]) -> Result<Vec<(Key, IVec)>, Fault>;
 
 /// Whether rows of a kind follow from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +47,8 @@ pub(crate) struct Kind {
     pub(crate) check: Check,
     /// How its secrets change to another master key, where it has any.
     pub(crate) reseal: Option<Reseal>,
-    /// How it comes from the layout before, where that was another.
-    pub(crate) migrate: Option<Migrate>,
+    /// How it comes from other formats: each entry from those up to its number, the oldest first.
+    migrations: &'static [(u32, Migrate)],
 }
 
 impl Kind {
@@ -65,7 +66,7 @@ impl Kind {
             derived: Derived::Not,
             check,
             reseal: None,
-            migrate: None,
+            migrations: &[],
         }
     }
 
@@ -75,10 +76,16 @@ impl Kind {
         self
     }
 
-    /// Written otherwise in the layout before.
-    pub(crate) const fn migrated_by(mut self, migrate: Migrate) -> Self {
-        self.migrate = Some(migrate);
+    /// Written otherwise in other formats: each entry tells of those up to its number, the oldest first.
+    pub(crate) const fn migrated_by(mut self, migrations: &'static [(u32, Migrate)]) -> Self {
+        self.migrations = migrations;
         self
+    }
+
+    /// How it comes from a format, where it was written otherwise there.
+    pub(crate) fn migration(&self, from: u32) -> Option<Migrate> {
+        let found = self.migrations.iter().find(|(last, _)| from <= *last);
+        found.map(|(_, migrate)| *migrate)
     }
 
     /// Promised by other rows.

@@ -36,7 +36,9 @@ const OWN: &[Kind] = &[
     Kind::new(16, "retention-laggard", schema::LAGGARDS, laggard),
     Kind::new(19, "canary", schema::CANARY, canary).sealing(sealed::<String>),
     Kind::new(20, "format", schema::FORMAT, format)
-        .migrated_by(|_, key, _| Ok(vec![(key.to_vec(), this_format())])),
+        .migrated_by(&[(open::FORMAT - 1, |_, _, key, _| {
+            Ok(vec![(key.to_vec(), this_format())])
+        })]),
     Kind::new(21, "last-group", GROUP, plain::<u64>),
     Kind::new(22, "mark-key", schema::MARK, mark).sealing(sealed::<[u8; 32]>),
     Kind::new(25, "probe", PROBE, plain::<u64>),

@@ -7,7 +7,7 @@
 //! | `format` | the file of a backup |
 //! | `backup`, `restore` | to that file and back |
 //! | `compact`, `rekey` | what is written anew beside the old one (the engine's `Rebuild`) |
-//! | `upgrade` | a store of the format before this one, likewise |
+//! | `upgrade` | a store of an earlier format, likewise |
 //! | `audit_note` | the line that it leaves in the audit log |
 //!
 //! All but a backup of a running store need the folder to themselves.

@@ -29,8 +29,8 @@ use crate::suite::refunds;
 use crate::suite::resellers::{everything_of_a_reseller, opens};
 use crate::{
     Connects as _, Deliveries as _, DeliveryFilter, Directory as _, Exchanged, Health as _,
-    Nonces as _, Payments as _, RefundOrdered, Resellers as _, Reserved, Retention, Store,
-    Upkeep as _,
+    Nonces as _, PaymentFilter, Payments as _, RefundOrdered, Resellers as _, Reserved, Retention,
+    Store, Upkeep as _,
 };
 
 const CACHE_BYTES: u64 = 8 << 20;

@@ -15,9 +15,10 @@ use crate::rows::records;
 use crate::rows::schema::{self, Line, Position};
 use crate::rows::seal::Sealer;
 use crate::rows::source::Source as _;
+use crate::rows::stored::previous::{v3, v4};
 use crate::rows::stored::{
     self, AllReached, AttemptKey, Books, EventRow, MAX_TRANSITIONS, PaymentRow, PendingCallback,
-    Timer, previous,
+    Timer,
 };
 use crate::sled::judge::Judge;
 use crate::sled::judge::kinds::{Derived, Kind, empty, plain};
@@ -29,19 +30,21 @@ use crate::sled::payments::aggregates::{self, MAX_REPEATED_EVENTS};
 pub(crate) const KINDS: &[Kind] = &[
     Kind::new(1, "attempt", b"att/", attempt)
         .sealing(reseal_attempt)
-        .migrated_by(previous::attempt)
+        .migrated_by(&[(3, v3::attempt), (4, v4::attempt)])
         .following(Derived::Key),
     Kind::new(2, "attempt-by-id", b"atx/", plain::<AttemptKey>).following(Derived::Row),
     Kind::new(10, "due", schema::TIMERS, due),
     Kind::new(11, "event", b"evt/", plain::<EventRow>)
-        .migrated_by(previous::event)
+        .migrated_by(&[(4, v4::event)])
         .following(Derived::Key),
     Kind::new(71, "reference-for-search", b"fnd/", empty).following(Derived::Key),
-    Kind::new(30, "payment", schema::PAYMENTS, payment).sealing(reseal_payment),
+    Kind::new(30, "payment", schema::PAYMENTS, payment)
+        .sealing(reseal_payment)
+        .migrated_by(&[(3, v3::payment)]),
     Kind::new(31, "parked-count", b"pkc/", pending_callback_count),
     Kind::new(32, "parked-end", schema::PENDING_CALLBACK_ENDS, empty).following(Derived::Key),
     Kind::new(33, "parked-notice", b"prk/", pending_callback)
-        .migrated_by(previous::pending_callback),
+        .migrated_by(&[(3, v3::pending_callback), (4, v4::pending_callback)]),
     Kind::new(34, "reference", b"ref/", plain::<AttemptKey>).following(Derived::Row),
     Kind::new(35, "payment index", schema::PAYMENT_INDEX, payment_index),
     Kind::new(84, "refund-by-id", b"rfi/", plain::<AttemptKey>).following(Derived::Row),
@@ -50,7 +53,7 @@ pub(crate) const KINDS: &[Kind] = &[
     Kind::new(38, "timeline", b"tml/", line).following(Derived::Key),
     Kind::new(39, "account-in-use", schema::IN_USE, empty).following(Derived::Key),
     Kind::new(43, "work-by-attempt", b"wra/", plain::<(Time, WorkId)>).following(Derived::Row),
-    Kind::new(44, "work", schema::ALL_WORK, work),
+    Kind::new(44, "work", schema::ALL_WORK, work).migrated_by(&[(3, v3::work)]),
     Kind::new(45, "open-work", schema::OPEN_WORK, empty).following(Derived::Key),
     Kind::new(46, "work-by-id", b"wrx/", plain::<Time>).following(Derived::Row),
 ];

@@ -12,7 +12,7 @@ use super::*;
 use crate::rows::schema;
 use crate::sled::OpenError;
 use crate::sled::memory::payment_index_rows::FULL;
-use crate::sled::open::FORMAT;
+use crate::sled::open::{FORMAT, OLDEST_FORMAT};
 use crate::suite::fixtures::*;
 use crate::{
     Created, Fault, Health as _, PaymentFilter, Payments as _, Retention, Stepped, Upkeep as _,
@@ -128,17 +128,19 @@ async fn another_format_is_refused() {
         matches!(later, Err(OpenError::Newer { found, .. }) if found == FORMAT + 1),
         "{later:?}"
     );
-    let earlier = format(FORMAT - 2).await;
+    let earlier = format(OLDEST_FORMAT - 1).await;
     assert!(
-        matches!(earlier, Err(OpenError::Older { found, .. }) if found == FORMAT - 2),
+        matches!(earlier, Err(OpenError::Older { found, .. }) if found == OLDEST_FORMAT - 1),
         "{earlier:?}"
     );
-    // Its rows have this format, whatever the one before is said to be.
-    let false_one = format(FORMAT - 1).await;
-    assert!(
-        matches!(false_one, Err(OpenError::NotUpgraded { .. })),
-        "{false_one:?}"
-    );
+    // Its rows have this format, whatever it is said to be.
+    for claimed in OLDEST_FORMAT..FORMAT {
+        let false_one = format(claimed).await;
+        assert!(
+            matches!(false_one, Err(OpenError::NotUpgraded { .. })),
+            "{false_one:?}"
+        );
+    }
 }
 
 #[tokio::test]

@@ -1,16 +1,20 @@
-//! A store of the layout before this one.
+//! Stores of earlier formats: one made here, and those that other releases left.
+
+use std::path::Path;
+use std::process::Command;
 
 use kassette_domain::id::RefundId;
 use kassette_domain::money::Minor;
+use kassette_domain::payment::Status;
 use kassette_domain::provider::{ProviderRefund, RefundState};
+use kassette_domain::work::WorkKind;
 
 use super::*;
 use crate::About;
 use crate::rows::seal::Sealer;
-use crate::rows::stored::previous::written;
-use crate::sled::open::FORMAT;
+use crate::rows::stored::previous::v4::written;
 
-/// Writes a closed store's rows as the layout before wrote them.
+/// Writes a closed store's rows as format 4 wrote them.
 fn take_back(options: &OpenOptions) {
     let sealer = Sealer::new(&options.master);
     let stopped = Stopped::open(options).unwrap();
@@ -28,12 +32,12 @@ fn take_back(options: &OpenOptions) {
         };
         stopped.db.insert(key, old).unwrap();
     }
-    let format = (FORMAT - 1).to_be_bytes();
+    let format = 4_u32.to_be_bytes();
     stopped.db.insert(schema::FORMAT, &format).unwrap();
 }
 
 #[tokio::test]
-async fn a_store_of_the_layout_before_is_brought_to_this_one_with_its_refunds() {
+async fn a_store_of_format_4_is_brought_to_this_one_with_its_refunds() {
     let folder = tempfile::tempdir().unwrap();
     let store: Arc<dyn Store> = SledStore::open(&options(&folder)).unwrap();
     for name in NAMES {
@@ -98,4 +102,56 @@ async fn a_store_of_the_layout_before_is_brought_to_this_one_with_its_refunds() 
     drop(store);
     whole(&options(&folder));
     alone(&folder);
+}
+
+/// The store that a commit's server left, which the tests of the program keep.
+fn left_by(commit: &str) -> (TempDir, OpenOptions) {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = format!("../../tests/e2e/earlier/{commit}.tar.gz");
+    let unpacked = Command::new("tar")
+        .arg("-xzf")
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(archive))
+        .arg("-C")
+        .arg(folder.path())
+        .status();
+    assert!(unpacked.unwrap().success());
+    let key = std::fs::read_to_string(folder.path().join("master.key")).unwrap();
+    let options = OpenOptions {
+        master: MasterKey::parse(&key).unwrap(),
+        ..options(&folder)
+    };
+    (folder, options)
+}
+
+#[tokio::test]
+async fn a_store_of_format_3_is_brought_to_this_one_with_its_rates_returns_and_work() {
+    let (_folder, options) = left_by("954ffda");
+    let store: Arc<dyn Store> = SledStore::open(&options).unwrap();
+    let filter = PaymentFilter {
+        status: Some(Status::Completed),
+        ..PaymentFilter::default()
+    };
+    let completed = page(store.payments(filter, first(99)).await.unwrap()).items;
+    assert!(!completed.is_empty());
+    for payment in completed {
+        assert!(payment.completed_at.is_some(), "{payment:?}");
+        assert_eq!(payment.rate.to_string(), "1.08", "{payment:?}");
+    }
+    let work = page(store.work(true, first(9)).await.unwrap()).items;
+    assert_eq!(work.len(), 2);
+    let of_refund = work.iter().find(|line| line.kind == WorkKind::Refund);
+    let line = of_refund.unwrap();
+    let payment = line.payment.unwrap();
+    let paid = store.aggregate(About::Payment(payment)).await.unwrap();
+    let paid = paid.unwrap();
+    let refunds = paid.refunds();
+    let [(_, refund)] = refunds[..] else {
+        panic!("{paid:?}")
+    };
+    assert_eq!(refund.amount, line.amount);
+    let found = store.aggregate(About::Refund(refund.id)).await;
+    assert_eq!(found, Ok(Some(paid)));
+    store.shut_down().await.unwrap();
+    drop(store);
+    whole(&options);
 }
