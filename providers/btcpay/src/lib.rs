@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `lib.rs` | what the module is, and the world's five functions |
 //! | `start.rs` | creating an invoice; what each refusal means |
+//! | `instructions.rs` | what the payer reads, by language |
 //! | `query.rs` | finding, closing and reading an invoice |
 //! | `callback.rs` | the signature of a webhook and whom it is about |
 //! | `api.rs` | requests: address, credential |
@@ -18,6 +19,7 @@
 mod api;
 mod callback;
 mod coins;
+mod instructions;
 mod query;
 mod report;
 mod start;
