@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `lib.rs` | what the module is, and the world's functions |
 //! | `start.rs` | creating an invoice; what each refusal means |
+//! | `instructions.rs` | what the payer reads, by language |
 //! | `query.rs` | finding, closing and reading an invoice |
 //! | `refund.rs` | giving money back: pull payments that the payer claims |
 //! | `callback.rs` | the signature of a webhook and whom it is about |
@@ -19,6 +20,7 @@
 mod api;
 mod callback;
 mod coins;
+mod instructions;
 mod query;
 mod refund;
 mod report;

@@ -4,7 +4,6 @@
 //! document's schema of a creation allows amount, currency and search terms and nothing else, so the
 //! rest is told in a second request, and until it has been no payer gets the invoice's address. What an
 //! invoice is created with beside that, its life and the confirmations it waits for, is the store's.
-use kassette_plugin::amount;
 use kassette_plugin::json::{Json, object};
 use kassette_plugin::provider::call::{Answer, Broken};
 use kassette_plugin::provider::{
@@ -12,12 +11,7 @@ use kassette_plugin::provider::{
 };
 
 use crate::wire::{self, Invoice, InvoiceStatus};
-use crate::{api, query};
-
-/// Shown beside the link to the invoice: the server's page does not lead back to ours.
-const TEXT: &str = "Open the payment page, or scan the code with your phone, and pay there with the \
-                    currency of your choice. Keep this page: it goes on by itself once the payment has \
-                    arrived.";
+use crate::{api, instructions, query};
 
 /// Creates the invoice, or finds the one that an earlier call made.
 pub(crate) fn start(account: &Account, attempt: &Attempt) -> Result<Started, StartFailure> {
@@ -100,12 +94,12 @@ fn opened(invoice: Invoice, attempt: &Attempt) -> Result<Started, StartFailure> 
     if over && !invoice.is_paid() {
         return Err(StartFailure::Declined(format!("{} is over", invoice.id)));
     }
-    let due = amount::format(invoice.due.amount, &invoice.due.currency);
     Ok(Started::Open(Open {
         reference: invoice.id,
         action: Action::Show(Instructions {
-            text: TEXT.into(),
-            details: vec![("Amount".into(), due)],
+            text: instructions::text(attempt.payer.language.as_deref()).into(),
+            // The host's page shows the amount as the payer writes it.
+            details: Vec::new(),
             qr: Some(invoice.checkout.clone()),
             link: Some(invoice.checkout),
         }),

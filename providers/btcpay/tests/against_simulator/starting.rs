@@ -13,10 +13,7 @@ fn a_payer_is_led_to_the_invoice() {
         panic!("instructions: {:?}", open.action)
     };
     assert!(show.link.as_ref().unwrap().starts_with(&w.payer_base()));
-    assert_eq!(
-        show.details,
-        [("Amount".to_owned(), "49.90 EUR".to_owned())]
-    );
+    assert!(show.text.starts_with("Open the payment page"));
     assert_eq!(open.until, Some(attempt.expires));
     let report = looked(&w, &attempt, &open);
     assert_eq!(
