@@ -2,7 +2,6 @@
 //! lost connection means.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use deadpool_postgres::{GenericClient, Object, Pool, PoolError, Transaction};
@@ -169,45 +168,10 @@ impl Tries {
     }
 }
 
-/// Turns of transactions that have collided.
-#[derive(Default)]
-pub(crate) struct Turns {
-    one: tokio::sync::Mutex<()>,
-    taken: AtomicUsize,
-}
-
-impl Turns {
-    fn is_waited_for(&self) -> bool {
-        self.taken.load(Ordering::Relaxed) > 0
-    }
-
-    async fn take(&self) -> Turn<'_> {
-        self.taken.fetch_add(1, Ordering::Relaxed);
-        let taken = Taken(&self.taken);
-        Turn {
-            _one: self.one.lock().await,
-            _taken: taken,
-        }
-    }
-}
-
-/// A turn, until it is dropped.
-struct Turn<'a> {
-    _one: tokio::sync::MutexGuard<'a, ()>,
-    _taken: Taken<'a>,
-}
-
-struct Taken<'a>(&'a AtomicUsize);
-
-impl Drop for Taken<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 /// A pool of connections for one kind of work.
 pub(crate) struct Database {
-    pub(crate) turns: Turns,
+    /// Whose turn it is to do a transaction of several statements: see [`Database::transact`].
+    pub(crate) turn: tokio::sync::Mutex<()>,
     pub(crate) pool: Pool,
     pub(crate) standing: Arc<Standing>,
 }
@@ -289,16 +253,13 @@ impl Database {
         self.read(sql, arguments).await
     }
 
-    /// Does a transaction; again, from its beginning, where it collided. Those of this process that have collided go
-    /// one after the other, and others behind them: under SERIALIZABLE all that end in the same row would go on
-    /// spoiling each other's tries.
+    /// Does a transaction; again, from its beginning, where it collided. One at a time in this process: nearly all of
+    /// them end in the audit log, where one waits for the other, and would hold connections meanwhile that others
+    /// need. Under SERIALIZABLE they would spoil each other's tries as well.
     pub(crate) async fn transact<O: Operation>(&self, operation: &O) -> Result<O::Outcome, Fault> {
-        let (mut tries, mut turn) = (Tries::new(), None);
+        let _turn = self.turn.lock().await;
+        let mut tries = Tries::new();
         loop {
-            if turn.is_none() && (tries.made > 0 || self.turns.is_waited_for()) {
-                turn = Some(self.turns.take().await);
-                tries.began = Instant::now();
-            }
             match self.transact_once(operation).await {
                 Ok(done) => return Ok(done),
                 Err(Failure::Collided | Failure::Stale) => tries.again().await?,

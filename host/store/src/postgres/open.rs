@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 
 use crate::postgres::PostgresStore;
 use crate::postgres::batches::Batches;
-use crate::postgres::database::{Database, Turns};
+use crate::postgres::database::Database;
 use crate::postgres::errors::{OpenError, said};
 use crate::postgres::node::{Node, Standing};
 use crate::postgres::nonces::{self, Counts, Taking};
@@ -213,7 +213,7 @@ impl PostgresStore {
         };
         let database = |connections| -> Result<_, OpenError> {
             Ok(Database {
-                turns: Turns::default(),
+                turn: tokio::sync::Mutex::default(),
                 pool: target.pool(connections)?,
                 standing: Arc::clone(&standing),
             })
