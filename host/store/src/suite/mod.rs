@@ -224,7 +224,7 @@ macro_rules! store_suite {
                     if $crate::suite::Harness::is_available(&harness) {
                         $crate::suite::$module::$name(&harness).await;
                     } else {
-                        eprintln!("NOT RUN: no PostgreSQL is installed");
+                        eprintln!("NOT RUN: no PostgreSQL is installed, or only the long form has it");
                     }
                 }
             )+
