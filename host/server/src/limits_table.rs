@@ -33,7 +33,7 @@ const TABLE: &str = "| What | By | How much | Where it is used up | Metric |";
 const BEFORE: &str = "the same";
 const NONE: &str = "none";
 /// Statuses of answers, which are no limits.
-const STATUSES: [u64; 4] = [408, 422, 429, 503];
+const STATUSES: [u64; 5] = [408, 409, 422, 429, 503];
 
 struct Row {
     what: &'static str,
