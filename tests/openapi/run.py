@@ -72,7 +72,7 @@ def paid(base, key):
     """The id of a payment that was paid at the sandbox."""
     payment = call(
         base, key, "/payments",
-        {"order_id": "tried", "idempotency_key": "tried-refunds", "amount": "9999999.99",
+        {"order_id": "tried", "idempotency_key": "tried-refunds", "amount": "9999.99", "currency": "EUR",
          "checkout_mode": "direct", "payment_method": "ideal"},
     )["payment_id"]
     started = call(base, key, "/payments/start", {"payment_id": payment, "payment_method": "ideal"})
