@@ -193,6 +193,13 @@ async fn a_refund_that_fails_frees_its_money_and_is_made_again() {
         for (one, refund) in asked.into_iter().zip(refunds) {
             let visit = one.visit;
             let name = visit.desk.account();
+            // BTCPay's API hides what became of a pull payment that was archived: nothing proves that the payer
+            // was paid nothing.
+            if fault == "refund-fails" && name.starts_with("btcpay") {
+                assert_eq!(refund["status"], "pending", "{refund}");
+                assert_eq!(visit.gone().await, "0.00");
+                continue;
+            }
             assert_eq!(refund["status"], "failed", "{fault} {name}: {refund}");
             assert_eq!(visit.gone().await, "0.00", "{fault} {name}");
             assert_eq!(visit.told().await, 0, "{fault} {name}");
