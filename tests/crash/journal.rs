@@ -163,6 +163,9 @@ impl Entry {
         let mut told = self.told.lock();
         let asked = &mut told.refunds[nth];
         if let Some((before, when)) = &asked.told {
+            if before["refund_id"] != refund["refund_id"] {
+                return Err(format!("{}: made twice", asked.body));
+            }
             if *when >= sent {
                 return Ok(());
             }

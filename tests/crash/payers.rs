@@ -180,7 +180,9 @@ pub(crate) fn hear_refund(
     let (body, known) = {
         let told = entry.told.lock();
         let asked = &told.refunds[nth];
-        (asked.body.clone(), asked.told.is_some())
+        // The answer to a repeat can overtake the first one's.
+        let known = |(_, when): &(_, Instant)| *when < sent;
+        (asked.body.clone(), asked.told.as_ref().is_some_and(known))
     };
     match answer.status {
         201 if !known => {}
