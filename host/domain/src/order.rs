@@ -77,19 +77,28 @@ text! {
     ClientRef
 }
 
+/// Whether a text of 1 to `most` characters can be shown to a payer in one line.
+///
+/// # Errors
+/// Blank, too long, or with control or bidi characters.
+pub fn shown_in_a_line(text: &str, most: usize) -> Result<(), BadText> {
+    within(text, 1, most)?;
+    if text.chars().any(|c| c.is_control() || is_bidi_control(c)) {
+        return Err(BadText::Control);
+    }
+    if !shows(text) {
+        return Err(BadText::Blank);
+    }
+    Ok(())
+}
+
 impl OrderId {
     /// Reads an order reference.
     ///
     /// # Errors
-    /// Blank, too long, or with control or bidi characters.
+    /// See [`shown_in_a_line`].
     pub fn parse(text: &str) -> Result<Self, BadText> {
-        within(text, 1, 150)?;
-        if text.chars().any(|c| c.is_control() || is_bidi_control(c)) {
-            return Err(BadText::Control);
-        }
-        if !shows(text) {
-            return Err(BadText::Blank);
-        }
+        shown_in_a_line(text, 150)?;
         Ok(Self(text.to_owned()))
     }
 }

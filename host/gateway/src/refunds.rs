@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kassette_domain::attempt::Attempt;
 use kassette_domain::audit::Audited;
-use kassette_domain::id::{MerchantId, PaymentId, RefundId, WorkId};
+use kassette_domain::id::{AttemptId, MerchantId, PaymentId, RefundId, WorkId};
 use kassette_domain::key::{Environment, TokenHash};
 use kassette_domain::lifecycle::{NewRefund, PaymentAggregate, RefundAnswer, Refusal, Step};
 use kassette_domain::money::Minor;
@@ -254,7 +254,7 @@ impl Gateway {
         &self,
         aggregate: PaymentAggregate,
         asked: RefundAsked,
-        line: Option<(kassette_domain::id::AttemptId, WorkKind, Minor)>,
+        line: Option<(AttemptId, WorkKind, Minor)>,
         asker: Asker,
     ) -> Result<RefundOutcome, RefundError> {
         let attempt = match line {

@@ -6,6 +6,7 @@ use kassette_domain::id::{AccountId, AttemptId, EventId, PaymentId};
 use kassette_domain::lifecycle::{Change, PaymentAggregate, Step, Transition, Via};
 use kassette_domain::payment::{Decision, Origin, Payment, Request, Settlement};
 use kassette_domain::provider::{Report, VendorStatus};
+use kassette_domain::refund::Refund;
 use kassette_domain::time::Time;
 
 use crate::Fault;
@@ -79,6 +80,22 @@ pub(crate) fn step_of_callback(attempt: AttemptId, report: Option<Report>, now: 
         },
         None => Step::AskAt { attempt, at: now },
     }
+}
+
+/// An attempt's refunds that have come, and those that are gone: one that the provider told as part of a sum goes
+/// when it tells the refunds themselves.
+pub(crate) fn refunds<'a>(
+    before: Option<&'a Attempt>,
+    after: &'a Attempt,
+) -> (Vec<&'a Refund>, Vec<&'a Refund>) {
+    let before = before.map_or(&[][..], |before| &before.returns.refunds);
+    let after = &after.returns.refunds[..];
+    let beyond = |refunds: &'a [Refund], others: &[Refund]| {
+        let is_in = |id| others.iter().any(|other| other.id == id);
+        let beyond = refunds.iter().filter(|refund| !is_in(refund.id));
+        beyond.collect()
+    };
+    (beyond(after, before), beyond(before, after))
 }
 
 /// What two steps of one transaction did, in order.

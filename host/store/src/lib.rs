@@ -14,6 +14,7 @@ mod ledger;
 mod nonces;
 pub mod postgres;
 mod resellers;
+mod retention;
 mod rows;
 pub mod sled;
 pub mod suite;

@@ -17,13 +17,10 @@ const KEY_LIFE_MS: u64 = 7 * 86_400_000;
 /// Every method here gives back all or parts. Adyen numbers neither refunds nor days for all of them;
 /// what it finds too late it refuses by a notification.
 pub(crate) fn terms(_: &Account) -> Vec<Refundable> {
-    let refundable = |method: &methods::Method| Refundable {
-        method: method.id.to_owned(),
-        parts: true,
-        at_most: None,
-        days: None,
-    };
-    methods::METHODS.iter().map(refundable).collect()
+    let methods = methods::METHODS.iter();
+    methods
+        .map(|method| Refundable::in_parts(method.id))
+        .collect()
 }
 
 /// Asks for the refund. Once its key has ended nothing tells a refund that Adyen has from one that it

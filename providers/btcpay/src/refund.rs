@@ -11,12 +11,7 @@ use crate::wire::{self, Claims, PullPayment};
 
 /// Any part at any time: coins know no way back, so that a refund is a new payment to the payer.
 pub(crate) fn terms(_: &Account) -> Vec<Refundable> {
-    vec![Refundable {
-        method: "crypto".into(),
-        parts: true,
-        at_most: None,
-        days: None,
-    }]
+    vec![Refundable::in_parts("crypto")]
 }
 
 /// Makes the pull payment, or finds the one that an earlier call made: the server knows no idempotency

@@ -20,13 +20,10 @@ const KEY_LIFE_MS: u64 = 60 * 60 * 1_000;
 /// Every method here gives back all or parts. Mollie documents neither how many refunds nor how many
 /// days; what it finds too late it refuses.
 pub(crate) fn terms(_: &Account) -> Vec<Refundable> {
-    let refundable = |method: Method| Refundable {
-        method: method.wire_id().to_owned(),
-        parts: true,
-        at_most: None,
-        days: None,
-    };
-    Method::ALL.into_iter().map(refundable).collect()
+    let methods = Method::ALL.into_iter();
+    methods
+        .map(|method| Refundable::in_parts(method.wire_id()))
+        .collect()
 }
 
 /// Creates the refund, or finds the one that an earlier call made.

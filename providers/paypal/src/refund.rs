@@ -23,11 +23,9 @@ const NOTE: usize = 255;
 
 /// Both wallets give back in parts. How many refunds a capture takes PayPal does not say.
 pub(crate) fn terms(_: &Account) -> Vec<Refundable> {
-    let term = |method: &str| Refundable {
-        method: method.into(),
-        parts: true,
-        at_most: None,
+    let term = |method| Refundable {
         days: Some(DAYS),
+        ..Refundable::in_parts(method)
     };
     vec![term("paypal"), term("venmo")]
 }

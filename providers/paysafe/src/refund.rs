@@ -16,12 +16,7 @@ const KEY_LIVES_MS: u64 = 89 * DAY_MS;
 
 /// The whole payment, or parts of it; no document limits their number or time.
 pub(crate) fn terms(_: &Account) -> Vec<Refundable> {
-    vec![Refundable {
-        method: "interac".into(),
-        parts: true,
-        at_most: None,
-        days: None,
-    }]
+    vec![Refundable::in_parts("interac")]
 }
 
 /// Makes the refund, or finds the one that an earlier call made under the order's id.

@@ -19,12 +19,7 @@ const WORDS: usize = 120;
 /// UPI payments are given back in parts. Razorpay itself knows no last day: it hands on what the bank says,
 /// most of which take nothing back after six months ("Handle Refund Errors").
 pub(crate) fn terms(_: &Account) -> Vec<Refundable> {
-    vec![Refundable {
-        method: "upi_imps".into(),
-        parts: true,
-        at_most: None,
-        days: None,
-    }]
+    vec![Refundable::in_parts("upi_imps")]
 }
 
 /// What was found about a refund.

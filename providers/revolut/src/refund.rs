@@ -20,13 +20,7 @@ const DESCRIPTION: usize = 255;
 
 /// Both methods give back in parts; Revolut documents neither a last day nor a most.
 pub(crate) fn terms(_: &Account) -> Vec<Refundable> {
-    let term = |method: &str| Refundable {
-        method: method.into(),
-        parts: true,
-        at_most: None,
-        days: None,
-    };
-    METHODS.into_iter().map(term).collect()
+    METHODS.into_iter().map(Refundable::in_parts).collect()
 }
 
 /// Gives back, or finds what an earlier call gave back.

@@ -10,13 +10,7 @@ use crate::{METHODS, particulars, query, wire};
 
 /// Everything, in parts, at any time.
 pub(crate) fn terms(_: &Account) -> Vec<Refundable> {
-    let each = METHODS.into_iter().map(|method| Refundable {
-        method: method.into(),
-        parts: true,
-        at_most: None,
-        days: None,
-    });
-    each.collect()
+    METHODS.into_iter().map(Refundable::in_parts).collect()
 }
 
 /// Makes the refund, or finds the one that an earlier call made: the order's id is the key, and keys

@@ -23,13 +23,10 @@ const KEY_LIFE_MS: u64 = 24 * 60 * 60 * 1_000;
 /// Every method gives back all or parts. Stripe numbers neither refunds nor, for cards, days; what it
 /// finds too late it refuses.
 pub(crate) fn terms(_: &Account) -> Vec<Refundable> {
-    let refundable = |(method, ..): (&str, &str, &[&str])| Refundable {
-        method: method.to_owned(),
-        parts: true,
-        at_most: None,
-        days: None,
-    };
-    crate::METHODS.into_iter().map(refundable).collect()
+    let methods = crate::METHODS.into_iter();
+    methods
+        .map(|(method, ..)| Refundable::in_parts(method))
+        .collect()
 }
 
 /// Creates the refund, or finds the one that an earlier call made.

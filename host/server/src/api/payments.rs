@@ -34,6 +34,26 @@ pub(crate) fn replayed(body: impl IntoResponse) -> Response {
     (header, body).into_response()
 }
 
+/// The answer to a request that made something, with the path below `/api/v1/` where it is read.
+pub(super) fn created(
+    gateway: &Gateway,
+    path: &str,
+    body: impl IntoResponse,
+) -> Result<Response, ApiError> {
+    let origin = &gateway.settings().public_url;
+    let location = format!("{origin}/api/v1/{path}");
+    let location = HeaderValue::try_from(location).map_err(ApiError::internal)?;
+    Ok((StatusCode::CREATED, [(LOCATION, location)], body).into_response())
+}
+
+pub(super) const NO_PAYMENT: ApiError = ApiError::NotFound("payment not found");
+
+/// The payment's id in a path; another text is no payment's.
+pub(super) fn payment_id(id: Result<Path<String>, PathRejection>) -> Result<PaymentId, ApiError> {
+    let Path(id) = id.map_err(|_| NO_PAYMENT)?;
+    PaymentId::parse(&id).map_err(|_| NO_PAYMENT)
+}
+
 /// What a merchant asks for.
 #[derive(Clone, Debug, PartialEq, Eq, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -229,11 +249,8 @@ pub(super) async fn create(
     let gateway = state.gateway();
     match gateway.create(request, Some(caller.key.hash)).await? {
         CreateOutcome::Created(payment) => {
-            let origin = &gateway.settings().public_url;
-            let location = format!("{origin}/api/v1/payments/{}", payment.id);
-            let location = HeaderValue::try_from(location).map_err(ApiError::internal)?;
-            let body = Json(PaymentBody::of(&payment, gateway));
-            Ok((StatusCode::CREATED, [(LOCATION, location)], body).into_response())
+            let path = format!("payments/{}", payment.id);
+            created(gateway, &path, Json(PaymentBody::of(&payment, gateway)))
         }
         CreateOutcome::Replayed(payment) => Ok(replayed(Json(PaymentBody::of(&payment, gateway)))),
     }
@@ -259,13 +276,11 @@ pub(super) async fn read(
     id: Result<Path<String>, PathRejection>,
     MerchantRead { caller, arrived }: MerchantRead,
 ) -> Result<Response, ApiError> {
-    const UNKNOWN: ApiError = ApiError::NotFound("payment not found");
     arrived.no_query()?;
-    let Path(id) = id.map_err(|_| UNKNOWN)?;
-    let id = PaymentId::parse(&id).map_err(|_| UNKNOWN)?;
+    let id = payment_id(id)?;
     let gateway = state.gateway();
     let found = gateway.payment_of(caller.merchant.id, caller.key.environment, id);
-    let payment = found.await?.ok_or(UNKNOWN)?;
+    let payment = found.await?.ok_or(NO_PAYMENT)?;
     answer::json(&PaymentBody::of(&payment, gateway), 512)
 }
 

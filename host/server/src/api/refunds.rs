@@ -2,21 +2,18 @@
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use axum::response::{IntoResponse as _, Response};
-use http::header::LOCATION;
-use http::{HeaderValue, StatusCode};
+use axum::response::Response;
 use kassette_domain::id::{PaymentId, RefundId};
 use kassette_domain::money::Minor;
-use kassette_domain::order::{BadText, IdempotencyKey};
+use kassette_domain::order::{BadText, IdempotencyKey, shown_in_a_line};
 use kassette_domain::secret::Secret;
-use kassette_domain::text::{is_bidi_control, shows};
 use kassette_gateway::refunds::{GivenRefund, RefundAsked, RefundOutcome};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::access::{MerchantRead, MerchantRefund};
 use super::document::{Authenticated, WithBody};
-use super::payments::replayed;
+use super::payments::{NO_PAYMENT, created, payment_id, replayed};
 use super::state::ApiState;
 use super::{answer, formats};
 use crate::web::error::{ApiError, ErrorBody};
@@ -27,7 +24,6 @@ const REASON: usize = 200;
 /// Bytes that a refund usually has.
 const USUAL: usize = 384;
 
-const NO_PAYMENT: ApiError = ApiError::NotFound("payment not found");
 const NO_REFUND: ApiError = ApiError::NotFound("refund not found");
 
 /// How much of a payment is given back.
@@ -62,18 +58,7 @@ impl RefundCreate {
 
 /// Why, by the rules of an order reference.
 fn reason(text: &str) -> Result<String, BadText> {
-    if !(1..=REASON).contains(&text.chars().count()) {
-        return Err(BadText::Length {
-            least: 1,
-            most: REASON,
-        });
-    }
-    if text.chars().any(|c| c.is_control() || is_bidi_control(c)) {
-        return Err(BadText::Control);
-    }
-    if !shows(text) {
-        return Err(BadText::Blank);
-    }
+    shown_in_a_line(text, REASON)?;
     Ok(text.to_owned())
 }
 
@@ -136,11 +121,6 @@ pub(super) struct RefundsBody<'a> {
     refunds: Vec<RefundBody<'a>>,
 }
 
-fn payment_id(id: Result<Path<String>, PathRejection>) -> Result<PaymentId, ApiError> {
-    let Path(id) = id.map_err(|_| NO_PAYMENT)?;
-    PaymentId::parse(&id).map_err(|_| NO_PAYMENT)
-}
-
 /// Gives money back.
 ///
 /// Of a completed payment, as often as the provider takes it, and never more than was received. The answer
@@ -183,11 +163,12 @@ pub(super) async fn create(
     let gateway = state.gateway();
     match gateway.refund(&caller, payment, asked).await? {
         RefundOutcome::Created(given) => {
-            let origin = &gateway.settings().public_url;
-            let location = format!("{origin}/api/v1/refunds/{}", given.refund.id);
-            let location = HeaderValue::try_from(location).map_err(ApiError::internal)?;
-            let body = answer::json(&RefundBody::of(&given), USUAL)?;
-            Ok((StatusCode::CREATED, [(LOCATION, location)], body).into_response())
+            let path = format!("refunds/{}", given.refund.id);
+            created(
+                gateway,
+                &path,
+                answer::json(&RefundBody::of(&given), USUAL)?,
+            )
         }
         RefundOutcome::Replayed(given) => {
             Ok(replayed(answer::json(&RefundBody::of(&given), USUAL)?))

@@ -21,7 +21,7 @@ const USER: &str = "postgres";
 /// Longest path of a Unix socket, without the socket's own name.
 const MAX_SOCKET_PATH: usize = 90;
 
-/// Stops the server once nobody holds the other end of its standard input: `$1` is the program, `$2` its folder,
+/// Stops the server once the other end of its standard input is closed: `$1` is the program, `$2` its folder,
 /// `$3` where its log goes, `$4` what is removed at last.
 const KEEPER: &str = r#"
     program="$1" data="$2" log="$3" remove="$4"; shift 4

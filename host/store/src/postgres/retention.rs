@@ -13,41 +13,12 @@ use uuid::Uuid;
 
 use crate::postgres::payments::{callbacks, stored};
 use crate::postgres::{PostgresStore, connects, millis, nonces, time};
+use crate::retention::{AGAIN, Rule};
 use crate::rows::records;
 use crate::{About, Fault, Forgotten, Payments as _, Retention, Stepped};
 
 /// Payments that one call looks at for each rule.
 const LOOKS: usize = 32;
-/// How soon a payment that was not over is looked at again.
-const AGAIN: Duration = Duration::from_secs(24 * 3600);
-
-/// What a rule forgets.
-#[derive(Clone, Copy)]
-enum Rule {
-    /// Routing decisions with their verdicts.
-    Decisions,
-    /// E-mail addresses, answers, what is known of payers.
-    PersonalData,
-}
-
-impl Rule {
-    const ALL: [Self; 2] = [Self::Decisions, Self::PersonalData];
-
-    /// How long it keeps things; none for ever.
-    const fn keeps(self, retention: &Retention) -> Option<Duration> {
-        match self {
-            Self::Decisions => retention.decisions,
-            Self::PersonalData => retention.personal_data,
-        }
-    }
-
-    const fn number(self) -> i16 {
-        match self {
-            Self::Decisions => 0,
-            Self::PersonalData => 1,
-        }
-    }
-}
 
 impl PostgresStore {
     /// Forgets some of what is no longer to be kept.
@@ -82,7 +53,10 @@ impl PostgresStore {
     ) -> Result<(), Fault> {
         let sql =
             "/* laggards */ SELECT payment, at FROM laggard WHERE rule = $1 ORDER BY at LIMIT $2";
-        let found = self.workers.read(sql, &[&rule.number(), &rows()]).await?;
+        let found = self
+            .workers
+            .read(sql, &[&i16::from(rule.tag()), &rows()])
+            .await?;
         for (looked, row) in found.iter().enumerate() {
             let (payment, at): (Uuid, i64) = (row.get(0), row.get(1));
             if now < time(at) {
@@ -97,7 +71,7 @@ impl PostgresStore {
             let sql = "/* laggard: over */ DELETE FROM laggard WHERE rule = $1 AND payment = $2 AND at = $3";
             let gone = self
                 .workers
-                .repeat(sql, &[&rule.number(), &payment, &at])
+                .repeat(sql, &[&i16::from(rule.tag()), &payment, &at])
                 .await;
             gone?;
         }
@@ -117,7 +91,10 @@ impl PostgresStore {
                 coalesce((SELECT created_at FROM forgotten WHERE rule = $1), -1),
                 coalesce((SELECT number FROM forgotten WHERE rule = $1), -1))
             ORDER BY created_at, number LIMIT $2";
-        let found = self.workers.read(sql, &[&rule.number(), &rows()]).await?;
+        let found = self
+            .workers
+            .read(sql, &[&i16::from(rule.tag()), &rows()])
+            .await?;
         let mut reached = None;
         for (looked, row) in found.iter().enumerate() {
             let (made, number): (i64, i64) = (row.get(1), row.get(2));
@@ -141,7 +118,7 @@ impl PostgresStore {
             WHERE (f.created_at, f.number) < ($2, $3)";
         let noted = self
             .workers
-            .repeat(sql, &[&rule.number(), &made, &number])
+            .repeat(sql, &[&i16::from(rule.tag()), &made, &number])
             .await;
         noted.map(drop)
     }
@@ -166,7 +143,7 @@ impl PostgresStore {
                 ON CONFLICT (rule, payment) DO UPDATE SET at = $3";
             let noted = self
                 .workers
-                .repeat(sql, &[&rule.number(), &payment, &millis(again)])
+                .repeat(sql, &[&i16::from(rule.tag()), &payment, &millis(again)])
                 .await;
             noted?;
             forgotten.next_at(again);

@@ -1,6 +1,6 @@
 //! Invitations as rows: address and token are sealed.
 
-use kassette_domain::delegation::Delegation;
+use kassette_domain::delegation::{DelegatedMerchant, Delegation};
 use kassette_domain::id::{InvitationId, ResellerId};
 use kassette_domain::invitation::{BusinessName, Invitation, Reply};
 use kassette_domain::order::{ClientRef, Email};
@@ -28,6 +28,33 @@ pub(crate) struct InvitationRow {
     burnt_at: Option<Time>,
     /// [`InvitationSecrets`].
     sealed: Vec<u8>,
+}
+
+impl InvitationRow {
+    /// Its line in the reseller's list of merchants, with the delegation that it led to; none where the merchant
+    /// accepted a later invitation of the same reseller.
+    pub(crate) fn delegated(
+        self,
+        id: InvitationId,
+        delegation: Option<Delegation>,
+        now: Time,
+    ) -> Option<DelegatedMerchant> {
+        let accepted_later = delegation
+            .as_ref()
+            .is_some_and(|delegation| delegation.invitation != Some(id));
+        if accepted_later {
+            return None;
+        }
+        Some(DelegatedMerchant {
+            merchant: delegation.as_ref().map(|delegation| delegation.merchant),
+            status: self.reply.status(self.expires_at, delegation.as_ref(), now),
+            authorized_at: delegation.map(|delegation| delegation.authorized_at),
+            business_name: self.business_name.as_str().to_owned(),
+            client_ref: Some(self.client_ref),
+            invitation: Some(id),
+            created_at: self.created_at,
+        })
+    }
 }
 
 #[derive(Serialize, Deserialize)]

@@ -13,6 +13,7 @@ use kassette_domain::lifecycle::{QuerySchedule, Step};
 use kassette_domain::time::Time;
 use kassette_engine::{IVec, Operation, Span};
 
+use crate::retention::{AGAIN, Rule};
 use crate::rows::schema::{self, Line};
 use crate::rows::seal::Secrets;
 use crate::rows::source::{Save as _, Source};
@@ -25,38 +26,6 @@ use crate::{Fault, Forgotten, Retention};
 
 /// Payments that one operation looks at for each rule.
 const LOOKS: u16 = 32;
-/// How soon a payment that was not over is looked at again.
-const AGAIN: Duration = Duration::from_secs(24 * 3600);
-
-/// What a rule forgets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rule {
-    /// Routing decisions with their verdicts.
-    Decisions,
-    /// E-mail addresses, answers, what is known of payers.
-    PersonalData,
-}
-
-impl Rule {
-    const ALL: [Self; 2] = [Self::Decisions, Self::PersonalData];
-
-    /// How long it keeps things; none for ever.
-    const fn keeps(self, retention: &Retention) -> Option<Duration> {
-        match self {
-            Self::Decisions => retention.decisions,
-            Self::PersonalData => retention.personal_data,
-        }
-    }
-
-    /// Its byte in keys of `lag/`.
-    pub(crate) const fn tag(self) -> u8 {
-        self as u8
-    }
-
-    fn of_tag(tag: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|rule| rule.tag() == tag)
-    }
-}
 
 /// Forgets some of what is no longer to be kept.
 pub(crate) struct Forget {

@@ -1,5 +1,5 @@
 //! The parts of a description, each in one line.
-use super::{Encoding, SecretSpec, Service};
+use super::{Encoding, Refundable, SecretSpec, Service};
 
 impl Service {
     /// A method in these currencies; in every currency where none is named.
@@ -8,6 +8,20 @@ impl Service {
         Self {
             method: method.to_owned(),
             currencies: currencies.iter().map(|&code| code.to_owned()).collect(),
+        }
+    }
+}
+
+impl Refundable {
+    /// A method of whose payments all or parts can be given back, in as many refunds and as late as the vendor
+    /// takes them: it tells no limit beforehand.
+    #[must_use]
+    pub fn in_parts(method: &str) -> Self {
+        Self {
+            method: method.to_owned(),
+            parts: true,
+            at_most: None,
+            days: None,
         }
     }
 }

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
-use kassette_domain::id::{MerchantId, PaymentId};
+use kassette_domain::id::MerchantId;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor, Money};
 use kassette_domain::order::{ClientRef, Email, OrderId};
@@ -18,7 +18,9 @@ use utoipa::ToSchema;
 
 use super::signed::{Create, Read, SignedReseller};
 use crate::api::document::{Authenticated, WithBody};
-use crate::api::payments::{PaymentBody, check_method, currency, method, mode, replayed};
+use crate::api::payments::{
+    PaymentBody, check_method, currency, method, mode, payment_id, replayed,
+};
 use crate::api::state::ApiState;
 use crate::api::{answer, formats};
 use crate::web::error::{ApiError, ErrorBody};
@@ -190,10 +192,8 @@ pub(super) async fn read(
         caller, arrived, ..
     }: SignedReseller<Read>,
 ) -> Result<Response, ApiError> {
-    const UNKNOWN: ApiError = ApiError::NotFound("payment not found");
     arrived.no_query()?;
-    let Path(id) = id.map_err(|_| UNKNOWN)?;
-    let id = PaymentId::parse(&id).map_err(|_| UNKNOWN)?;
+    let id = payment_id(id)?;
     let gateway = state.gateway();
     let payment = gateway.reseller_payment(&caller, id).await?;
     answer::json(&DelegatedBody::of(&payment, gateway)?, 512)

@@ -427,7 +427,7 @@ async fn a_language_chosen_from_the_menu_is_kept() {
             "kassette-language=pl; Path=/; Max-Age=2592000; HttpOnly; SameSite=Lax"
         );
     }
-    assert!(shop.asked().is_empty(), "a choice of words asks nobody");
+    assert!(shop.asked().is_empty(), "a choice of words asks no vendor");
     let polish = Request::get(&page)
         .header("cookie", "kassette-language=pl")
         .header("accept-language", "de");

@@ -1,7 +1,7 @@
 //! Making payments, exactly one for each reference, in batches.
 //!
 //! Each statement inserts what waits, in the order of the references, so that two nodes never wait for each other;
-//! whoever asked is checked in it. Only what was not inserted is looked at again: it was made before, or may not be.
+//! the key that asked is checked in it. Only what was not inserted is looked at again: it was made before, or may not be.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -99,7 +99,7 @@ impl Create {
         })
     }
 
-    /// Why whoever asked may not.
+    /// Why the key that asked may not.
     async fn refused(&self, database: &Database) -> Result<Option<Created>, Fault> {
         let Some(hash) = self.authority else {
             return Ok(None);

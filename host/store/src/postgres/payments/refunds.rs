@@ -14,7 +14,6 @@ use uuid::Uuid;
 use crate::postgres::database::{Failure, Tries};
 use crate::postgres::directory::keys;
 use crate::postgres::parts::Parts;
-use crate::postgres::payments::step::Audit;
 use crate::postgres::payments::stored::{self, Loaded, OP, Saved};
 use crate::postgres::payments::work::{self, Works};
 use crate::postgres::{PostgresStore, number, uuid};
@@ -64,19 +63,7 @@ impl PostgresStore {
                 }
                 Tried::Write { done, parts } => (done, parts),
             };
-            let written = match asked.audited.clone() {
-                None => parts.write(&self.requests).await.map(Some),
-                Some(audited) => {
-                    let now = asked.now;
-                    let operation = Audit {
-                        parts,
-                        audited,
-                        now,
-                    };
-                    self.requests.transact_once(&operation).await
-                }
-            };
-            match written {
+            match self.save(parts, asked.audited.clone(), asked.now).await {
                 Ok(row) => {
                     self.ring(row.as_ref(), asked.now);
                     return Ok(done);

@@ -65,19 +65,10 @@ impl PostgresStore {
                 parts,
                 audited,
             } = self.try_step(&asked, &loaded, op).await?;
-            let written = match audited {
-                None if parts.is_empty() => return Ok(done),
-                None => parts.write(&self.requests).await.map(Some),
-                Some(audited) => {
-                    let operation = Audit {
-                        parts,
-                        audited,
-                        now: asked.now,
-                    };
-                    self.requests.transact_once(&operation).await
-                }
-            };
-            match written {
+            if parts.is_empty() && audited.is_none() {
+                return Ok(done);
+            }
+            match self.save(parts, audited, asked.now).await {
                 Ok(row) => {
                     self.ring(row.as_ref(), asked.now);
                     return Ok(done);
@@ -93,6 +84,24 @@ impl PostgresStore {
                 Err(failure) => return Err(failure.fault()),
             }
         }
+    }
+
+    /// Writes what a try has come to, with its line of the audit log; answers for [`PostgresStore::ring`].
+    pub(super) async fn save(
+        &self,
+        parts: Parts,
+        audited: Option<Audited>,
+        now: Time,
+    ) -> Result<Option<Row>, Failure> {
+        let Some(audited) = audited else {
+            return parts.write(&self.requests).await.map(Some);
+        };
+        let operation = Audit {
+            parts,
+            audited,
+            now,
+        };
+        self.requests.transact_once(&operation).await
     }
 
     async fn try_step(
@@ -254,10 +263,10 @@ impl PostgresStore {
 }
 
 /// A step with a line of the audit log.
-pub(super) struct Audit {
-    pub(super) parts: Parts,
-    pub(super) audited: Audited,
-    pub(super) now: Time,
+struct Audit {
+    parts: Parts,
+    audited: Audited,
+    now: Time,
 }
 
 impl Operation for Audit {

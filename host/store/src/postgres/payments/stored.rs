@@ -1,14 +1,11 @@
 //! Payments with their attempts as rows: loaded, and saved with everything that follows from a change.
 
-use std::collections::BTreeMap;
-
 use kassette_domain::attempt::Attempt;
 use kassette_domain::event::Event;
-use kassette_domain::id::{AccountId, PaymentId, RefundId};
+use kassette_domain::id::{AccountId, PaymentId};
 use kassette_domain::key::TokenHash;
 use kassette_domain::lifecycle::{Change, PaymentAggregate};
 use kassette_domain::payment::{Origin, Payment, Request, Status};
-use kassette_domain::refund::Refund;
 use kassette_domain::time::Time;
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -300,30 +297,22 @@ impl Saved<'_> {
         Ok(())
     }
 
-    /// Keeps the rows by which refunds are found. One that the provider told as part of a sum goes when it tells the
-    /// refunds themselves.
+    /// Keeps the rows by which refunds are found.
     fn refunds(&self, parts: &mut Parts) {
-        let of = |aggregate: &PaymentAggregate| {
-            let each = aggregate.attempts.iter();
-            let each = each.flat_map(|attempt| attempt.returns.refunds.clone());
-            each.map(|refund| (refund.id, refund)).collect()
-        };
-        let before: BTreeMap<RefundId, Refund> = of(&self.before.aggregate);
-        let after: BTreeMap<RefundId, Refund> = of(self.after);
-        let gone = before.keys().filter(|id| !after.contains_key(id));
-        let gone: Vec<_> = gone.map(|id| uuid(id.as_bytes())).collect();
+        let (mut gone, mut ids, mut texts) = (Vec::new(), Vec::new(), Vec::new());
+        for (at, attempt) in self.after.attempts.iter().enumerate() {
+            let (new, over) = ledger::refunds(self.before.aggregate.attempts.get(at), attempt);
+            gone.extend(over.iter().map(|refund| uuid(refund.id.as_bytes())));
+            for refund in new {
+                let ordered = refund.ordered.as_ref();
+                let key = ordered.and_then(|ordered| ordered.key.as_ref());
+                ids.push(uuid(refund.id.as_bytes()));
+                texts.push(key.map(|key| key.as_str().as_bytes().to_vec()));
+            }
+        }
         if !gone.is_empty() {
             let sql = "DELETE FROM refund WHERE id = ANY($1)";
             parts.add("refunds_gone", sql, vec![Box::new(gone)]);
-        }
-        let (mut ids, mut texts) = (Vec::new(), Vec::new());
-        for (id, refund) in after.iter().filter(|(id, _)| !before.contains_key(id)) {
-            let key = refund
-                .ordered
-                .as_ref()
-                .and_then(|ordered| ordered.key.as_ref());
-            ids.push(uuid(id.as_bytes()));
-            texts.push(key.map(|key| key.as_str().as_bytes().to_vec()));
         }
         if ids.is_empty() {
             return;

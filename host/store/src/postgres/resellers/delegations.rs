@@ -257,21 +257,5 @@ fn shown(row: &Row, now: Time) -> Result<Option<DelegatedMerchant>, Fault> {
     let id = InvitationId::from_bytes(row.get::<_, Uuid>(1).into_bytes());
     let invitation: InvitationRow =
         records::decode(&schema::resellers::invitation(id), row.get(3))?;
-    if delegation
-        .as_ref()
-        .is_some_and(|delegation| delegation.invitation != Some(id))
-    {
-        return Ok(None);
-    }
-    Ok(Some(DelegatedMerchant {
-        merchant: delegation.as_ref().map(|delegation| delegation.merchant),
-        status: invitation
-            .reply
-            .status(invitation.expires_at, delegation.as_ref(), now),
-        authorized_at: delegation.map(|delegation| delegation.authorized_at),
-        business_name: invitation.business_name.as_str().to_owned(),
-        client_ref: Some(invitation.client_ref),
-        invitation: Some(id),
-        created_at: invitation.created_at,
-    }))
+    Ok(invitation.delegated(id, delegation, now))
 }

@@ -198,7 +198,7 @@ impl PostgresStore {
         given.map(drop)
     }
 
-    /// Gives back all that this node has claimed, at its end: nobody else has to wait for the leases.
+    /// Gives back all that this node has claimed, at its end: no other node has to wait for the leases.
     pub(crate) async fn hand_back(&self) {
         let (ids, until) = self.claims.take(None);
         if ids.is_empty() {

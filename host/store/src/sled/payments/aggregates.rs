@@ -160,8 +160,7 @@ pub(crate) fn key_of(payment: &Payment, refund: &Refund) -> Option<schema::Key> 
     Some(schema::refund_by_key(merchant, environment, key))
 }
 
-/// Keeps the rows by which refunds are found. One that the provider told as part of a sum goes when it
-/// tells the refunds themselves.
+/// Keeps the rows by which refunds are found.
 fn save_refunds(
     rows: &mut Rows<'_>,
     payment: &Payment,
@@ -169,20 +168,15 @@ fn save_refunds(
     before: Option<&Attempt>,
     after: &Attempt,
 ) -> Result<(), Fault> {
-    let before = before.map_or(&[][..], |before| &before.returns.refunds);
-    let after = &after.returns.refunds;
-    if before == after {
-        return Ok(());
-    }
-    let is_in = |refunds: &[Refund], id| refunds.iter().any(|refund| refund.id == id);
-    for refund in before.iter().filter(|refund| !is_in(after, refund.id)) {
+    let (new, gone) = ledger::refunds(before, after);
+    for refund in gone {
         rows.remove(schema::refund_index(refund.id));
     }
     let attempt_key = AttemptKey {
         payment: payment.id,
         ordinal,
     };
-    for refund in after.iter().filter(|refund| !is_in(before, refund.id)) {
+    for refund in new {
         rows.save(schema::refund_index(refund.id), &attempt_key)?;
         if let Some(key) = key_of(payment, refund) {
             rows.save(key, &refund.id)?;

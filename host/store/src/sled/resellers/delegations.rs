@@ -173,23 +173,7 @@ fn shown_invitation(
 ) -> Result<Option<DelegatedMerchant>, Fault> {
     let invitation = invitations::expect_plain(source, id)?;
     let delegation = invitations::delegation_of(source, reseller, invitation.reply)?;
-    let accepted_later = delegation
-        .as_ref()
-        .is_some_and(|delegation| delegation.invitation != Some(id));
-    if accepted_later {
-        return Ok(None);
-    }
-    Ok(Some(DelegatedMerchant {
-        merchant: delegation.as_ref().map(|delegation| delegation.merchant),
-        status: invitation
-            .reply
-            .status(invitation.expires_at, delegation.as_ref(), now),
-        authorized_at: delegation.map(|delegation| delegation.authorized_at),
-        business_name: invitation.business_name.as_str().to_owned(),
-        client_ref: Some(invitation.client_ref),
-        invitation: Some(id),
-        created_at: invitation.created_at,
-    }))
+    Ok(invitation.delegated(id, delegation, now))
 }
 
 fn shown_merchant(
