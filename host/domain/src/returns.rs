@@ -304,8 +304,11 @@ impl Returns {
         difference: &mut Difference,
     ) {
         let revived = self.refunds[i].never_was();
-        let is_new = self.refunds[i].reference.as_deref() != Some(reference);
-        self.refunds[i].reference = Some(reference.to_owned());
+        // The first id of an order stays: were it replaced, a notice under it would be another refund's.
+        let is_new = self.refunds[i].reference.is_none();
+        self.refunds[i]
+            .reference
+            .get_or_insert_with(|| reference.to_owned());
         let twin = self.refunds.iter().position(|other| {
             other.ordered.is_none() && other.reference.as_deref() == Some(reference)
         });
@@ -562,6 +565,7 @@ const fn rank(state: RefundState) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::refund::Ordered;
 
     const NOW: Time = Time::from_secs(1);
     const ATTEMPT: AttemptId = AttemptId::from_bytes([1; 16]);
@@ -613,6 +617,42 @@ mod tests {
             disputes: &[],
         };
         returns.merge(told, ATTEMPT, NOW)
+    }
+
+    #[test]
+    fn what_was_told_of_an_order_is_not_told_again_where_the_vendor_calls_it_otherwise() {
+        let id = RefundId::from_bytes([2; 16]);
+        let order = Ordered {
+            key: None,
+            all: true,
+            reason: None,
+            line: None,
+            uncertain: true,
+            last_sent: NOW,
+            claimed_at: NOW,
+            busy_until: None,
+            next_at: Some(NOW),
+            asked: 0,
+        };
+        let mut returns = Returns::default();
+        returns.refunds.push(Refund {
+            ordered: Some(Box::new(order)),
+            ..elsewhere(id, None, Minor(10), RefundState::Pending, NOW)
+        });
+        let notice = [refund("first", 10, RefundState::Succeeded)];
+        assert_eq!(hear_refunds(&mut returns, &notice).succeeded.len(), 1);
+        for reference in ["first", "second"] {
+            let given = Given {
+                reference: reference.into(),
+                state: RefundState::Pending,
+                claim_url: None,
+                detail: String::new(),
+            };
+            let told = returns.answer(id, &given, ATTEMPT, NOW).unwrap();
+            assert!(told.succeeded.is_empty(), "{told:?}");
+        }
+        assert!(hear_refunds(&mut returns, &notice).succeeded.is_empty());
+        assert_eq!(returns.total(), Minor(10));
     }
 
     #[test]

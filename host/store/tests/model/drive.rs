@@ -125,6 +125,7 @@ impl<'a> World<'a> {
                 live_approved,
                 rates: std::collections::BTreeMap::new(),
                 policy: Policy::default(),
+                brand: Default::default(),
                 domains: Vec::new(),
                 created_at: BEGIN,
             };
@@ -260,7 +261,14 @@ impl<'a> World<'a> {
                 // It reads before it writes, so a later call could be written first.
                 self.settle().await
             }
-            Op::Key { key, act } => self.key(key, act).await,
+            Op::Key { key, act } => {
+                self.key(key, act).await?;
+                match self.place {
+                    Place::Folder(_) => Ok(()),
+                    // Of what is under way at once a creation may come before its key.
+                    Place::Database(_) => self.settle().await,
+                }
+            }
             Op::Replay { request, field } => {
                 self.settle().await?;
                 self.steps += 1;

@@ -339,12 +339,13 @@ impl Returns {
     ) {
         let order = &mut self.orders[at];
         let never_was = order.state == RefundState::Failed && order.reference.is_none();
-        let renamed = order.reference.as_deref() != Some(reference);
-        order.reference = Some(reference.to_owned());
+        let named = order.reference.is_none();
+        // The provider's first id for it counts.
+        order.reference.get_or_insert_with(|| reference.to_owned());
         // A notice that did not name the order was about it.
         let twin = self.refunds.iter().position(|(id, _)| id == reference);
         let twin = twin
-            .filter(|_| renamed)
+            .filter(|_| named)
             .map(|twin| self.refunds.remove(twin).1);
         let told = twin
             .as_ref()

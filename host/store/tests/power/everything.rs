@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use kassette_domain::connect::CodeUse;
 use kassette_domain::event::EventType;
 use kassette_domain::id::{Digest, MerchantId, OperatorId, PaymentId, ResellerId};
@@ -135,7 +136,7 @@ steps! {
 }
 
 /// The operations that read, all of which are asked here or by the judge of payments, or end a process.
-const READS: [&str; 40] = [
+const READS: [&str; 41] = [
     "account_switches",
     "accounts_in_use",
     "audit_log",
@@ -152,6 +153,7 @@ const READS: [&str; 40] = [
     "endpoint",
     "endpoint_secrets",
     "endpoints",
+    "failed",
     "history",
     "invitation",
     "key",
@@ -772,6 +774,10 @@ pub(crate) async fn observe(store: &Arc<dyn Store>) -> String {
     assert!(
         store.verify_audit().await.unwrap().breaks().is_empty(),
         "the audit log is broken"
+    );
+    assert!(
+        store.failed().now_or_never().is_none(),
+        "the store has ended by itself"
     );
     // A compaction adds its own.
     see!(
