@@ -685,6 +685,42 @@ async fn an_operator_gives_a_surplus_back_from_its_line_which_is_done_then() {
     );
 }
 
+#[tokio::test]
+async fn an_operator_gives_an_excess_back_from_its_line_and_the_merchant_the_rest() {
+    let server = Server::fresh().await;
+    let shop = Shop::new(&server).await;
+    let order = json!({ "checkout_mode": "direct", "payment_method": "crypto" });
+    let payment = server.create(&shop.key, order).await;
+    let started = server
+        .start(&shop.key, &payment, "crypto")
+        .await
+        .expect(200);
+    let page = started.json()["redirect_url"].as_str().unwrap().to_owned();
+    server.fault("sandbox-test", "capture-over", 1).await;
+    server.pay(&page, "approve").await.expect(303);
+    server.until(&shop.key, &payment, "completed").await;
+    let line = server
+        .wait_for("the excess", async || {
+            shop.lines(&payment, "excess").await.pop()
+        })
+        .await;
+    assert_eq!(line["amount"], "1.00", "{line}");
+    // The merchant gives back what was due, and no more.
+    let more = shop.refund(&payment, json!({ "amount": "49.91" })).await;
+    more.expect(422);
+    let (code, given) = kassette(&server, &["work", "refund", line["id"].as_str().unwrap()]);
+    assert_eq!(
+        (code, &given["amount"], &given["origin"]),
+        (0, &json!("1.00"), &json!("operator")),
+        "{given}"
+    );
+    assert!(shop.lines(&payment, "excess").await.is_empty());
+    assert_eq!(shop.gone(&payment).await, "1.00");
+    let rest = shop.refunded(&payment, json!({})).await;
+    assert_eq!(rest["amount"], "49.90");
+    assert_eq!(shop.gone(&payment).await, "50.90");
+}
+
 /// `kassette …` as an operator types it: its exit code, and its JSON or what it said.
 fn kassette(server: &Server, words: &[&str]) -> (i32, Value) {
     let ran = Command::new(env!("CARGO_BIN_EXE_kassette"))

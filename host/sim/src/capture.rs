@@ -251,10 +251,13 @@ impl Account {
 
     /// What a capture takes: what was asked for, unless a fault says otherwise.
     fn spoilt(&self, mut money: Money) -> Money {
-        /// Of `capture-short`.
-        const SHORT: u64 = 100;
+        /// Of `capture-short` and `capture-over`.
+        const DIFFERENCE: u64 = 100;
         if self.faults.take(Fault::CaptureShort) {
-            money.value = Amount(money.value.0.saturating_sub(SHORT).max(1));
+            money.value = Amount(money.value.0.saturating_sub(DIFFERENCE).max(1));
+        }
+        if self.faults.take(Fault::CaptureOver) {
+            money.value = Amount(money.value.0.saturating_add(DIFFERENCE));
         }
         if self.faults.take(Fault::WrongAmount) {
             // One cent: the smallest difference must be noticed.

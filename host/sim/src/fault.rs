@@ -47,6 +47,8 @@ pub enum Fault {
     CaptureRefused,
     /// 1.00 less is captured than was asked for.
     CaptureShort,
+    /// 1.00 more is captured than was asked for.
+    CaptureOver,
     /// The capture is taken in, and confirmed when the injected clock is next moved.
     CaptureLate,
     /// The vendor itself voids an authorisation a moment after it was given.
@@ -71,7 +73,7 @@ impl Fault {
     pub const MOST_TIMES: u32 = 1_000_000;
 
     /// All of them.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::RefuseConnection,
         Self::TimeoutBeforeEffect,
         Self::TimeoutAfterEffect,
@@ -90,6 +92,7 @@ impl Fault {
         Self::NeedsCapture,
         Self::CaptureRefused,
         Self::CaptureShort,
+        Self::CaptureOver,
         Self::CaptureLate,
         Self::VoidsApproval,
         Self::Forgets,
@@ -122,6 +125,7 @@ impl Fault {
             Self::NeedsCapture => "needs-capture",
             Self::CaptureRefused => "capture-refused",
             Self::CaptureShort => "capture-short",
+            Self::CaptureOver => "capture-over",
             Self::CaptureLate => "capture-late",
             Self::VoidsApproval => "voids-approval",
             Self::Forgets => "forgets",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use kassette_domain::attempt::Attempt;
-use kassette_domain::id::MerchantId;
+use kassette_domain::id::{MerchantId, RefundId};
 use kassette_domain::lifecycle::PaymentAggregate;
 use kassette_domain::money::Minor;
 use kassette_domain::payment::Payment;
@@ -24,7 +24,7 @@ use crate::web::time::{UTC, utc};
 /// Payments that are read at once.
 const AT_ONCE: usize = 50;
 /// The first line.
-const HEADER: [&str; 17] = [
+const HEADER: [&str; 18] = [
     "type",
     "state",
     "at",
@@ -42,6 +42,7 @@ const HEADER: [&str; 17] = [
     "payment_method",
     "reference",
     "id",
+    "refund_id",
 ];
 
 /// `GET /payments/export`: of the payments that were created in a period, as they stand now. For each
@@ -116,6 +117,8 @@ struct Movement<'a> {
     fee: Option<&'a (Minor, String)>,
     /// The vendor's id for it, where it told one.
     id: &'a str,
+    /// The gateway's id of a refund, as the API and its events tell it.
+    refund: Option<RefundId>,
 }
 
 /// The lines of a payment.
@@ -124,6 +127,7 @@ fn lines(text: &mut String, format: Format, aggregate: &PaymentAggregate) {
     for attempt in &aggregate.attempts {
         for movement in movements(attempt) {
             let fee = movement.fee.map(|(fee, _)| fee.to_string());
+            let refund = movement.refund.map(|id| id.to_string());
             let fields: [&str; HEADER.len()] = [
                 movement.kind,
                 movement.state,
@@ -142,6 +146,7 @@ fn lines(text: &mut String, format: Format, aggregate: &PaymentAggregate) {
                 attempt.method.as_str(),
                 attempt.reference().unwrap_or_default(),
                 movement.id,
+                &refund.unwrap_or_default(),
             ];
             format.line(text, HEADER, fields);
         }
@@ -166,6 +171,7 @@ fn movements(attempt: &Attempt) -> Vec<Movement<'_>> {
         full: facts.received,
         fee: told.fee.as_ref(),
         id: "",
+        refund: None,
     });
     let refunds = attempt.returns.refunds.iter().map(|refund| {
         let (state, gone) = match refund.state {
@@ -181,6 +187,7 @@ fn movements(attempt: &Attempt) -> Vec<Movement<'_>> {
             full: refund.amount,
             fee: None,
             id: refund.reference.as_deref().unwrap_or_default(),
+            refund: Some(refund.id),
         }
     });
     let disputes = attempt.returns.disputes.iter().map(|disputed| {
@@ -198,6 +205,7 @@ fn movements(attempt: &Attempt) -> Vec<Movement<'_>> {
             full: dispute.amount,
             fee: None,
             id: &dispute.id,
+            refund: None,
         }
     });
     capture.into_iter().chain(refunds).chain(disputes).collect()

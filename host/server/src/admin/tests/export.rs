@@ -125,14 +125,14 @@ async fn every_capture_refund_and_dispute_has_a_line_with_what_moved() {
     assert_eq!(
         lines[0],
         "type,state,at,amount,full_amount,currency,fee,fee_currency,payment_id,merchant_id,\
-         order_id,environment,attempt_id,provider_id,payment_method,reference,id"
+         order_id,environment,attempt_id,provider_id,payment_method,reference,id,refund_id"
     );
     let rest = format!(
         "{id},{merchant},\"an \"\"odd\"\" order\",test,{attempt},first-test,ideal,\"vendor,1\","
     );
     assert_eq!(
         lines[1],
-        format!("capture,captured,2027-01-15T08:00:00.000Z,10.00,10.00,USD,0.35,EUR,{rest}")
+        format!("capture,captured,2027-01-15T08:00:00.000Z,10.00,10.00,USD,0.35,EUR,{rest},")
     );
     let shown = world.get(&format!("/payments/{id}")).await;
     let shown = &shown.is(200)["attempts"][0];
@@ -140,12 +140,16 @@ async fn every_capture_refund_and_dispute_has_a_line_with_what_moved() {
         (&shown["received"], &shown["returned"]),
         (&json!("10.00"), &json!("4.00"))
     );
-    let at = shown["refunds"][0]["at"].as_str().unwrap();
+    let refunds = [0, 1].map(|i| shown["refunds"][i].clone());
+    let [first, second] = refunds
+        .each_ref()
+        .map(|refund| refund["refund_id"].as_str().unwrap());
+    let at = refunds[0]["at"].as_str().unwrap();
     let expected = [
-        format!("refund,succeeded,{at},3.00,3.00,USD,,,{rest}re_1"),
-        format!("refund,failed,{at},0.00,2.00,USD,,,{rest}re_2"),
-        format!("dispute,lost,{at},1.00,1.00,USD,,,{rest}dp_1"),
-        format!("dispute,open,{at},0.00,0.50,USD,,,{rest}dp_2"),
+        format!("refund,succeeded,{at},3.00,3.00,USD,,,{rest}re_1,{first}"),
+        format!("refund,failed,{at},0.00,2.00,USD,,,{rest}re_2,{second}"),
+        format!("dispute,lost,{at},1.00,1.00,USD,,,{rest}dp_1,"),
+        format!("dispute,open,{at},0.00,0.50,USD,,,{rest}dp_2,"),
     ];
     assert_eq!(lines[2..], expected);
     // The same as objects.
