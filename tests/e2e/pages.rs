@@ -9,6 +9,10 @@ pub(crate) fn url(payment: &Value) -> &str {
     payment["checkout_url"].as_str().unwrap()
 }
 
+/// A picture of one pixel, in base64.
+pub(crate) const PICTURE: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGMQcrUCAAD+AJJdTHTHAAAAAElFTkSuQmCC";
+
 /// Asserts what every page has.
 #[track_caller]
 pub(crate) fn assert_page(answer: &Answer) {
@@ -42,6 +46,48 @@ pub(crate) fn assert_page(answer: &Answer) {
             && !answer.text.contains("onclick")
             && !answer.text.contains("style=\"")
     );
+}
+
+#[tokio::test]
+async fn a_merchants_brand_is_on_its_pages_as_soon_as_an_operator_has_set_it() {
+    let server = shared().await;
+    let (merchant, key, _) = server.merchant(json!({})).await;
+    let payment = server.create(&key, json!({})).await;
+    let before = server.open(url(&payment)).await.expect(200);
+    assert!(before.text.contains("class=\"via\"") && !before.text.contains("<img"));
+    let brand = json!({ "brand": {
+        "colour": "#ffcc00", "logo": PICTURE, "show_provider": false,
+    } });
+    let path = format!("/merchants/{merchant}");
+    let set = server.admin("PATCH", &path, Some(&brand)).await.expect(200);
+    let digest = set.json()["brand"]["logo"].as_str().unwrap().to_owned();
+    let page = server.open(url(&payment)).await.expect(200);
+    assert_page(&page);
+    assert!(!page.text.contains("class=\"via\""), "{}", page.text);
+    let logo = format!("{}/logo/{digest}.png", url(&payment));
+    let path = logo.strip_prefix(server.base()).unwrap();
+    assert!(
+        page.text.contains(&format!("src=\"{path}\"")),
+        "{}",
+        page.text
+    );
+    let shown = server.open(&logo).await.expect(200);
+    assert_eq!(shown.header("content-type"), Some("image/png"));
+    let sheet = format!("{}/assets/colour-ffcc00.css", server.base());
+    let sheet = server.open(&sheet).await.expect(200);
+    assert!(
+        sheet.text.contains("--on-panel: #000000;"),
+        "{}",
+        sheet.text
+    );
+    let changes = format!("/audit?object=merchant/{merchant}");
+    let audit = server.admin("GET", &changes, None).await;
+    let entries = audit.expect(200).json()["entries"].clone();
+    assert!(
+        entries[0]["after"].to_string().contains(&digest),
+        "{entries}"
+    );
+    assert!(!entries.to_string().contains(PICTURE));
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@
 
 pub mod attempt;
 pub mod audit;
+pub mod brand;
 pub mod connect;
 pub mod consent;
 pub mod delegation;

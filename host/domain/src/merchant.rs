@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::brand::Brand;
 use crate::id::MerchantId;
 use crate::money::{Currency, Rate};
 use crate::policy::Policy;
@@ -26,6 +27,8 @@ pub struct Merchant {
     pub rates: BTreeMap<Currency, SetRate>,
     /// Routing and risk.
     pub policy: Policy,
+    /// How its pages look.
+    pub brand: Brand,
     /// Shop domains under which return URLs are accepted.
     pub domains: Vec<VerifiedDomain>,
     /// When it was made.
@@ -129,6 +132,7 @@ mod tests {
                 },
             )]),
             policy: Policy::default(),
+            brand: Default::default(),
             domains: vec![],
             created_at: Time::default(),
         }

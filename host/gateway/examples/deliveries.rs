@@ -306,6 +306,7 @@ async fn endpoint(gateway: &Gateway, address: SocketAddr) -> EndpointId {
         live_approved: false,
         rates: BTreeMap::new(),
         policy: Policy::default(),
+        brand: Default::default(),
         domains: vec![],
         created_at: Time::default(),
     };

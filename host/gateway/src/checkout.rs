@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kassette_domain::attempt::{Attempt, AttemptState};
+use kassette_domain::brand::Logo;
 use kassette_domain::id::{AttemptId, PaymentId};
 use kassette_domain::key::{Environment, TokenHash};
 use kassette_domain::lifecycle::{PaymentAggregate, Step, Via};
@@ -59,6 +60,18 @@ impl Gateway {
             Some(aggregate) => self.view(aggregate).await,
             None => Ok(None),
         }
+    }
+
+    /// The logo on the page behind a checkout token.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn logo(&self, token: &str) -> Result<Option<Logo>, Fault> {
+        let Some(aggregate) = self.store().by_checkout(TokenHash::of(token)).await? else {
+            return Ok(None);
+        };
+        let merchant = self.cached_merchant(aggregate.payment.merchant).await?;
+        Ok(merchant.and_then(|merchant| merchant.brand.logo.clone()))
     }
 
     /// What the pages show of a payment.

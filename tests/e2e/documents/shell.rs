@@ -8,11 +8,14 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
 use super::markdown::documents;
 use super::{elsewhere, is_shell, root};
 use crate::harness::Server;
+use crate::pages::PICTURE;
 
 /// What bash knows before each block.
 const PRELUDE: &str = r#"
@@ -236,6 +239,8 @@ async fn prepare(page: &Page, folder: &Path, server: &Server, system: &Path) {
         std::fs::copy(module, folder.join("my-ideal.wasm")).unwrap();
     }
     if page.name == "config/README.md" {
+        let picture = BASE64_STANDARD.decode(PICTURE).unwrap();
+        std::fs::write(folder.join("shop.png"), picture).unwrap();
         // A merchant that was made just now has no domain yet.
         let domain = "/merchants/1/domains/shop.example";
         server.admin("DELETE", domain, None).await.expect(204);

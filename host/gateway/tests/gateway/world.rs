@@ -135,6 +135,7 @@ impl World {
             live_approved: true,
             rates: BTreeMap::from([(Currency::EUR, rate)]),
             policy,
+            brand: Default::default(),
             domains: vec![VerifiedDomain {
                 domain: "shop.example".into(),
                 include_subdomains: false,

@@ -7,6 +7,7 @@ use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use kassette_domain::audit::Audited;
+use kassette_domain::brand::Brand;
 use kassette_domain::id::MerchantId;
 use kassette_domain::merchant::{Merchant, Quote, SetRate};
 use kassette_domain::money::{Currency, Rate};
@@ -48,6 +49,9 @@ pub(super) async fn create(
     let policy = fields.optional("policy", |value| {
         super::policy::merge(value, &Policy::default(), default_rate, &state.gateway)
     })?;
+    let brand = fields.optional("brand", |value| {
+        super::brand::merge(value, &Brand::default())
+    })?;
     fields.finish()?;
     let merchant = Merchant {
         // The store counts.
@@ -56,6 +60,7 @@ pub(super) async fn create(
         live_approved,
         rates: rates.unwrap_or_default(),
         policy: policy.unwrap_or_default(),
+        brand: brand.unwrap_or_default(),
         domains: Vec::new(),
         created_at: now,
     };
@@ -153,6 +158,7 @@ pub(super) async fn change(
     }
     let said_rates = fields.optional("fx_rates", Ok)?;
     let said_policy = fields.optional("policy", Ok)?;
+    let said_brand = fields.optional("brand", Ok)?;
     fields.finish()?;
     let default_rate = state.gateway.settings().rate_limit;
     let merchant = find(&state, &id).await?;
@@ -171,6 +177,9 @@ pub(super) async fn change(
         if nulls.contains("policy") {
             merchant.policy = Policy::default();
         }
+        if nulls.contains("brand") {
+            merchant.brand = Brand::default();
+        }
         if let Some(value) = said_rates.clone() {
             merchant.rates = within("fx_rates", value, |value| {
                 rates(value, &merchant.rates, now)
@@ -180,6 +189,10 @@ pub(super) async fn change(
             merchant.policy = within("policy", value, |value| {
                 super::policy::merge(value, &merchant.policy, default_rate, &state.gateway)
             })?;
+        }
+        if let Some(value) = said_brand.clone() {
+            let brand = |value| super::brand::merge(value, &merchant.brand);
+            merchant.brand = within("brand", value, brand)?;
         }
         Ok(())
     })
@@ -285,6 +298,7 @@ fn view(merchant: &Merchant, default_rate: RateLimit) -> serde_json::Value {
         "live_approved": merchant.live_approved,
         "fx_rates": rates,
         "policy": super::policy::view(&merchant.policy, default_rate),
+        "brand": super::brand::view(&merchant.brand),
         "domains": merchant.domains,
         "created_at": merchant.created_at.rfc3339(),
     })

@@ -5,6 +5,7 @@
 
 mod audit;
 mod body;
+mod brand;
 mod caller;
 mod connect;
 mod csv;

@@ -165,6 +165,7 @@ fn demo(now: Time) -> Merchant {
             rate_limit: Some(DEV_RATE_LIMIT),
             ..Policy::default()
         },
+        brand: Default::default(),
         domains: vec![VerifiedDomain {
             domain: DOMAIN.into(),
             include_subdomains: false,

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use kassette_domain::brand::Logo;
 use kassette_domain::id::AccountId;
 use kassette_domain::lifecycle::PaymentAggregate;
 use kassette_domain::method::MethodId;
@@ -24,6 +25,8 @@ pub(crate) trait Backend: Send + Sync + 'static {
     /// [`Gateway::checkout`]
     fn checkout<'a>(&'a self, token: &'a str)
     -> BoxFuture<'a, Result<Option<CheckoutView>, Fault>>;
+    /// [`Gateway::logo`]
+    fn logo<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<Logo>, Fault>>;
     /// [`Gateway::start`]
     fn start(&self, start: Start) -> BoxFuture<'_, Result<StartedPayment, StartError>>;
     /// [`Gateway::answer`]
@@ -73,6 +76,10 @@ impl Backend for Gateway {
         token: &'a str,
     ) -> BoxFuture<'a, Result<Option<CheckoutView>, Fault>> {
         Box::pin(Self::checkout(self, token))
+    }
+
+    fn logo<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<Logo>, Fault>> {
+        Box::pin(Self::logo(self, token))
     }
 
     fn start(&self, start: Start) -> BoxFuture<'_, Result<StartedPayment, StartError>> {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::RawQuery;
-use axum::response::Response;
+use axum::extract::{Path, RawQuery};
+use axum::response::{IntoResponse as _, Response};
 use http::{Request, StatusCode};
 use kassette_domain::attempt::AttemptState;
 use kassette_domain::id::AccountId;
@@ -26,7 +26,7 @@ use super::status::{self, PageKind, Updates, followed};
 use super::templates::{Changed, Choose, Field, Go, Questions, Row, Show, TimeLeft};
 use super::texts::Texts;
 use super::visit::{PageOptions, Visit, address};
-use super::{icons, links, qr, questions};
+use super::{assets, icons, links, qr, questions};
 
 /// `GET /checkout/{token}`
 pub(crate) async fn show(visit: Visit, RawQuery(query): RawQuery) -> Response {
@@ -78,7 +78,7 @@ pub(crate) async fn go(visit: Visit) -> Response {
         tracing::error!(attempt.id = %attempt.id, "an attempt leads to an address that no payer may be sent to");
         return visit.problem(Problem::Failure);
     }
-    let (target, provider) = (target.clone(), visit.provider(attempt));
+    let (target, provider) = (target.clone(), visit.provider(&view, attempt));
     let options = PageOptions {
         referrer: Referrer::None,
         leave: Some(target.clone()),
@@ -90,6 +90,19 @@ pub(crate) async fn go(visit: Visit) -> Response {
         target,
         provider,
     })
+}
+
+/// `GET /checkout/{token}/logo/{file}`: the merchant's logo, where it is still that file.
+pub(crate) async fn logo(visit: Visit, Path((_, file)): Path<(String, String)>) -> Response {
+    let token = visit.token.as_deref().unwrap_or_default();
+    let logo = match visit.backend.logo(token).await {
+        Ok(logo) => logo.filter(|logo| file == format!("{}.png", logo.digest())),
+        Err(fault) => return visit.problem(fault.into()),
+    };
+    match logo {
+        Some(logo) => assets::unchanging("image/png", Body::from(logo.png().to_vec())),
+        None => StatusCode::NOT_FOUND.into_response(),
+    }
 }
 
 /// `POST /checkout/{token}/choose`
@@ -285,7 +298,7 @@ async fn still_open(visit: &Visit) -> Response {
         // Something has happened meanwhile that says more than any notice.
         return visit.see_other(&address(&view));
     };
-    let notice = visit.t.notice_still_open(&visit.provider(attempt));
+    let notice = visit.t.notice_still_open(&visit.provider(&view, attempt));
     again(visit, &view, StatusCode::CONFLICT, notice.into())
 }
 
@@ -363,7 +376,7 @@ fn offers(visit: &Visit, view: &CheckoutView, options: PageOptions) -> Response 
         .filter_map(|offer| {
             Some(Row {
                 preselected: preselected(&offer),
-                ..row(visit, offer, offer.providers.first()?)
+                ..row(visit, view, offer, offer.providers.first()?)
             })
         })
         .collect();
@@ -385,7 +398,7 @@ fn changed(visit: &Visit, view: &CheckoutView, method: MethodId, account: &Accou
     let found = offer.and_then(|offer| {
         let mut providers = offer.providers.iter();
         let provider = providers.find(|provider| provider.id == *account)?;
-        Some(row(visit, offer, provider))
+        Some(row(visit, view, offer, provider))
     });
     let Some(row) = found else {
         // The listing has changed meanwhile: the new one says it all.
@@ -406,7 +419,7 @@ fn changed(visit: &Visit, view: &CheckoutView, method: MethodId, account: &Accou
     })
 }
 
-fn row(visit: &Visit, offer: &Offer, provider: &OfferedProvider) -> Row {
+fn row(visit: &Visit, view: &CheckoutView, offer: &Offer, provider: &OfferedProvider) -> Row {
     let language = visit.t.tag();
     let translation = offer.description.translation(language);
     Row {
@@ -416,7 +429,8 @@ fn row(visit: &Visit, offer: &Offer, provider: &OfferedProvider) -> Row {
         about: translation.and_then(|translation| translation.note.clone()),
         icon: icons::of(&offer.description),
         seen: provider.id.as_str().to_owned(),
-        provider: provider.name.clone(),
+        provider: visit.provider_shown(view, Some(provider.name.clone())),
+        via: !view.merchant.brand.hides_provider,
         note: provider.verification_note.clone(),
         link: provider
             .verification_url
@@ -433,10 +447,10 @@ fn ask(
     options: PageOptions,
 ) -> Response {
     let state = CheckoutState::of(view, visit.backend.now());
-    let provider = view
-        .aggregate
-        .open_attempt()
-        .map_or_else(|| visit.t.provider_unnamed(), |open| visit.provider(open));
+    let provider = view.aggregate.open_attempt().map_or_else(
+        || visit.t.provider_unnamed(),
+        |open| visit.provider(view, open),
+    );
     let heading = visit.t.questions_title(&provider);
     let navigation = status::navigation(visit, view, state, PageKind::Checkout(updates), None);
     visit.page(view, &heading, options, |frame| Questions {
@@ -473,7 +487,7 @@ fn instruct(
     let can_pay = link.is_some() || qr.is_some() || !instructions.details.is_empty();
     let heading = match can_pay {
         true => visit.t.show_title(&visit.method(open)),
-        false => visit.t.waiting_title(&visit.provider(open)),
+        false => visit.t.waiting_title(&visit.provider(view, open)),
     };
     visit.page(view, &heading.clone(), options, |frame| Show {
         frame,

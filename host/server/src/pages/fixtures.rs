@@ -140,6 +140,7 @@ pub(crate) fn view(status: Status, attempts: Vec<Attempt>) -> CheckoutView {
             live_approved: true,
             rates: std::collections::BTreeMap::new(),
             policy: Policy::default(),
+            brand: Default::default(),
             domains: vec![],
             created_at: NOW,
         }),

@@ -7,6 +7,7 @@
 //! | `POST /checkout/{token}/answer` | answers the module's questions |
 //! | `POST /checkout/{token}/abandon` | closes the open attempt, so that another way can be chosen |
 //! | `GET /checkout/{token}/go` | leads to the vendor |
+//! | `GET /checkout/{token}/logo/{file}` | the merchant's logo |
 //! | `GET /return/{token}` | where vendors send payers back to |
 //! | `GET /invitation/{token}` | where a merchant reads a reseller's invitation |
 //! | `POST /invitation/{token}` | accepts it with a consent code, or declines it |
@@ -100,6 +101,7 @@ pub(crate) fn router(state: PagesState) -> Router {
             "/invitation/{token}",
             get(invitation::show).post(invitation::answer),
         )
+        .route("/checkout/{token}/logo/{file}", get(checkout::logo))
         .route("/assets/{file}", get(assets::serve));
     let modules = Router::new()
         .route("/checkout/{token}", get(checkout::show))

@@ -76,7 +76,7 @@ pub(crate) fn navigation(
     let another = open.filter(|_| view.can_choose).map(|attempt| {
         (
             format!("{page}/abandon"),
-            visit.t.another_way_hint(&visit.provider(attempt)),
+            visit.t.another_way_hint(&visit.provider(view, attempt)),
         )
     });
     let leaving = refresh.is_some() && state.is_final();
@@ -227,7 +227,7 @@ fn status_text(
         CheckoutState::Lapsed(attempt) => say(
             Tone::Bad,
             t.lapsed_title(),
-            t.lapsed_text(&visit.provider(attempt)),
+            t.lapsed_text(&visit.provider(view, attempt)),
         ),
         CheckoutState::Checking(attempt) => checking(visit, view, attempt),
         CheckoutState::Choose | CheckoutState::Direct | CheckoutState::Unavailable => {
@@ -315,7 +315,7 @@ fn open(
     kind: PageKind<'_>,
 ) -> StatusText {
     let t = visit.t;
-    let provider = visit.provider(attempt);
+    let provider = visit.provider(view, attempt);
     let page = address(view);
     if let (PageKind::Checkout(_), Action::Post { url, fields }) = (kind, action) {
         let allowed = links::is_page(url, visit.backend.plain_loopback());
@@ -369,7 +369,7 @@ fn checking(visit: &Visit, view: &CheckoutView, attempt: &Attempt) -> StatusText
     StatusText {
         tone: Tone::Waiting,
         heading: visit.t.checking_title(),
-        text: visit.t.checking_text(&visit.provider(attempt)),
+        text: visit.t.checking_text(&visit.provider(view, attempt)),
         extra: None,
         primary: hosted.then(|| Primary::Start {
             action: format!("{}/choose", address(view)),
@@ -407,7 +407,7 @@ fn idle(
             primary: None,
         };
     };
-    let provider = visit.provider(attempt);
+    let provider = visit.provider(view, attempt);
     let (tone, heading, text) = match OnRecord::of(attempt) {
         OnRecord::Nothing if attempt.state == AttemptState::Declined => {
             (Tone::Bad, t.declined_title(), t.declined_text(&provider))

@@ -1,6 +1,7 @@
 //! The pages' templates and what each is filled with.
 
 use askama::Template;
+use kassette_domain::brand::Colour;
 
 use super::amount::Amount;
 use super::assets;
@@ -33,6 +34,12 @@ impl Frame {
         &assets::ICON.path
     }
 
+    /// The stylesheet of the merchant's colour.
+    fn colours(&self) -> Option<String> {
+        let colour = self.summary.as_ref()?.colour?;
+        Some(assets::colours_path(colour))
+    }
+
     /// Tag, name and address of every language but the page's own.
     fn languages(&self) -> impl Iterator<Item = (&'static str, &'static str, String)> {
         let own = self.t.tag();
@@ -50,6 +57,10 @@ pub(crate) struct Summary {
     pub(crate) line: String,
     /// The merchant's name.
     pub(crate) merchant: String,
+    /// The merchant's colour.
+    pub(crate) colour: Option<Colour>,
+    /// Where its logo is.
+    pub(crate) logo: Option<String>,
     pub(crate) amount: Amount,
     /// The merchant's order reference, exactly.
     pub(crate) order: String,
@@ -83,8 +94,10 @@ pub(crate) struct Row {
     pub(crate) icon: String,
     /// The first account's id.
     pub(crate) seen: String,
-    /// Its name.
+    /// Its name, or words in its place.
     pub(crate) provider: String,
+    /// Whether the line says through whom the money goes.
+    pub(crate) via: bool,
     pub(crate) note: Option<String>,
     /// The link beside it.
     pub(crate) link: Option<String>,

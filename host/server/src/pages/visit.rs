@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::request::Parts;
 use kassette_domain::attempt::Attempt;
+use kassette_domain::brand::Logo;
 use kassette_domain::key::Environment;
 use kassette_gateway::checkout::CheckoutView;
 
@@ -87,9 +88,13 @@ impl Visit {
     }
 
     /// The name under which payers know an attempt's provider.
-    pub(crate) fn provider(&self, attempt: &Attempt) -> String {
-        self.backend
-            .provider_name(&attempt.account)
+    pub(crate) fn provider(&self, view: &CheckoutView, attempt: &Attempt) -> String {
+        self.provider_shown(view, self.backend.provider_name(&attempt.account))
+    }
+
+    /// A provider's name, or words in its place where there is none or the merchant's pages name none.
+    pub(crate) fn provider_shown(&self, view: &CheckoutView, name: Option<String>) -> String {
+        name.filter(|_| !view.merchant.brand.hides_provider)
             .unwrap_or_else(|| self.t.provider_unnamed())
     }
 
@@ -160,7 +165,12 @@ impl Visit {
             },
             _ => self.t.summary_about(&merchant),
         };
+        let brand = &view.merchant.brand;
+        // The digest makes another logo another address, so that each can be kept.
+        let logo = |logo: &Logo| format!("{}/logo/{}.png", address(view), logo.digest());
         Summary {
+            colour: brand.colour,
+            logo: brand.logo.as_ref().map(logo),
             test: payment.environment == Environment::Test,
             line,
             merchant,

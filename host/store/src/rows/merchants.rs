@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use kassette_domain::brand::Brand;
 use kassette_domain::id::MerchantId;
 use kassette_domain::merchant::{Merchant, SetRate};
 use kassette_domain::money::{Currency, Margin};
@@ -17,7 +18,8 @@ use crate::rows::records;
 use crate::rows::schema::{self, Key};
 use crate::rows::source::Source;
 
-/// A merchant's row as it is written. Behind it stands the margin, where the merchant has one.
+/// A merchant's row as it is written. Behind it stands the margin, where the merchant has one, or, where
+/// it has a brand, the margin that it may have and the brand.
 #[derive(Serialize, Deserialize)]
 struct Written<'a> {
     id: MerchantId,
@@ -41,16 +43,26 @@ pub(crate) fn encode(merchant: &Merchant) -> Result<(Key, IVec), Fault> {
         domains: Cow::Borrowed(&merchant.domains),
         created_at: merchant.created_at,
     };
-    let row = match merchant.policy.fx_margin {
-        Some(margin) => records::encode(&key, &(row, margin))?,
-        None => records::encode(&key, &row)?,
+    let row = match (merchant.policy.fx_margin, &merchant.brand) {
+        (margin, brand) if *brand != Brand::default() => {
+            records::encode(&key, &(row, margin, brand))?
+        }
+        (Some(margin), _) => records::encode(&key, &(row, margin))?,
+        (None, _) => records::encode(&key, &row)?,
     };
     Ok((key, row))
 }
 
 /// Reads the row of a merchant.
 pub(crate) fn decode(key: &[u8], row: &[u8]) -> Result<Merchant, Fault> {
-    let (row, margin): (Written<'_>, Option<Margin>) = records::decode_with_more(key, row)?;
+    // No option of a margin can be read as a margin: that begins with the length of its digits, and the
+    // option with 0 or 1, behind which no digit stands.
+    let with_margin = records::decode_with_more(key, row)
+        .map(|(row, margin): (Written<'_>, Option<Margin>)| (row, margin, Brand::default()));
+    let (row, margin, brand) = match with_margin {
+        Ok(read) => read,
+        Err(_) => records::decode(key, row)?,
+    };
     let mut policy = row.policy.into_owned();
     policy.fx_margin = margin;
     Ok(Merchant {
@@ -59,6 +71,7 @@ pub(crate) fn decode(key: &[u8], row: &[u8]) -> Result<Merchant, Fault> {
         live_approved: row.live_approved,
         rates: row.rates.into_owned(),
         policy,
+        brand,
         domains: row.domains.into_owned(),
         created_at: row.created_at,
     })
@@ -80,17 +93,22 @@ pub(crate) fn expect(source: &impl Source, id: MerchantId) -> Result<Merchant, F
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_merchant_without_a_margin_is_written_as_before_there_were_any() {
-        let mut merchant = Merchant {
+    fn merchant() -> Merchant {
+        Merchant {
             id: MerchantId(7),
             name: "Shop".into(),
             live_approved: true,
             rates: BTreeMap::new(),
             policy: Policy::default(),
+            brand: Brand::default(),
             domains: Vec::new(),
             created_at: Time::from_secs(1),
-        };
+        }
+    }
+
+    #[test]
+    fn a_merchant_without_a_margin_is_written_as_before_there_were_any() {
+        let mut merchant = merchant();
         let (key, before) = encode(&merchant).unwrap();
         // Number, name, approval, rates; methods, choice and four limits of the policy; domains, time.
         let layout = b"\x07\x04Shop\x01\x00\x00\x00\x00\x00\x00\x00\x00\xe8\x07";
@@ -100,5 +118,25 @@ mod tests {
         let (key, row) = encode(&merchant).unwrap();
         assert!(row[5..].starts_with(layout) && row.len() > before.len());
         assert_eq!(decode(&key, &row), Ok(merchant));
+    }
+
+    #[test]
+    fn a_brand_is_kept_with_a_margin_and_without() {
+        let mut merchant = merchant();
+        for margin in [None, Some("0"), Some("0.015"), Some("0.5")] {
+            merchant.policy.fx_margin = margin.map(|margin| Margin::parse(margin).unwrap());
+            for logo in [None, Some(vec![]), Some(vec![0x31; 100])] {
+                merchant.brand = Brand {
+                    colour: Some("#12453a".parse().unwrap()),
+                    logo: logo.map(|logo| logo.try_into().unwrap()),
+                    hides_provider: true,
+                };
+                let (key, row) = encode(&merchant).unwrap();
+                assert_eq!(decode(&key, &row).as_ref(), Ok(&merchant));
+            }
+            merchant.brand = Brand::default();
+            let (key, row) = encode(&merchant).unwrap();
+            assert_eq!(decode(&key, &row).as_ref(), Ok(&merchant));
+        }
     }
 }

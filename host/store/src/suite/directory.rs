@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kassette_domain::audit::Audited;
+use kassette_domain::brand::{Brand, Logo};
 use kassette_domain::id::{MerchantId, OperatorId};
 use kassette_domain::key::{Environment, KeyOwner, TokenHash};
 use kassette_domain::money::Margin;
@@ -55,6 +56,11 @@ pub async fn a_merchant_is_replaced_only_as_it_was_read(harness: &dyn Harness) {
     let mut after = before.clone();
     after.name = "Another name".into();
     after.policy.fx_margin = Margin::parse("0.015").ok();
+    after.brand = Brand {
+        colour: "#12453a".parse().ok(),
+        logo: vec![7; Logo::MOST].try_into().ok(),
+        hides_provider: true,
+    };
     let replace = async |after: &kassette_domain::merchant::Merchant| {
         let audited = audited("merchant.change");
         store

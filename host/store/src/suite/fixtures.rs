@@ -209,6 +209,7 @@ pub fn merchant(live_approved: bool) -> NewMerchant {
             live_approved,
             rates: BTreeMap::new(),
             policy: Policy::default(),
+            brand: Default::default(),
             domains: vec![],
             created_at: NOW,
         },

@@ -177,6 +177,11 @@ formats! {
         .pattern(Some("^0*\\.?[0-9]*$"))
         .build();
 
+    /// [`kassette_domain::brand::Colour`]
+    Colour = string("Red, green and blue in hexadecimal digits.", "#12453a")
+        .pattern(Some("^#[0-9a-fA-F]{6}$"))
+        .build();
+
     /// [`Sources`]
     RateSource = one_of("Whose rate: the merchant's own, the operator's file or the European Central Bank's.", "ecb", std::iter::once(OWN_RATES).chain(Sources::ALL.map(Sources::as_str)));
 
@@ -239,7 +244,7 @@ formats! {
     SlotState = one_of("Whether a module serves. `benched`: the active version keeps failing, the last good one serves.", "serving", ["serving", "benched", "failed", "disabled"]);
 
     /// [`kassette_domain::id::Digest`]
-    Digest = string("SHA-256 of the module's file.", "0f4e2d1c3b5a69788796a5b4c3d2e1f00f4e2d1c3b5a69788796a5b4c3d2e1f0")
+    Digest = string("SHA-256 of a file.", "0f4e2d1c3b5a69788796a5b4c3d2e1f00f4e2d1c3b5a69788796a5b4c3d2e1f0")
         .pattern(Some("^[0-9a-f]{64}$"))
         .build();
 

@@ -118,6 +118,8 @@ struct NewMerchant {
     fx_rates: Option<RatesPatch>,
     /// What is absent of it has its default.
     policy: Option<PolicyPatch>,
+    /// Likewise.
+    brand: Option<BrandPatch>,
 }
 
 /// What is to change of a merchant.
@@ -133,6 +135,8 @@ struct MerchantPatch {
     fx_rates: Option<RatesPatch>,
     /// `null` resets it whole.
     policy: Option<PolicyPatch>,
+    /// `null` resets it whole.
+    brand: Option<BrandPatch>,
 }
 
 /// A merchant.
@@ -144,6 +148,7 @@ struct Merchant {
     live_approved: bool,
     fx_rates: Rates,
     policy: Policy,
+    brand: Brand,
     /// Where payers may be sent back to.
     domains: Vec<VerifiedDomain>,
     created_at: Instant,
@@ -221,6 +226,33 @@ struct RateLimit {
     per_second: Requests,
     /// At once.
     burst: Requests,
+}
+
+/// How a merchant's pages look.
+#[derive(ToSchema)]
+struct Brand {
+    /// Behind name and amount; null is the gateway's own.
+    #[schema(required)]
+    colour: Option<Colour>,
+    /// The SHA-256 of the logo's file as payers get it; null where there is none.
+    #[schema(required)]
+    logo: Option<Digest>,
+    /// Whether the pages name the provider.
+    show_provider: bool,
+}
+
+/// A brand as a merge patch: what is absent stays, `null` resets.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+struct BrandPatch {
+    /// Behind name and amount. Text on it is black or white, whichever is read better.
+    colour: Option<Colour>,
+    /// A PNG file in base64 of at most 320 pixels a side. The gateway writes the file anew from its pixels,
+    /// in at most 8,192 bytes. It stands on white.
+    #[schema(content_encoding = "base64", content_media_type = "image/png")]
+    logo: Option<String>,
+    /// Whether the pages name the provider; true where nothing was said.
+    show_provider: Option<bool>,
 }
 
 /// A policy as a merge patch: what is absent stays, `null` resets.

@@ -26,6 +26,7 @@ async fn a_merchant_is_made_read_and_changed_by_merge_patch() {
             "provider_choice": false, "max_usd": null, "review_over_usd": null,
             "fx_max_age_seconds": null, "fx_margin": null, "rate_limit": { "per_second": 50, "burst": 100 },
         },
+        "brand": { "colour": null, "logo": null, "show_provider": true },
         "domains": [],
     });
     let mut shown = made.is(201).clone();
@@ -53,10 +54,27 @@ async fn a_merchant_is_made_read_and_changed_by_merge_patch() {
     );
     assert_eq!(ideal["providers"], json!(["first-test"]));
 
+    let brand = json!({ "brand": { "colour": "#FFCC00", "show_provider": false } });
+    let branded = world.patch("/merchants/1", brand).await;
+    let expected = json!({ "colour": "#ffcc00", "logo": null, "show_provider": false });
+    assert_eq!(branded.is(200)["brand"], expected);
+    assert_eq!(branded.body["policy"], changed["policy"]);
+    let wrong = json!({ "brand": { "logo": "PHN2Zy8+" } });
+    let refused = world.patch("/merchants/1", wrong).await;
+    assert!(
+        refused
+            .refused(422)
+            .starts_with("brand: logo: must be a PNG file")
+    );
+
     let reset = world
-        .patch("/merchants/1", json!({ "policy": null, "fx_rates": null }))
+        .patch(
+            "/merchants/1",
+            json!({ "policy": null, "fx_rates": null, "brand": null }),
+        )
         .await;
     assert_eq!(reset.is(200)["policy"]["methods"], json!({}));
+    assert_eq!(reset.body["brand"]["show_provider"], true);
     assert_eq!(reset.body["fx_rates"], json!({}));
     world
         .patch("/merchants/1", json!({ "name": null }))

@@ -292,6 +292,7 @@ impl World {
             live_approved: true,
             rates: BTreeMap::from([(Currency::EUR, rate)]),
             policy: Policy::default(),
+            brand: Default::default(),
             domains: vec![],
             created_at: clock.now(),
         };

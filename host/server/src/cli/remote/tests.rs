@@ -51,6 +51,19 @@ fn commands_become_the_calls_of_the_contract() {
     let body = json!({ "live_approved": true, "fx_rates": { "EUR": null } });
     assert_eq!(changed.body, Some(body), "what is not said stays");
 
+    let folder = tempfile::tempdir().unwrap();
+    let logo = folder.path().join("logo.png");
+    std::fs::write(&logo, b"pixels").unwrap();
+    let changed = call::<MerchantAction>(&format!(
+        "update 7 --colour #12453a --logo {} --show-provider false",
+        logo.display()
+    ));
+    let brand = json!({ "colour": "#12453a", "logo": "cGl4ZWxz", "show_provider": false });
+    assert_eq!(changed.body, Some(json!({ "brand": brand })));
+    let reset = call::<MerchantAction>("update 7 --colour none --logo none");
+    let brand = json!({ "colour": null, "logo": null });
+    assert_eq!(reset.body, Some(json!({ "brand": brand })));
+
     let rates = call::<MerchantAction>("rates 7");
     assert_eq!(rates.path.join("/"), "merchants/7/rates");
 

@@ -7,6 +7,7 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use http::{HeaderMap, Request, StatusCode};
 use kassette_domain::attempt::AttemptState;
+use kassette_domain::brand::Logo;
 use kassette_domain::delegation::{Delegation, DelegationStatus};
 use kassette_domain::id::{AccountId, MerchantId, ResellerId};
 use kassette_domain::invitation::NotAnswered;
@@ -86,6 +87,12 @@ impl OnePayment {
 }
 
 impl Backend for OnePayment {
+    fn logo<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<Logo>, Fault>> {
+        let known = token == TOKEN;
+        let logo = self.view.merchant.brand.logo.clone();
+        Box::pin(async move { Ok(logo.filter(|_| known)) })
+    }
+
     fn checkout<'a>(
         &'a self,
         token: &'a str,

@@ -1,6 +1,7 @@
 //! What each page shows and where it leads.
 
 use super::*;
+use kassette_domain::brand::Brand;
 use kassette_gateway::start::{NotAvailable, NotStartable};
 
 #[tokio::test]
@@ -36,6 +37,54 @@ async fn a_live_payment_carries_no_test_banner() {
     let mut live = view(Status::Created, vec![]);
     live.aggregate.payment.environment = Environment::Live;
     shop(live).checkout().await.omits("TEST");
+}
+
+#[tokio::test]
+async fn a_merchants_pages_have_its_colour_and_logo_and_name_no_provider_where_it_says_so() {
+    let png = b"\x89PNG pixels".to_vec();
+    let mut own = view(Status::Created, vec![]);
+    Arc::make_mut(&mut own.merchant).brand = Brand {
+        colour: Some("#ffcc00".parse().unwrap()),
+        logo: Some(png.clone().try_into().unwrap()),
+        hides_provider: true,
+    };
+    let digest = own.merchant.brand.logo.as_ref().unwrap().digest();
+    let shop = shop(own);
+    let page = shop.checkout().await;
+    page.says(r#"<link rel="stylesheet" href="/assets/colour-ffcc00.css">"#);
+    let logo = format!("/checkout/{TOKEN}/logo/{digest}.png");
+    page.says(&format!(r#"<img class="logo" src="{logo}" alt="">"#));
+    page.omits("Sandbox");
+    page.omits(r#"class="via""#);
+    let sheet = shop.get("/assets/colour-ffcc00.css").await;
+    assert_eq!(
+        (sheet.status, sheet.header("content-type")),
+        (StatusCode::OK, "text/css; charset=utf-8")
+    );
+    sheet.says("--panel: #ffcc00;");
+    sheet.says("--on-panel: #000000;");
+    for wrong in ["colour-ffcc0.css", "colour-ffcc00", "colour-red.css"] {
+        let sheet = shop.get(&format!("/assets/{wrong}")).await;
+        assert_eq!(sheet.status, StatusCode::NOT_FOUND, "{wrong}");
+    }
+    let request = Request::get(&logo).body(Body::empty()).unwrap();
+    let answer = shop.router.clone().oneshot(request).await.unwrap();
+    assert_eq!(answer.headers()["content-type"], "image/png");
+    assert_eq!(answer.headers()["x-content-type-options"], "nosniff");
+    assert_eq!(to_bytes(answer.into_body(), 99).await.unwrap(), png);
+    let other = format!("/checkout/{TOKEN}/logo/{}.png", "0".repeat(64));
+    assert_eq!(shop.get(&other).await.status, StatusCode::NOT_FOUND);
+    let unknown = logo.replace(TOKEN, "unknown");
+    assert_eq!(shop.get(&unknown).await.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn a_merchant_without_a_brand_has_our_colours_and_its_initial() {
+    let page = shop(view(Status::Created, vec![])).checkout().await;
+    page.omits("/assets/colour-");
+    page.omits("<img");
+    page.says(r#"<span class="initial" aria-hidden="true">D</span>"#);
+    page.says(r#"class="via""#);
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! Merchants, their keys and their domains.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use clap::{ArgGroup, Args, Subcommand};
 use http::Method;
 use kassette_domain::key::Environment;
@@ -39,7 +41,7 @@ pub(in crate::cli) enum MerchantAction {
     },
     /// Change one; what is not said stays as it is.
     #[command(group = ArgGroup::new("change").required(true).multiple(true)
-        .args(["name", "live_approved", "fx_rates", "policy"]))]
+        .args(["name", "live_approved", "fx_rates", "policy", "colour", "logo", "show_provider"]))]
     Update {
         /// Its number.
         id: u64,
@@ -63,6 +65,15 @@ pub(in crate::cli) struct Terms {
     /// Routing and risk policy as a JSON merge patch, or @FILE that holds it.
     #[arg(long, value_name = "JSON|@FILE")]
     policy: Option<String>,
+    /// Behind name and amount on its pages, such as #12453a; none is the gateway's own.
+    #[arg(long, value_name = "#RRGGBB|none")]
+    colour: Option<String>,
+    /// A PNG file that its pages show, of at most 320 pixels a side; none takes it away.
+    #[arg(long, value_name = "FILE|none")]
+    logo: Option<String>,
+    /// Whether its pages name the provider: true or false.
+    #[arg(long)]
+    show_provider: Option<bool>,
 }
 
 const MERCHANTS: Shape = Shape::List(
@@ -98,6 +109,26 @@ impl Terms {
         }
         if let Some(policy) = self.policy {
             body.insert("policy".into(), json_of(&policy)?);
+        }
+        let given = |text: &String| text != "none";
+        let logo = match self.logo {
+            None => None,
+            Some(path) => Some(Some(path).filter(given).map(file).transpose()?),
+        };
+        let brand = [
+            (
+                "colour",
+                self.colour.map(|colour| json!(Some(colour).filter(given))),
+            ),
+            ("logo", logo.map(|logo| json!(logo))),
+            ("show_provider", self.show_provider.map(Value::from)),
+        ];
+        let brand = brand
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        let brand: Map<_, _> = brand.collect();
+        if !brand.is_empty() {
+            body.insert("brand".into(), brand.into());
         }
         Ok(())
     }
@@ -307,6 +338,12 @@ impl Action for DomainAction {
 fn rate(text: &str) -> Result<(String, Option<String>), String> {
     let (code, rate) = text.split_once('=').ok_or("must be like EUR=1.08")?;
     Ok((code.to_owned(), (rate != "none").then(|| rate.to_owned())))
+}
+
+/// A file in base64.
+fn file(path: String) -> Result<String, String> {
+    let bytes = std::fs::read(&path).map_err(|error| format!("--logo: {path}: {error}"))?;
+    Ok(BASE64_STANDARD.encode(bytes))
 }
 
 /// JSON as it stands, or of the file behind an `@`.
