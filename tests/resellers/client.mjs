@@ -7,6 +7,7 @@
 
 import { createHash, createHmac, randomBytes } from 'node:crypto';
 import { setTimeout } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 
 // -- sign
 /** The headers of one request. Sign again for each try: a nonce is good for one. */
@@ -52,7 +53,10 @@ async function call(base, key, method, target, body) {
   throw failure;
 }
 
-const [base, method, target, body = ''] = process.argv.slice(2);
-const [status, answer] = await call(base, process.env.KASSETTE_RESELLER_KEY, method, target, body);
-console.log(status);
-console.log(answer);
+// Run as a program, not imported.
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const [base, method, target, body = ''] = process.argv.slice(2);
+  const [status, answer] = await call(base, process.env.KASSETTE_RESELLER_KEY, method, target, body);
+  console.log(status);
+  console.log(answer);
+}
