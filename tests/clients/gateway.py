@@ -80,7 +80,8 @@ def pay(payment, method, outcome):
         assert answer.status_code == 303, f"{url}: {answer.status_code} {answer.text}"
         return urljoin(url, answer.headers["Location"])
 
-    way = send(f"{payment.checkout_url}/choose", {"payment_method": method})
+    seen = read(payment.checkout_url).fields
+    way = send(f"{payment.checkout_url}/choose", seen | {"payment_method": method})
     provider = read(way).primary
     page = read(provider)
     send(urljoin(provider, page.action), page.fields | {"outcome": outcome})

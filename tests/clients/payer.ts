@@ -4,7 +4,8 @@ import assert from 'node:assert/strict';
 
 // Chooses a method on the hosted page and presses a button on the provider's.
 export async function pay(checkoutUrl: string, method: string, outcome: string): Promise<void> {
-  const chosen = await send(`${checkoutUrl}/choose`, { payment_method: method });
+  const seen = hidden(await open(checkoutUrl));
+  const chosen = await send(`${checkoutUrl}/choose`, { ...seen, payment_method: method });
   const go = new URL(chosen, checkoutUrl).href;
   const way = await open(go);
   const provider = /<a class="primary" href="([^"]+)"/.exec(way)?.[1];
@@ -13,11 +14,12 @@ export async function pay(checkoutUrl: string, method: string, outcome: string):
   const page = await open(url);
   const action = /<form[^>]*action="([^"]+)"/.exec(page)?.[1];
   assert.ok(action, page);
-  const fields: Record<string, string> = { outcome };
-  for (const [, name = '', value = ''] of page.matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)"/g)) {
-    fields[name] = value;
-  }
-  await send(new URL(action, url).href, fields);
+  await send(new URL(action, url).href, { ...hidden(page), outcome });
+}
+
+function hidden(page: string): Record<string, string> {
+  const inputs = page.matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)"/g);
+  return Object.fromEntries([...inputs].map(([, name = '', value = '']) => [name, value]));
 }
 
 async function open(url: string): Promise<string> {
