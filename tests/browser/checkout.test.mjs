@@ -98,7 +98,7 @@ for (const scripts of [true, false]) {
       const payment = await createPayment();
       await payer.open(payment.checkout_url);
       await payer.press(method(payer, 'crypto'));
-      await payer.heading('Pay with Bitcoin / crypto').waitFor();
+      await payer.heading(/^Pay with .?Bitcoin/).waitFor();
       await visiting({ size: 'phone' }, async (phone) => {
         await phone.open(payment.checkout_url);
         await phone.reachProvider('scanned');

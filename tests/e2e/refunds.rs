@@ -7,6 +7,7 @@ use std::process::Command;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
+use crate::browser::primary_link;
 use crate::harness::{Answer, Server, fresh_folder, shared, unique};
 use crate::receiver::Receiver;
 
@@ -695,9 +696,11 @@ async fn an_operator_gives_an_excess_back_from_its_line_and_the_merchant_the_res
         .start(&shop.key, &payment, "crypto")
         .await
         .expect(200);
-    let page = started.json()["redirect_url"].as_str().unwrap().to_owned();
+    let instructions = started.json()["redirect_url"].as_str().unwrap().to_owned();
+    let instructions = server.open(&instructions).await.expect(200);
+    let wallet = primary_link(&instructions.text).unwrap();
     server.fault("sandbox-test", "capture-over", 1).await;
-    server.pay(&page, "approve").await.expect(303);
+    server.pay(&wallet, "approve").await.expect(303);
     server.until(&shop.key, &payment, "completed").await;
     let line = server
         .wait_for("the excess", async || {

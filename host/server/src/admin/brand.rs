@@ -101,6 +101,7 @@ fn logo(text: &str) -> Result<Logo, NoLogo> {
 mod tests {
     use super::*;
     use crate::web::json::parse;
+    use sha2::{Digest as _, Sha256};
 
     /// A file of one colour, with a text chunk.
     fn file(width: u32, height: u32) -> Vec<u8> {
@@ -150,8 +151,8 @@ mod tests {
 
     #[test]
     fn what_is_no_small_png_file_is_no_logo() {
-        let noise: Vec<u8> = (0..128 * 128 * 3_u32)
-            .map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8)
+        let noise: Vec<u8> = (0..128 * 128 * 3 / 32_u32)
+            .flat_map(|i| Sha256::digest(i.to_le_bytes()))
             .collect();
         let mut large = Vec::new();
         let mut encoder = png::Encoder::new(&mut large, 128, 128);

@@ -249,7 +249,6 @@ struct BrandPatch {
     colour: Option<Colour>,
     /// A PNG file in base64 of at most 320 pixels a side. The gateway writes the file anew from its pixels,
     /// in at most 8,192 bytes. It stands on white.
-    #[schema(content_encoding = "base64", content_media_type = "image/png")]
     logo: Option<String>,
     /// Whether the pages name the provider; true where nothing was said.
     show_provider: Option<bool>,
