@@ -47,7 +47,7 @@ fn colours(file: &str) -> Option<String> {
     let colour: Colour = format!("#{digits}").parse().ok()?;
     let text = colour.text();
     Some(format!(
-        ":root {{\n  --panel: {colour};\n  --on-panel: {text};\n  --on-panel-soft: {text};\n  --panel-line: {text};\n}}\n"
+        ":root {{\n  --panel: {colour};\n  --on-panel: {text};\n  --on-panel-soft: {text};\n  --panel-line: {text}40;\n}}\n"
     ))
 }
 
