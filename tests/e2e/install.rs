@@ -47,7 +47,7 @@ curl() {
     local given=("${@//https:\/\/pay.example.com/$BASE}")
     command curl --noproxy '*' "${given[@]//http:\/\/127.0.0.1:8081/$ADMIN}"
 }
-told() { sed -n 's|.*"'"$1"'": "\(.*\)".*|\1|p' "$ROOT/ready.json"; }
+told() { sed -n 's|.*"'"$1"'": "\(.*\)".*|\1|p' "$ROOT/ready.json" | head -n 1; }
 # What the units say, without systemd. Addresses are theirs.
 systemctl() {
     local before line

@@ -63,6 +63,11 @@ kassette() {
 }
 "#;
 
+/// The id of the first line of the work list about money that is no payment's.
+const SURPLUS: &str = r#"$(curl -s -H "Authorization: Bearer $KASSETTE_OPERATOR_TOKEN" "$KASSETTE_ADMIN_URL/work" |
+    python3 -c 'import json, sys
+print(next(line["id"] for line in json.load(sys.stdin)["work"] if line["kind"] == "surplus"))')"#;
+
 /// A document and what its blocks need.
 struct Page {
     name: &'static str,
@@ -172,6 +177,12 @@ fn pages(server: &Server, made: &Made, system: &Path) -> Vec<Page> {
                     format!("{} --decision decline", made.declined),
                 ),
                 ("to-review PAYMENT", format!("to-review {}", made.hanging)),
+                (
+                    "payment refund PAYMENT",
+                    format!("payment refund {}", made.approved),
+                ),
+                // The line that the decline left.
+                ("work refund WORK", format!("work refund {SURPLUS}")),
                 ("PAYMENT", made.open.clone()),
             ],
             inside: &[("useradd", "config"), ("cp deploy/", "config")],
