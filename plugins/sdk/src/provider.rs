@@ -7,6 +7,7 @@ pub mod call;
 mod describe;
 pub mod http;
 pub mod secrets;
+pub mod words;
 
 use std::marker::PhantomData;
 

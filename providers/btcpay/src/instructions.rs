@@ -1,5 +1,7 @@
 //! What the payer reads beside the link to the invoice: the server's page does not lead back to ours.
 
+use kassette_plugin::provider::words::translated;
+
 const ENGLISH: &str = "Open the payment page, or scan the code with your phone, and pay there with the \
                        currency of your choice. Keep this page: it goes on by itself once the payment \
                        has arrived.";
@@ -71,11 +73,7 @@ const TRANSLATIONS: [(&str, &str); 12] = [
 
 /// The instructions in the payer's language (BCP 47), else in English.
 pub(crate) fn text(language: Option<&str>) -> &'static str {
-    let primary = language.and_then(|tag| tag.split('-').next());
-    let known = TRANSLATIONS
-        .iter()
-        .find(|(tag, _)| primary.is_some_and(|primary| primary.eq_ignore_ascii_case(tag)));
-    known.map_or(ENGLISH, |(_, text)| text)
+    translated(language, ENGLISH, &TRANSLATIONS)
 }
 
 #[cfg(test)]

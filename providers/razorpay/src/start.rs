@@ -101,7 +101,10 @@ fn opened(attempt: &Attempt, link: Option<Link>) -> Result<Started, StartFailure
             (link.expires_at > 0).then(|| link.expires_at.saturating_mul(1_000)),
         ),
         // Razorpay's page takes no second payment, and news is on its way.
-        Stage::Paid | Stage::PartiallyPaid => (paid(), None),
+        Stage::Paid | Stage::PartiallyPaid => {
+            let instructions = Instructions::paid(attempt.payer.language.as_deref());
+            (Action::Show(instructions), None)
+        }
         // It was never opened, so that no payer can have tried to pay it.
         Stage::Cancelled | Stage::Expired if link.order.is_none() => {
             return Err(StartFailure::Declined(format!("{} is over", link.id)));
@@ -116,15 +119,6 @@ fn opened(attempt: &Attempt, link: Option<Link>) -> Result<Started, StartFailure
         action,
         until,
     }))
-}
-
-fn paid() -> Action {
-    Action::Show(Instructions {
-        text: "You have paid. The confirmation is on its way.".into(),
-        details: Vec::new(),
-        qr: None,
-        link: None,
-    })
 }
 
 /// What a refusal means for this payment. In either case nothing was created.

@@ -198,12 +198,7 @@ fn opened(account: &Account, attempt: &Attempt, session: Session) -> Result<Star
         (Stage::Open, None) => Err(StartFailure::Uncertain(format!("{id} has no page"))),
         (Stage::Complete, _) if !is_over(session.payment.as_ref()) => Ok(Started::Open(Open {
             // Paid meanwhile, so that Stripe has no page for it any more: news is on its way.
-            action: Action::Show(Instructions {
-                text: "You have paid. The confirmation is on its way.".into(),
-                details: Vec::new(),
-                qr: None,
-                link: None,
-            }),
+            action: Action::Show(Instructions::paid(attempt.payer.language.as_deref())),
             until: None,
             reference: session.id,
         })),
