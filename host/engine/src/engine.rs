@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use sled::IVec;
 use tokio::sync::{Mutex, Semaphore, watch};
@@ -26,7 +27,7 @@ use crate::rebuild::disk_bytes;
 use crate::rows::{Rows, Touched};
 use crate::span::{Key, Order, Span};
 use crate::state::State;
-use crate::stats::Took;
+use crate::stats::{Stats, Took};
 use crate::view::View;
 
 /// Rows that are read at once where many are wanted: a part of a millisecond.
@@ -45,7 +46,6 @@ pub struct Engine<E: Embedder> {
     folder: Arc<Folder>,
     /// Whose turn it is to tidy up.
     tidying: Mutex<()>,
-    reads: Arc<Semaphore>,
 }
 
 /// What an engine has done since it was opened.
@@ -70,37 +70,102 @@ pub struct Disk {
     pub reserved: u64,
 }
 
-/// The way to the rows for a thread of its own.
-pub struct Reader<S: State>(Shared<S>);
+/// Reads of an open engine, each on a thread that may wait for the disk.
+pub struct Reader<S: State> {
+    database: Shared<S>,
+    /// Leave for one read each.
+    permits: Arc<Semaphore>,
+    /// How long a read waits for the disk.
+    patience: Duration,
+    stats: Arc<Stats>,
+}
 
 impl<S: State> Clone for Reader<S> {
     fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
+        Self {
+            database: Arc::clone(&self.database),
+            permits: Arc::clone(&self.permits),
+            patience: self.patience,
+            stats: Arc::clone(&self.stats),
+        }
     }
 }
 
 impl<S: State> Reader<S> {
-    /// Reads what is on the disk. No group is shown meanwhile, so it should not take long.
+    /// Reads what is on the disk, see [`read_aside`](Self::read_aside).
     ///
     /// # Errors
     /// Where the database cannot be read, and what `read` says.
-    pub fn read<T>(
+    pub async fn read<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&View<'_, S::Shown>) -> Result<T, Fault>,
+        read: impl FnOnce(&View<'_, S::Shown>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Fault> {
-        let database = self.0.read();
-        let view = database.view()?;
-        // sled panics over some kinds of damage.
-        catch_unwind(AssertUnwindSafe(|| read(&view))).unwrap_or_else(|_| Err(Fault::unreadable()))
+        let mut read = Some(read);
+        self.read_aside(move |view| match read.take() {
+            Some(read) => read(view).map(ControlFlow::Break),
+            None => Err(Fault::Stopping),
+        })
+        .await
+    }
+
+    /// Reads much: slice by slice, until one breaks with the answer. Groups are shown between two slices, so
+    /// each [lets them](View::is_enough) in time. A read whose caller has gone ends with its slice.
+    ///
+    /// # Errors
+    /// Where the database cannot be read, or none of it for as long as an operation waits for the disk; and
+    /// what a slice says.
+    pub async fn read_aside<T: Send + 'static>(
+        &self,
+        slice: impl FnMut(&View<'_, S::Shown>) -> Result<ControlFlow<T>, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
+        let permit = timeout(self.patience, Arc::clone(&self.permits).acquire_owned()).await;
+        let permit = permit.map_err(|_| hangs())?.map_err(|_| Fault::Stopping)?;
+        let (database, slices) = (Arc::clone(&self.database), Arc::new(AtomicU64::new(0)));
+        let counter = Arc::clone(&slices);
+        let mut slice = Arc::clone(&self.stats).watched(slice);
+        let mut read = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            while Arc::strong_count(&counter) > 1 {
+                if let ControlFlow::Break(read) = look(&database, &mut slice)? {
+                    return Ok(read);
+                }
+                counter.fetch_add(1, Ordering::Relaxed);
+                // A scheduler would let the applier wait for milliseconds.
+                std::thread::yield_now();
+            }
+            Err(Fault::Stopping)
+        });
+        let mut seen = 0;
+        loop {
+            if let Ok(read) = timeout(self.patience, &mut read).await {
+                return read.unwrap_or(Err(Fault::Stopping));
+            }
+            let done = slices.load(Ordering::Relaxed);
+            if done == seen {
+                return Err(hangs());
+            }
+            seen = done;
+        }
     }
 
     /// The rows of an open engine.
     pub fn memtable(&self) -> Option<Arc<crate::Memtable>> {
-        match &*self.0.read() {
+        match &*self.database.read() {
             Database::Open(memtable, _) => Some(Arc::clone(memtable)),
             Database::Failing(_) | Database::Closed => None,
         }
     }
+}
+
+/// Looks at what is on the disk. No group is shown meanwhile.
+fn look<S: State, T>(
+    database: &Shared<S>,
+    look: impl FnOnce(&View<'_, S::Shown>) -> Result<T, Fault>,
+) -> Result<T, Fault> {
+    let database = database.read();
+    let view = database.view()?;
+    // sled panics over some kinds of damage.
+    catch_unwind(AssertUnwindSafe(|| look(&view))).unwrap_or_else(|_| Err(Fault::unreadable()))
 }
 
 impl<E: Embedder> Engine<E> {
@@ -118,15 +183,20 @@ impl<E: Embedder> Engine<E> {
         let patience = seams.patience;
         let (keeper, writable) =
             Keeper::new(Arc::clone(&folder), Arc::clone(&embedder), seams, opened)?;
-        let reader = Reader(keeper.shared());
+        let database = keeper.shared();
         let applier = Applier::start(embedder, keeper, writable, patience)
             .map_err(|error| OpenError::System(error.to_string()))?;
+        let reader = Reader {
+            database,
+            permits: Arc::new(Semaphore::new(READS)),
+            patience,
+            stats: Arc::clone(applier.stats()),
+        };
         Ok(Self {
             reader,
             applier,
             folder,
             tidying: Mutex::default(),
-            reads: Arc::new(Semaphore::new(READS)),
         })
     }
 
@@ -159,71 +229,13 @@ impl<E: Embedder> Engine<E> {
     /// Looks at what is shown of the state, on the caller; none where it would have to wait: for a group that
     /// is being shown, which may itself wait for a read of a disk that hangs.
     pub fn glance<T>(&self, look: impl FnOnce(&ShownBy<E>) -> T) -> Option<Result<T, Fault>> {
-        let database = self.reader.0.try_read()?;
+        let database = self.reader.database.try_read()?;
         Some(database.view().map(|view| look(view.shown())))
     }
 
-    /// Reads what is on the disk, see [`read_aside`](Self::read_aside).
-    ///
-    /// # Errors
-    /// Where the database cannot be read, and what `read` says.
-    pub async fn read<T: Send + 'static>(
-        &self,
-        read: impl FnOnce(&View<'_, ShownBy<E>>) -> Result<T, Fault> + Send + 'static,
-    ) -> Result<T, Fault> {
-        let mut read = Some(read);
-        self.read_aside(move |view| match read.take() {
-            Some(read) => read(view).map(ControlFlow::Break),
-            None => Err(Fault::Stopping),
-        })
-        .await
-    }
-
-    /// The way to the rows for another thread.
-    pub fn reader(&self) -> Reader<E::State> {
-        self.reader.clone()
-    }
-
-    /// Reads much, on a thread that may wait for the disk: slice by slice, until one breaks with the
-    /// answer. Groups are shown between two slices, so each [lets them](View::is_enough) in time. A read
-    /// whose caller has gone ends with its slice.
-    ///
-    /// # Errors
-    /// Where the database cannot be read, or none of it for as long as an operation waits for the disk; and
-    /// what a slice says.
-    pub async fn read_aside<T: Send + 'static>(
-        &self,
-        slice: impl FnMut(&View<'_, ShownBy<E>>) -> Result<ControlFlow<T>, Fault> + Send + 'static,
-    ) -> Result<T, Fault> {
-        let patience = self.applier.patience();
-        let turn = timeout(patience, Arc::clone(&self.reads).acquire_owned()).await;
-        let turn = turn.map_err(|_| hangs())?.map_err(|_| Fault::Stopping)?;
-        let (reader, slices) = (self.reader(), Arc::new(AtomicU64::new(0)));
-        let counter = Arc::clone(&slices);
-        let mut slice = Arc::clone(self.applier.stats()).watched(slice);
-        let mut read = tokio::task::spawn_blocking(move || {
-            let _turn = turn;
-            while Arc::strong_count(&counter) > 1 {
-                if let ControlFlow::Break(read) = reader.read(&mut slice)? {
-                    return Ok(read);
-                }
-                counter.fetch_add(1, Ordering::Relaxed);
-                // A scheduler would let the applier wait for milliseconds.
-                std::thread::yield_now();
-            }
-            Err(Fault::Stopping)
-        });
-        let mut seen = 0;
-        loop {
-            if let Ok(read) = timeout(patience, &mut read).await {
-                return read.unwrap_or(Err(Fault::Stopping));
-            }
-            let done = slices.load(Ordering::Relaxed);
-            if done == seen {
-                return Err(hangs());
-            }
-            seen = done;
-        }
+    /// What reads; a clone of it can be kept.
+    pub const fn reader(&self) -> &Reader<E::State> {
+        &self.reader
     }
 
     /// The first rows of a span in an order, at most so many.
@@ -237,7 +249,7 @@ impl<E: Embedder> Engine<E> {
         most: usize,
     ) -> Result<Vec<(Key, IVec)>, Fault> {
         let mut rows = Vec::new();
-        self.read_aside(move |view| {
+        let read = self.reader.read_aside(move |view| {
             let some = AT_ONCE.min(most - rows.len());
             let found = view.scan_in(&span, order, some)?;
             let ended = found.len() < some;
@@ -249,8 +261,8 @@ impl<E: Embedder> Engine<E> {
                 }
                 _ => Ok(ControlFlow::Break(std::mem::take(&mut rows))),
             }
-        })
-        .await
+        });
+        read.await
     }
 
     /// Subscribes to the groups that are committed from now on; none where there is a subscriber already.
@@ -346,12 +358,12 @@ impl<E: Embedder> Engine<E> {
             tracing::error!("the disk hangs: the store was left as it is");
             return Err(Fault::Stopping);
         };
-        let (reader, folder) = (self.reader(), Arc::clone(&self.folder));
+        let (database, folder) = (Arc::clone(&self.reader.database), Arc::clone(&self.folder));
         let patience = self.applier.patience();
         let is_closed = how == Some(Ended::Closed);
         // Closing writes what sled still holds; not on a worker that serves others.
         let closed = tokio::task::spawn_blocking(move || {
-            let Some(mut shown) = reader.0.try_write_for(patience) else {
+            let Some(mut shown) = database.try_write_for(patience) else {
                 return Err(io::ErrorKind::TimedOut.into());
             };
             let database = std::mem::replace(&mut *shown, Database::Closed);

@@ -118,6 +118,8 @@ fn take(full_at: &mut u64, cost: u32, limit: RateLimit, now: u64) -> Result<(), 
     let interval = 1_000_000_000 / u64::from(limit.per_second.max(1));
     let whole = interval.saturating_mul(u64::from(limit.burst.max(1)));
     let cost = interval.saturating_mul(u64::from(cost.clamp(1, limit.burst.max(1))));
+    // No bucket takes longer to fill: the clock was ahead when it was last taken from.
+    *full_at = (*full_at).min(now.saturating_add(whole));
     let after = (*full_at).max(now).saturating_add(cost);
     let missing = after.saturating_sub(now.saturating_add(whole));
     if missing > 0 {
@@ -357,6 +359,19 @@ mod tests {
         assert!(buckets.take(&1, SLOW, at(500)).is_ok());
         assert!(buckets.take(&1, SLOW, at(500)).is_err());
         assert!(buckets.take(&2, SLOW, at(500)).is_ok(), "another's bucket");
+    }
+
+    #[test]
+    fn a_clock_that_comes_back_has_no_caller_wait_longer_than_a_whole_bucket() {
+        let buckets = Buckets::default();
+        assert_eq!(buckets.take(&1, SLOW, at(86_400_000)), Ok(()));
+        let refused = buckets.take(&1, SLOW, at(0)).unwrap_err();
+        assert_eq!(refused.retry_after, Duration::from_millis(500));
+        assert_eq!(buckets.take(&1, SLOW, at(500)), Ok(()));
+        assert!(buckets.take(&1, SLOW, at(500)).is_err());
+        for _ in 0..3 {
+            assert_eq!(buckets.take(&1, SLOW, at(2000)), Ok(()));
+        }
     }
 
     #[test]

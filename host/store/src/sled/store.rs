@@ -132,7 +132,7 @@ impl SledStore {
     pub(crate) async fn readable(&self) -> Result<(), Fault> {
         match self.engine.glance(|_| ()) {
             Some(readable) => readable,
-            None => self.engine.read(|_| Ok(())).await,
+            None => self.engine.reader().read(|_| Ok(())).await,
         }
     }
 
@@ -156,15 +156,15 @@ impl SledStore {
         &self,
         read: impl FnOnce(&View<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Answer<'_, T> {
-        Box::pin(self.engine.read(read))
+        Box::pin(self.engine.reader().read(read))
     }
 
-    /// Reads much, on a thread that may wait for the disk, see [`Engine::read_aside`].
+    /// Reads much, on a thread that may wait for the disk, see [`Reader::read_aside`](kassette_engine::Reader::read_aside).
     pub(crate) fn read_aside<T: Send + 'static>(
         &self,
         slice: impl FnMut(&View<'_>) -> Result<ControlFlow<T>, Fault> + Send + 'static,
     ) -> Answer<'_, T> {
-        Box::pin(self.engine.read_aside(slice))
+        Box::pin(self.engine.reader().read_aside(slice))
     }
 
     /// The first rows of a span in an order, at most so many.

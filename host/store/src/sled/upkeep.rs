@@ -30,7 +30,7 @@ impl Upkeep for SledStore {
             let (sender, pieces) = mpsc::channel(WAITING_PIECES);
             let ended = self.engine.ended();
             tokio::spawn(maintenance::stream(
-                self.engine.reader(),
+                self.engine.reader().clone(),
                 Arc::clone(&self.secrets),
                 commits,
                 (now, Arc::clone(&self.backed_up)),

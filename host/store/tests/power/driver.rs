@@ -22,8 +22,9 @@ const WORKERS: usize = 8;
 pub(crate) enum End {
     InOrder,
     AtOnce,
-    /// In order, and then the store is compacted.
-    Compacted,
+    /// In order, and then the store is written anew: compacted, sealed under another master key and under
+    /// the first one again.
+    WrittenAnew,
 }
 
 pub(crate) fn options(root: &Path) -> OpenOptions {
@@ -32,6 +33,14 @@ pub(crate) fn options(root: &Path) -> OpenOptions {
         path: root.join("data/store"),
         master: MasterKey::from_bytes([7; 32]),
         cache_bytes: 8 << 20,
+    }
+}
+
+/// The same with the other master key.
+pub(crate) fn other_key(root: &Path) -> OpenOptions {
+    OpenOptions {
+        master: MasterKey::from_bytes([8; 32]),
+        ..options(root)
     }
 }
 
@@ -53,7 +62,7 @@ pub(crate) fn main(told: &str) {
     let (plan, operations) = (Plan::read(kind, number()), number());
     let end = match words.next().unwrap() {
         "in-order" => End::InOrder,
-        "compacted" => End::Compacted,
+        "written-anew" => End::WrittenAnew,
         _ => End::AtOnce,
     };
     let root = Path::new(words.next().unwrap());
@@ -84,9 +93,12 @@ async fn drive(root: &Path, plan: Plan, operations: usize, end: End) {
     }
     store.shut_down().await.unwrap();
     drop(store);
-    if end == End::Compacted {
-        let note = AuditNote::at(NOW);
-        maintenance::compact(&options(root), note, &()).unwrap();
+    if end == End::WrittenAnew {
+        let (first, other) = (options(root), other_key(root));
+        let note = || AuditNote::at(NOW);
+        maintenance::compact(&first, note(), &()).unwrap();
+        maintenance::rekey(&first, &other.master, note(), &()).unwrap();
+        maintenance::rekey(&other, &first.master, note(), &()).unwrap();
     }
 }
 

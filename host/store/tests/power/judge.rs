@@ -4,17 +4,18 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
 use kassette_domain::id::Digest;
 use kassette_domain::key::TokenHash;
 use kassette_domain::lifecycle::NewEvent;
-use kassette_store::sled::{SledStore, maintenance};
+use kassette_store::sled::{OpenError, SledStore, maintenance};
 use kassette_store::suite::fixtures::{self, NOW, token};
 use kassette_store::{
     About, Created, Directory as _, Health as _, Listed, Paging, PaymentFilter, Payments as _,
     Stepped, Store,
 };
 
-use crate::driver::{dynamic, options};
+use crate::driver::{dynamic, options, other_key};
 use crate::plan::{self, Expected, Plan, Script};
 use crate::{everything, pruning};
 
@@ -110,17 +111,21 @@ impl Judge {
     /// Judges what is in a folder: everything acknowledged is there and whole, nothing else is, and
     /// the store works. `again` closes it, opens it once more, looks at everything again and verifies it.
     pub(crate) async fn judge(&self, root: &Path, known: &Acknowledged, again: bool) -> Verdict {
-        let options = options(root);
-        let open =
-            || SledStore::open(&options).map_err(|error| format!("it does not open: {error}"));
-        let store = open()?;
+        let mut options = options(root);
+        let mut store = SledStore::open(&options);
+        if let Err(OpenError::WrongMasterKey { .. }) = store {
+            options = other_key(root);
+            store = SledStore::open(&options);
+        }
+        let unopened = |error| format!("it does not open: {error}");
+        let store = store.map_err(unopened)?;
         self.look(&store, known).await?;
         if !again {
             return works(&store).await;
         }
         store.shut_down().await.map_err(|fault| fault.to_string())?;
         drop(store);
-        let store = open()?;
+        let store = SledStore::open(&options).map_err(unopened)?;
         self.look(&store, known).await?;
         works(&store).await?;
         store.shut_down().await.map_err(|fault| fault.to_string())?;
@@ -356,6 +361,9 @@ async fn lists(store: &SledStore, there: usize) -> Verdict {
 
 /// The store takes new payments and steps.
 async fn works(store: &SledStore) -> Verdict {
+    if let Some(why) = store.failed().now_or_never() {
+        return Err(format!("it has given up: {why}"));
+    }
     let number = usize::MAX;
     let create = || store.create(plan::new_payment(number), None, NOW);
     let made = create().await.map_err(|fault| fault.to_string())?;

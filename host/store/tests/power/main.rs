@@ -7,9 +7,9 @@
 //! process then goes on from such an image, recorded too, so that cuts hit recoveries as well.
 //!
 //! Three plans are worked on: payments at random by many at once (`plan`), every operation that the
-//! store's traits have and every step of a payment (`everything`, which fails where one is missing), with a
-//! compaction between them, and deliveries that are pruned (`pruning`), which makes sled write most. `log` follows what sled takes for safe of its log, and holds
-//! it against what was synced.
+//! store's traits have, every step of a payment and what writes a store anew (`everything`, which fails where
+//! one is missing), and deliveries that are pruned (`pruning`), which makes sled write most. `log` follows
+//! what sled takes for safe of its log, and holds it against what was synced.
 //!
 //! The same images without the effect of `fdatasync`, of sled's own syncs, or of syncs of folders, have to
 //! be found wanting: so each run shows that it would notice if the store left them out.

@@ -62,7 +62,7 @@ impl Record {
             let end = match end {
                 End::InOrder => "in-order",
                 End::AtOnce => "at-once",
-                End::Compacted => "compacted",
+                End::WrittenAnew => "written-anew",
             };
             let plan = judge.plan().told(seed);
             let told = format!("{plan} {operations} {end} {}", root.display());

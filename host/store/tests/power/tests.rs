@@ -120,7 +120,7 @@ pub(crate) fn every_operation_outlives_a_power_cut(options: &Options) {
     let root = tempfile::tempdir().unwrap();
     let processes = [
         (20, End::AtOnce),
-        (20, End::Compacted),
+        (20, End::WrittenAnew),
         (usize::MAX >> 1, End::InOrder),
     ];
     let known = Acknowledged::nothing(judge.plan());

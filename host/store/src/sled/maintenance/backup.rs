@@ -7,6 +7,7 @@
 //! itself followed by what made them so.
 
 use std::io::{self, Read, Write};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -24,8 +25,8 @@ use crate::sled::maintenance::{MaintenanceError, Progress, Stopped, Unit};
 use crate::sled::memory::{Memory, Shown, View};
 use crate::sled::open::{FORMAT, OpenOptions};
 
-/// Bytes of rows that are read at once: a few milliseconds, after which payments have their turn.
-const CHUNK: usize = 128 << 10;
+/// Bytes of rows from which on a piece ends.
+const PIECE: usize = 128 << 10;
 /// Rows that are asked for at once.
 const AT_ONCE: usize = 8;
 /// Longest that a reader may keep a running server waiting for room: until then groups pile up.
@@ -73,7 +74,12 @@ pub fn backup(
     write(&first)?;
     let mut after: Option<Key> = None;
     loop {
-        let rows = chunk(&view, after.as_deref())?;
+        let mut next = NextRows::behind(after.as_deref());
+        let rows = loop {
+            if let ControlFlow::Break(rows) = next.go_on(&view)? {
+                break rows;
+            }
+        };
         let Some((last, _)) = rows.last() else { break };
         after = Some(last.clone());
         write(&encoder.rows(&rows)?)?;
@@ -179,25 +185,40 @@ fn payments<'a>(keys: impl Iterator<Item = &'a [u8]>) -> u64 {
     keys.filter(|key| key.starts_with(schema::PAYMENTS)).count() as u64
 }
 
-/// The next rows in the order of their keys.
-fn chunk(view: &View<'_>, after: Option<&[u8]>) -> Result<Vec<(Key, IVec)>, Fault> {
-    let mut span = Span::prefix(&[]);
-    if let Some(after) = after {
-        span = span.after(after);
+/// Reads the rows of a piece, in the order of their keys.
+struct NextRows {
+    rest: Span,
+    rows: Vec<(Key, IVec)>,
+    bytes: usize,
+}
+
+impl NextRows {
+    fn behind(last: Option<&[u8]>) -> Self {
+        let all = Span::prefix(&[]);
+        Self {
+            rest: last.map_or(all.clone(), |last| all.after(last)),
+            rows: Vec::new(),
+            bytes: 0,
+        }
     }
-    let mut rows = Vec::new();
-    let mut bytes = 0;
-    loop {
-        let found = view.scan(&span, AT_ONCE)?;
-        let is_last = found.len() < AT_ONCE;
-        bytes += found
-            .iter()
-            .map(|(key, row)| key.len() + row.len())
-            .sum::<usize>();
-        rows.extend(found);
-        match rows.last() {
-            Some((last, _)) if !is_last && bytes < CHUNK => span = span.after(last),
-            _ => return Ok(rows),
+
+    /// Reads some more; breaks with all of them, which are none behind the last row.
+    fn go_on(&mut self, view: &View<'_>) -> Result<ControlFlow<Vec<(Key, IVec)>>, Fault> {
+        loop {
+            let found = view.scan(&self.rest, AT_ONCE)?;
+            let is_last = found.len() < AT_ONCE;
+            let bytes = found.iter().map(|(key, row)| key.len() + row.len());
+            self.bytes += bytes.sum::<usize>();
+            self.rows.extend(found);
+            match self.rows.last() {
+                Some((last, _)) if !is_last && self.bytes < PIECE => {
+                    self.rest = self.rest.clone().after(last);
+                }
+                _ => return Ok(ControlFlow::Break(std::mem::take(&mut self.rows))),
+            }
+            if view.is_enough() {
+                return Ok(ControlFlow::Continue(()));
+            }
         }
     }
 }
@@ -259,7 +280,7 @@ enum GivenUp {
 
 impl Streaming {
     async fn run(&mut self, now: Time) -> Result<Totals, GivenUp> {
-        let head = self.read(move |view| head(view, now)).await?;
+        let head = self.reader.read(move |view| head(view, now)).await?;
         let (mut encoder, first) = Encoder::begin(&head)?;
         self.send(first).await?;
         match self.rows_and_groups(&mut encoder).await {
@@ -278,23 +299,13 @@ impl Streaming {
         }
     }
 
-    /// Reads on a thread that may wait for the disk.
-    async fn read<T: Send + 'static>(
-        &self,
-        read: impl FnOnce(&View<'_>) -> Result<T, Fault> + Send + 'static,
-    ) -> Result<T, Fault> {
-        let reader = self.reader.clone();
-        let read = tokio::task::spawn_blocking(move || reader.read(read));
-        read.await.unwrap_or_else(|_| Err(Fault::unreadable()))
-    }
-
     async fn rows_and_groups(&mut self, encoder: &mut Encoder) -> Result<(), GivenUp> {
         let mut after: Option<Key> = None;
         loop {
             self.groups(encoder).await?;
-            let (from, began) = (after.clone(), Instant::now());
-            let read = self.read(move |view| chunk(view, from.as_deref()));
-            let rows = read.await?;
+            let began = Instant::now();
+            let mut next = NextRows::behind(after.as_deref());
+            let rows = self.reader.read_aside(move |view| next.go_on(view)).await?;
             let Some((last, _)) = rows.last() else { break };
             after = Some(last.clone());
             let piece = encoder.rows(&rows)?;

@@ -297,6 +297,10 @@ async fn directory(store: &Shared) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[expect(
+    clippy::print_stdout,
+    reason = "the time of each, which no test can hold"
+)]
 async fn every_operation_touches_a_bounded_number_of_rows_and_bytes() {
     let folder = Folder::new();
     let opened = SledStore::open(&options(folder.0.path())).unwrap();
@@ -402,6 +406,8 @@ async fn every_operation_touches_a_bounded_number_of_rows_and_bytes() {
         {}
         at = at.after(Duration::from_secs(2 * DAY));
     }
+    let mut backup = store.backup(at).await.unwrap().unwrap();
+    while backup.recv().await.is_some() {}
 
     let most = opened.most();
     let seen: BTreeSet<_> = most.keys().map(|name| (*name).to_owned()).collect();
@@ -411,10 +417,17 @@ async fn every_operation_touches_a_bounded_number_of_rows_and_bytes() {
             "DoStep" => (STEP, Touched::default()),
             _ => (Touched::BY_OPERATION, LAST_PART),
         };
+        println!(
+            "{name:18} {:6} rows {:8} bytes {:8.2} ms",
+            most.rows,
+            most.bytes,
+            most.time.as_secs_f64() * 1e3
+        );
         assert!(most.rows <= base.rows + more.rows, "{name}: {most:?}");
         assert!(most.bytes <= base.bytes + more.bytes, "{name}: {most:?}");
     }
     let long = [
+        "backup::",
         "verify_audit",
         "next_due",
         "claim::",
