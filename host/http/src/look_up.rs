@@ -78,7 +78,13 @@ impl Inner {
         look_up: impl FnOnce() -> io::Result<Vec<IpAddr>> + Send + 'static,
     ) -> io::Result<watch::Receiver<Option<Found>>> {
         let permits = Arc::clone(&self.permits);
-        let permit = permits.acquire_owned().await.map_err(io::Error::other)?;
+        let permit = match Arc::clone(&permits).try_acquire_owned() {
+            Ok(permit) => permit,
+            Err(_) => {
+                metrics::counter!("kassette_name_lookups_waited_total").increment(1);
+                permits.acquire_owned().await.map_err(io::Error::other)?
+            }
+        };
         let (tell, told) = watch::channel(None);
         let running = Running {
             inner: Arc::clone(self),

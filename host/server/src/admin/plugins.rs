@@ -91,8 +91,14 @@ pub(super) async fn upload(
             "Content-Encoding is not supported; send the module as it is".into(),
         ));
     }
-    let turn = Arc::clone(&state.uploads).acquire_owned().await;
-    let turn = turn.map_err(ApiError::internal)?;
+    let turn = match Arc::clone(&state.uploads).try_acquire_owned() {
+        Ok(turn) => turn,
+        Err(_) => {
+            metrics::counter!("kassette_uploads_waited_total").increment(1);
+            let turn = Arc::clone(&state.uploads).acquire_owned().await;
+            turn.map_err(ApiError::internal)?
+        }
+    };
     let bytes = crate::web::body::read(&parts.headers, body, MAX_MODULE_BYTES).await?;
     let (checking, target) = (Arc::clone(&runtime), slot.clone());
     // The turn goes along: it lasts as long as the bytes are held, even where the caller leaves.

@@ -225,6 +225,18 @@ const FAMILIES: &[Family] = &[
         &[("waited_for", Known(&["head", "request", "answer"]))],
         "Connections that were closed because their peer was too slow.",
     ),
+    family(
+        Counter,
+        "kassette_name_lookups_waited_total",
+        &[],
+        "Look-ups of names that waited because too many were under way.",
+    ),
+    family(
+        Counter,
+        "kassette_uploads_waited_total",
+        &[],
+        "Uploads of modules that waited for the one before.",
+    ),
     // Payments
     family(
         Counter,
