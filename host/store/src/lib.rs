@@ -472,6 +472,19 @@ pub trait Health: Send + Sync {
 /// A backup, piece by piece in order; dropping it gives the backup up.
 pub type Pieces = tokio::sync::mpsc::Receiver<Vec<u8>>;
 
+/// Why a store makes no backup now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoBackup {
+    /// It makes one already.
+    #[error("another backup is being made")]
+    UnderWay,
+    /// It never does.
+    #[error(
+        "a database is backed up by its own means: a base backup, and the log that it archives"
+    )]
+    Database,
+}
+
 /// How long things are kept that need not be kept for ever, counted from a payment's creation; none
 /// for ever. Payments themselves, what makes their requests idempotent, their timelines and the audit
 /// log always are.
@@ -504,8 +517,8 @@ impl Forgotten {
 /// What keeps a store in order while it serves.
 pub trait Upkeep: Send + Sync {
     /// Begins a backup: the store as it is at one moment between now and the last piece. The file
-    /// itself says whether it is whole. None where one is being made already.
-    fn backup(&self, now: Time) -> Answer<'_, Option<Pieces>>;
+    /// itself says whether it is whole.
+    fn backup(&self, now: Time) -> Answer<'_, Result<Pieces, NoBackup>>;
     /// Forgets some of what is no longer to be kept: a small group at a time, so that payments wait
     /// for none.
     fn forget(&self, retention: Retention, now: Time) -> Answer<'_, Forgotten>;

@@ -35,7 +35,7 @@ pub(super) async fn backup(
     );
     let store = state.gateway.store();
     let pieces = store.backup(now).await.map_err(ApiError::from)?;
-    let pieces = pieces.ok_or_else(|| ApiError::conflict("another backup is being made"))?;
+    let pieces = pieces.map_err(|why| ApiError::conflict(why.to_string()))?;
     let (operator, actor) = (audited.operator.clone(), audited.actor.clone());
     match store.audit(audited, now).await {
         Ok(_) => {}

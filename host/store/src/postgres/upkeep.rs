@@ -10,10 +10,8 @@ use kassette_domain::time::Time;
 const LINES: i64 = 500;
 
 impl Upkeep for PostgresStore {
-    fn backup(&self, _now: Time) -> Answer<'_, Option<Pieces>> {
-        let why =
-            "a database is backed up by its own means: a base backup, and the log that it archives";
-        Box::pin(async { Err(Fault::Unavailable(why.into())) })
+    fn backup(&self, _now: Time) -> Answer<'_, Result<Pieces, NoBackup>> {
+        Box::pin(async { Ok(Err(NoBackup::Database)) })
     }
 
     fn forget(&self, retention: Retention, now: Time) -> Answer<'_, Forgotten> {

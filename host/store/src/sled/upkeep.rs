@@ -13,7 +13,7 @@ use crate::rows::source::Source as _;
 use crate::sled::retention::Forget;
 use crate::sled::store::SledStore;
 use crate::sled::{audit, maintenance};
-use crate::{Answer, Forgotten, Pieces, Retention, Upkeep};
+use crate::{Answer, Forgotten, NoBackup, Pieces, Retention, Upkeep};
 
 /// Pieces of a backup that may wait to be sent, each of some hundred KiB.
 const WAITING_PIECES: usize = 4;
@@ -21,11 +21,11 @@ const WAITING_PIECES: usize = 4;
 const LINES: usize = 64;
 
 impl Upkeep for SledStore {
-    fn backup(&self, now: Time) -> Answer<'_, Option<Pieces>> {
+    fn backup(&self, now: Time) -> Answer<'_, Result<Pieces, NoBackup>> {
         Box::pin(async move {
             self.readable().await?;
             let Some(commits) = self.engine.subscribe() else {
-                return Ok(None);
+                return Ok(Err(NoBackup::UnderWay));
             };
             let (sender, pieces) = mpsc::channel(WAITING_PIECES);
             let ended = self.engine.ended();
@@ -37,7 +37,7 @@ impl Upkeep for SledStore {
                 sender,
                 ended,
             ));
-            Ok(Some(pieces))
+            Ok(Ok(pieces))
         })
     }
 

@@ -66,7 +66,7 @@ pub(super) fn calls() -> Vec<Call> {
             "application/vnd.kassette.backup",
             "The backup. The file itself says whether it is whole.",
         )
-        .conflict("Another backup is being made."),
+        .conflict("Another backup is being made, or the store is a database, which has backups of its own."),
     ]
 }
 

@@ -10,7 +10,7 @@ use crate::sled::maintenance::format::{Decoder, Encoder, Head, MAGIC, Piece, Row
 use crate::sled::maintenance::kinds::KINDS;
 use crate::sled::maintenance::receive;
 use crate::sled::open::FORMAT;
-use crate::{About, Pieces};
+use crate::{About, NoBackup, Pieces};
 
 async fn collected(mut pieces: Pieces) -> Vec<u8> {
     let mut file = Vec::new();
@@ -71,7 +71,8 @@ async fn a_backup_of_a_store_that_is_written_is_one_moment_of_it() {
         create(&shared, &format!("old-{each}"), NOW).await;
     }
     let mut pieces = store.backup(later(1)).await.unwrap().unwrap();
-    assert!(store.backup(NOW).await.unwrap().is_none(), "one at a time");
+    let second = store.backup(NOW).await.unwrap();
+    assert_eq!(second.err(), Some(NoBackup::UnderWay));
     let (mut file, mut during) = (Vec::new(), 0);
     while let Some(piece) = pieces.recv().await {
         file.extend(piece);
@@ -97,7 +98,7 @@ async fn a_backup_of_a_store_that_is_written_is_one_moment_of_it() {
     }
     closed(copy).await;
     // The subscription has ended.
-    assert!(store.backup(NOW).await.unwrap().is_some());
+    assert!(store.backup(NOW).await.unwrap().is_ok());
     closed(store).await;
 }
 
@@ -131,7 +132,7 @@ async fn a_backup_that_nobody_takes_makes_room_for_another() {
     drop(pieces);
     loop {
         store.probe().await.unwrap();
-        if let Some(pieces) = store.backup(NOW).await.unwrap() {
+        if let Ok(pieces) = store.backup(NOW).await.unwrap() {
             read(&collected(pieces).await).unwrap();
             break;
         }
