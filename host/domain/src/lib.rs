@@ -10,6 +10,7 @@ pub mod attempt;
 pub mod audit;
 pub mod connect;
 pub mod consent;
+pub mod decline;
 pub mod delegation;
 pub mod event;
 pub mod id;
