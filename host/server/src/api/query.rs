@@ -13,7 +13,7 @@ use crate::web::error::ApiError;
 use crate::web::json::{echo, short};
 
 /// Payments of a page where `limit` is absent.
-const PAGE: usize = 50;
+pub(super) const PAGE: usize = 50;
 /// Most payments of a page.
 const MAX_PAGE: usize = 100;
 
