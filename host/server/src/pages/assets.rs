@@ -25,6 +25,15 @@ pub(crate) static STYLE: LazyLock<Asset> = LazyLock::new(|| {
     )
 });
 
+/// What the page about the API has beside it.
+pub(crate) static DOCS_STYLE: LazyLock<Asset> = LazyLock::new(|| {
+    Asset::new(
+        include_str!("../../static/docs.css"),
+        "css",
+        "text/css; charset=utf-8",
+    )
+});
+
 /// The icon beside the page's title in the browser.
 pub(crate) static ICON: LazyLock<Asset> = LazyLock::new(|| {
     Asset::new(
@@ -50,7 +59,7 @@ impl Asset {
 /// `GET /assets/{file}`
 pub(crate) async fn serve(Path(file): Path<String>) -> Response {
     let wanted = |asset: &&Asset| asset.path.strip_prefix("/assets/") == Some(&file);
-    let Some(asset) = [&*STYLE, &*ICON].into_iter().find(wanted) else {
+    let Some(asset) = [&*STYLE, &*DOCS_STYLE, &*ICON].into_iter().find(wanted) else {
         return StatusCode::NOT_FOUND.into_response();
     };
     let header = |name: HeaderName, value| (name, HeaderValue::from_static(value));
