@@ -47,11 +47,8 @@ pub(crate) fn growing<'t>(
     words: impl IntoIterator<Item = &'t str>,
 ) -> Object {
     let words: Vec<_> = words.into_iter().collect();
-    let named: Vec<_> = words.iter().map(|word| format!("`{word}`")).collect();
-    let description = format!(
-        "{description} Now one of {}; there may be more, so take any.",
-        named.join(", ")
-    );
+    let now = words.join(", ");
+    let description = format!("{description} Now one of {now}; there may be more, so take any.");
     string(&description, example)
         .extensions(Some([("x-extensible-enum", words)].into_iter().collect()))
         .build()

@@ -32,8 +32,11 @@ pub(super) fn line(text: &str) -> String {
     html
 }
 
-/// Paragraphs and tables.
+/// Paragraphs and tables; one paragraph alone is a line.
 pub(super) fn blocks(text: &str) -> String {
+    if !text.contains("\n\n") {
+        return line(text);
+    }
     let blocks = text
         .split("\n\n")
         .map(|block| match block.starts_with('|') {
@@ -65,5 +68,6 @@ mod tests {
         let html = "<p>Send <code>&lt;b&gt;</code> &amp; go.</p>\
             <table><tr><th>code<th>status<tr><td><code>not_found</code><td>404</table>";
         assert_eq!(blocks(text), html);
+        assert_eq!(blocks("One `line`."), "One <code>line</code>.");
     }
 }

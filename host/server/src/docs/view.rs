@@ -9,6 +9,9 @@ use crate::pages::{DOCS_STYLE, ICON, STYLE};
 /// What an operation can be called by.
 const VERBS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 
+/// The shape of every refusal, which is not named at each.
+const ERROR: &str = "#/components/schemas/Error";
+
 /// The page. Fields of the type `String` that end in `html` are HTML.
 #[derive(Template)]
 #[template(path = "docs.html")]
@@ -20,7 +23,10 @@ pub(super) struct Docs {
     groups: Vec<Group>,
     /// Answers that every operation has.
     common: Vec<Answer>,
-    schemas: Vec<Shape>,
+    /// Objects.
+    shapes: Vec<Shape>,
+    /// Texts and numbers.
+    words: Vec<Shape>,
 }
 
 /// Operations about the same.
@@ -63,7 +69,7 @@ struct Answer {
 struct Shape {
     name: String,
     about_html: String,
-    /// What it holds beside its own fields, or where it has none.
+    /// What it holds beside its own fields, or in their place.
     kind_html: Option<String>,
     fields: Vec<Field>,
     example: Option<String>,
@@ -104,6 +110,8 @@ impl Docs {
         let components = &document["components"];
         let keys = entries(&components["securitySchemes"]);
         let schemas = entries(&components["schemas"]);
+        let schemas = schemas.map(|(name, schema)| Shape::of(name, schema));
+        let (shapes, words) = schemas.partition(|shape| !shape.fields.is_empty());
         Self {
             title: text(&document["info"]["title"]),
             about_html: blocks(&text(&document["info"]["description"])),
@@ -112,9 +120,8 @@ impl Docs {
                 .collect(),
             groups,
             common,
-            schemas: schemas
-                .map(|(name, schema)| Shape::of(name, schema))
-                .collect(),
+            shapes,
+            words,
         }
     }
 
@@ -188,7 +195,7 @@ impl Field {
             name: name.clone(),
             required: required.iter().any(|known| known == name),
             kind_html: kind(field),
-            about_html: line(&text(&field["description"])),
+            about_html: said(field).map_or_else(String::new, blocks),
         });
         let mut fields: Vec<_> = fields.collect();
         fields.sort_by_key(|field| !field.required);
@@ -223,10 +230,19 @@ impl Shape {
     }
 }
 
+/// What is said of a field: beside its kind, or beside the kinds that it may have.
+fn said(field: &Value) -> Option<&str> {
+    let kinds = ["oneOf", "anyOf", "allOf"].iter();
+    let kinds = kinds.flat_map(|of| list(&field[*of]));
+    std::iter::once(field)
+        .chain(kinds)
+        .find_map(|part| part["description"].as_str())
+}
+
 /// The JSON that a body or an answer holds.
 fn content(told: &Value) -> Option<String> {
     let schema = &told["content"]["application/json"]["schema"];
-    schema.is_object().then(|| kind(schema))
+    (schema.is_object() && schema["$ref"] != ERROR).then(|| kind(schema))
 }
 
 /// What a schema holds, in few words.
@@ -254,10 +270,10 @@ fn kind(schema: &Value) -> String {
         }
         word => escaped(&text(word)),
     };
-    let known = list(&schema["enum"])
+    let known: Vec<_> = list(&schema["enum"])
         .iter()
-        .map(|word| format!("<code>{}</code>", escaped(&text(word))));
-    let known: Vec<_> = known.collect();
+        .map(|word| escaped(&text(word)))
+        .collect();
     if !known.is_empty() {
         words = format!("one of {}", known.join(", "));
     }

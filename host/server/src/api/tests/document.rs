@@ -274,8 +274,7 @@ fn words_that_may_grow_are_plain_strings_beside_which_those_of_now_stand() {
         assert_eq!(schema["type"], "string", "{name}");
         let about = schema["description"].as_str().unwrap();
         for word in schema["x-extensible-enum"].as_array().unwrap() {
-            let word = word.as_str().unwrap();
-            assert!(about.contains(&format!("`{word}`")), "{name}: {word}");
+            assert!(about.contains(word.as_str().unwrap()), "{name}: {word}");
         }
     }
 }
