@@ -226,7 +226,7 @@ async fn events_are_listed_as_they_were_delivered_and_for_those_without_an_endpo
         assert_eq!(got.event()["data"]["payment_id"], payment["payment_id"]);
     }
     let path = "/api/v1/events?type=payment.attempt_failed";
-    assert_eq!(all(server, &key, path, "events").await, [failed.clone()]);
+    assert_eq!(all(server, &key, path, "events").await, listed[2..3]);
     let since = failed["created_at"].as_str().unwrap();
     let recent = all(
         server,

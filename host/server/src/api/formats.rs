@@ -162,7 +162,7 @@ formats! {
         .schema_type(Type::Integer)
         .minimum(Some(1))
         .maximum(Some(100))
-        .default(Some(super::query::PAGE.into()))
+        .default(Some(PAGE.into()))
         .build();
 
     /// Merchants of a page.
@@ -350,6 +350,9 @@ formats! {
         .format(Some(SchemaFormat::Custom("uri".to_owned())))
         .build();
 }
+
+/// Items of a page where `limit` is absent.
+pub(super) const PAGE: usize = 50;
 
 /// The largest number of a merchant that is looked at: what every reader of JSON takes exactly.
 pub(super) const MOST_MERCHANT: u64 = (1 << 53) - 1;
