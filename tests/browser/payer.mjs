@@ -109,7 +109,8 @@ export class Payer {
     const copy = await this.context.newPage();
     try {
       await copy.setContent(
-        html.replace(/<link rel="stylesheet"[^>]*>/, () => `<style>${style}</style>`)
+        html.replace(/<link rel="stylesheet"[^>]*>/g, '')
+          .replace('</head>', () => `<style>${style}</style></head>`)
           .replace(/<meta http-equiv="refresh"[^>]*>/g, ''),
       );
       await copy.evaluate(axe);
@@ -120,12 +121,16 @@ export class Payer {
     }
   }
 
-  // The page's stylesheet.
+  // The page's stylesheets.
   async stylesheet() {
-    const href = await this.page.locator('link[rel=stylesheet]').getAttribute('href');
-    const answer = await this.context.request.get(new URL(href, ready.base_url).href);
-    assert.equal(answer.status(), 200);
-    return answer.text();
+    const texts = [];
+    for (const link of await this.page.locator('link[rel=stylesheet]').all()) {
+      const href = await link.getAttribute('href');
+      const answer = await this.context.request.get(new URL(href, ready.base_url).href);
+      assert.equal(answer.status(), 200);
+      texts.push(await answer.text());
+    }
+    return texts.join('\n');
   }
 
   // Goes to an element with the Tab key alone, and sees that it can be seen to be there.

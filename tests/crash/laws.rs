@@ -192,7 +192,12 @@ fn events(inside: &Value, owed: &[String], settlement: &str) -> Result<(), Strin
     if completed.count() != usize::from(settlement == "confirmed") {
         return Err(format!("settlement {settlement}, told {told:?}"));
     }
-    let beside = ["payment.completed", "payment.refunded", "payment.disputed"];
+    let beside = [
+        "payment.completed",
+        "payment.refunded",
+        "payment.disputed",
+        "payment.attempt_failed",
+    ];
     let moves: Vec<&str> = told
         .iter()
         .copied()

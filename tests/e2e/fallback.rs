@@ -91,7 +91,10 @@ async fn the_next_in_rank_takes_over_within_one_start_and_one_event() {
         [("sandbox-test", "unavailable"), (SECOND, "open")]
     );
     assert_eq!(server.moves(&payment).await, ["created>pending"]);
-    assert_eq!(server.events(&payment).await, ["payment.pending"]);
+    assert_eq!(
+        server.events(&payment).await,
+        ["payment.pending", "payment.attempt_failed"]
+    );
     server.pay(&url, "approve").await.expect(303);
     server.until(key, &payment, "completed").await;
     let books = server.books("sandbox-test").await;

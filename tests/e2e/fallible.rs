@@ -58,7 +58,12 @@ async fn a_provider_that_surely_did_nothing_leaves_the_payment_created() {
         pay(&server, &payment, &started).await;
         assert_eq!(
             server.events(&payment).await,
-            ["payment.pending", "payment.pending", "payment.completed"]
+            [
+                "payment.pending",
+                "payment.attempt_failed",
+                "payment.pending",
+                "payment.completed"
+            ]
         );
     }
 }

@@ -48,6 +48,7 @@ mod overload;
 mod pages;
 mod races;
 mod rates;
+mod reading;
 mod receiver;
 mod receivers;
 mod refunds;

@@ -287,12 +287,12 @@ async fn a_decline_leads_back_to_created_and_the_fifth_fails_the_payment() {
             .iter()
             .all(|entry| entry["captured_times"] == 0)
     );
-    let mut expected = vec!["payment.pending"; 5];
-    expected.push("payment.failed");
+    let mut expected = ["payment.pending", "payment.attempt_failed"].repeat(4);
+    expected.extend(["payment.pending", "payment.failed"]);
     assert_eq!(
         server.events(&payment).await,
         expected,
-        "what leads back to created tells nothing"
+        "what leads back to created is told as an attempt that failed"
     );
 }
 

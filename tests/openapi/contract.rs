@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 /// Keywords that only tell people something, or that [`Contract`] leaves to others.
-const TOLD: [&str; 7] = [
+const TOLD: [&str; 9] = [
+    "default",
+    "x-extensible-enum",
     "description",
     "example",
     "examples",

@@ -67,7 +67,24 @@ pub enum AttemptState {
 }
 
 impl AttemptState {
-    /// The name in the admin API.
+    /// All of them.
+    pub const ALL: [Self; 13] = [
+        Self::Open,
+        Self::Unknown,
+        Self::Capturing,
+        Self::Processing,
+        Self::VerificationPending,
+        Self::Review,
+        Self::Captured,
+        Self::Declined,
+        Self::Unavailable,
+        Self::Closed,
+        Self::Expired,
+        Self::Failed,
+        Self::Surplus,
+    ];
+
+    /// The wire name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Open => "open",

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::decline::DeclineCode;
 use crate::id::{EventId, PaymentId, RefundId};
 use crate::money::Minor;
 use crate::payment::{Payment, Settlement, Status};
@@ -33,11 +34,13 @@ pub enum EventType {
     PaymentDisputed,
     #[serde(rename = "webhook.test")]
     WebhookTest,
+    #[serde(rename = "payment.attempt_failed")]
+    PaymentAttemptFailed,
 }
 
 impl EventType {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::PaymentPending,
         Self::PaymentProcessing,
         Self::PaymentVerificationPending,
@@ -49,7 +52,16 @@ impl EventType {
         Self::PaymentRefunded,
         Self::PaymentDisputed,
         Self::WebhookTest,
+        Self::PaymentAttemptFailed,
     ];
+
+    /// Those that an endpoint hears of which names none.
+    pub const BY_DEFAULT: &'static [Self] = Self::ALL.split_at(11).0;
+
+    /// Whether an endpoint that names no types hears of it.
+    pub const fn is_by_default(self) -> bool {
+        !matches!(self, Self::PaymentAttemptFailed)
+    }
 
     /// The wire name.
     pub const fn as_str(self) -> &'static str {
@@ -65,6 +77,7 @@ impl EventType {
             Self::PaymentRefunded => "payment.refunded",
             Self::PaymentDisputed => "payment.disputed",
             Self::WebhookTest => "webhook.test",
+            Self::PaymentAttemptFailed => "payment.attempt_failed",
         }
     }
 
@@ -107,6 +120,8 @@ pub struct Event {
     pub settlement: Settlement,
     /// The refund that [`EventType::PaymentRefunded`] tells of; none in rows from before refunds had ids.
     pub refund: Option<GivenBack>,
+    /// Why the attempt ended that [`EventType::PaymentAttemptFailed`] tells of.
+    pub decline: Option<DeclineCode>,
 }
 
 /// A refund that succeeded, as an event tells it.
@@ -129,6 +144,7 @@ impl Event {
             status: payment.status,
             settlement: payment.settlement,
             refund: None,
+            decline: None,
         }
     }
 }
@@ -155,6 +171,16 @@ mod tests {
             ("expired", Some("payment.expired")),
         ];
         assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn only_a_failed_attempt_is_told_to_those_alone_that_ask_for_it() {
+        let by_default = EventType::ALL
+            .into_iter()
+            .filter(|kind| kind.is_by_default());
+        assert!(by_default.eq(EventType::BY_DEFAULT.iter().copied()));
+        assert_eq!(EventType::BY_DEFAULT.len() + 1, EventType::ALL.len());
+        assert!(!EventType::PaymentAttemptFailed.is_by_default());
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod audit;
 pub mod brand;
 pub mod connect;
 pub mod consent;
+pub mod decline;
 pub mod delegation;
 pub mod event;
 pub mod id;

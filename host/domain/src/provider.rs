@@ -518,6 +518,20 @@ pub enum DisputeState {
     Lost,
 }
 
+impl DisputeState {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Open, Self::Won, Self::Lost];
+
+    /// The wire name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Won => "won",
+            Self::Lost => "lost",
+        }
+    }
+}
+
 /// Which payment a notice is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {

@@ -9,7 +9,7 @@ use kassette_domain::money::{Currency, Minor};
 use kassette_domain::payment::{CheckoutMode, Decision, NewPayment, Payment, Purpose, Request};
 use kassette_domain::reseller::Barred;
 use kassette_domain::time::Time;
-use kassette_store::{Created, Fault};
+use kassette_store::{Created, Fault, History};
 
 use crate::Gateway;
 use crate::routing::Question;
@@ -196,6 +196,22 @@ impl Gateway {
     ) -> Result<Option<Arc<Payment>>, Fault> {
         let payment = self.store().payment(id).await?;
         Ok(payment.filter(|found| found.merchant == merchant && found.environment == environment))
+    }
+
+    /// The same with everything that happened to it.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn history_of(
+        &self,
+        merchant: MerchantId,
+        environment: Environment,
+        id: PaymentId,
+    ) -> Result<Option<History>, Fault> {
+        match self.payment_of(merchant, environment, id).await? {
+            Some(_) => self.store().history(id).await,
+            None => Ok(None),
+        }
     }
 
     /// `{public_url}/checkout/<token>`.

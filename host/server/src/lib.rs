@@ -13,6 +13,7 @@ mod cli;
 mod compiler;
 mod config;
 mod dev;
+mod docs;
 mod files;
 #[doc(hidden)]
 pub mod fuzzing;

@@ -201,6 +201,7 @@ pub(crate) fn events(
             status: new.status,
             settlement: new.settlement,
             refund: new.refund,
+            decline: new.decline,
         };
         told.push((books.events, event));
         books.events += 1;

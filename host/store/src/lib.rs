@@ -38,7 +38,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kassette_domain::audit::{AuditEntry, Audited, Chain};
-use kassette_domain::event::Event;
+use kassette_domain::event::{Event, EventType};
 use kassette_domain::id::{
     AccountId, AttemptId, KeyId, MerchantId, OperatorId, PaymentId, RefundId, WorkId,
 };
@@ -225,6 +225,19 @@ pub struct PaymentFilter {
     pub until: Option<Time>,
 }
 
+/// Which events to list; all that are set must hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventsAsked {
+    /// About payments of this merchant.
+    pub merchant: MerchantId,
+    /// In this environment.
+    pub environment: Environment,
+    /// Of this kind.
+    pub kind: Option<EventType>,
+    /// Made then or later.
+    pub since: Option<Time>,
+}
+
 /// Payments, their attempts and everything that is written with them.
 pub trait Payments: Send + Sync {
     /// Whether the request was made before: `Replay` or `Differs`, none where it is new.
@@ -308,6 +321,11 @@ pub trait Payments: Send + Sync {
     /// Lists payments, newest first. A page may end before it is full, with a cursor: however little a
     /// filter matches, one call looks at a bounded number of payments.
     fn payments(&self, filter: PaymentFilter, paging: Paging) -> Answer<'_, Listed<Payment>>;
+
+    /// Lists events about payments, newest first, each with its payment as that stands now: those that no
+    /// endpoint wanted too. A page may end before it is full, with a cursor: however little `asked` matches,
+    /// one call looks at a bounded number of events.
+    fn events(&self, asked: EventsAsked, paging: Paging) -> Answer<'_, Listed<(Event, Payment)>>;
 
     /// Accounts with attempts on which money can still move, or that are unsettled: they cannot be
     /// taken out of the configuration.

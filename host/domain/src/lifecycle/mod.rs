@@ -44,6 +44,7 @@ use serde::{Deserialize, Serialize};
 use moves::Log;
 
 use crate::attempt::{Attempt, AttemptState, Choice};
+use crate::decline::DeclineCode;
 use crate::event::{EventType, GivenBack};
 use crate::id::{AccountId, AttemptId, RefundId};
 use crate::money::Minor;
@@ -309,6 +310,8 @@ pub struct NewEvent {
     pub settlement: Settlement,
     /// The refund that succeeded.
     pub refund: Option<GivenBack>,
+    /// Why the attempt failed.
+    pub decline: Option<DeclineCode>,
 }
 
 /// A line to be put on the work list.

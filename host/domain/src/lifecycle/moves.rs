@@ -2,6 +2,7 @@
 
 use super::{Change, NewEvent, NewWork, PaymentAggregate, QuerySchedule, Refusal, Transition};
 use crate::attempt::{Attempt, AttemptState};
+use crate::decline::DeclineCode;
 use crate::event::{EventType, GivenBack};
 use crate::id::AttemptId;
 use crate::key::Environment;
@@ -87,20 +88,33 @@ impl PaymentAggregate {
 
     /// An event about the payment as it stands.
     pub(super) fn tell(&self, kind: EventType, log: &mut Log<'_>) {
-        self.tell_of(kind, None, log);
+        self.tell_of(kind, (None, None), log);
     }
 
     /// An event about a refund.
     pub(super) fn tell_refund(&self, given: GivenBack, log: &mut Log<'_>) {
-        self.tell_of(EventType::PaymentRefunded, Some(given), log);
+        self.tell_of(EventType::PaymentRefunded, (Some(given), None), log);
     }
 
-    fn tell_of(&self, kind: EventType, refund: Option<GivenBack>, log: &mut Log<'_>) {
+    /// An event about an attempt that failed while the payment goes on.
+    pub(super) fn tell_failed(&self, i: usize, log: &mut Log<'_>) {
+        if let Some(decline) = DeclineCode::of(&self.attempts[i]) {
+            self.tell_of(EventType::PaymentAttemptFailed, (None, Some(decline)), log);
+        }
+    }
+
+    fn tell_of(
+        &self,
+        kind: EventType,
+        (refund, decline): (Option<GivenBack>, Option<DeclineCode>),
+        log: &mut Log<'_>,
+    ) {
         log.change.events.push(NewEvent {
             kind,
             status: self.payment.status,
             settlement: self.payment.settlement,
             refund,
+            decline,
         });
     }
 
@@ -261,7 +275,10 @@ impl PaymentAggregate {
             Status::Pending if log.now >= self.payment.expires_at => {
                 self.move_to(Status::Expired, log);
             }
-            Status::Pending => self.move_to(Status::Created, log),
+            Status::Pending => {
+                self.move_to(Status::Created, log);
+                self.tell_failed(i, log);
+            }
             Status::Processing | Status::VerificationPending => {
                 self.move_to(Status::Failed, log);
             }

@@ -122,6 +122,7 @@ impl PaymentAggregate {
             return Ok(Outcome::Done);
         }
         self.remark(log);
+        self.tell_failed(i, log);
         Ok(Outcome::Opened(self.add(next, log)))
     }
 

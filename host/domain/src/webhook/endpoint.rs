@@ -49,7 +49,7 @@ impl Endpoint {
 /// Which events an endpoint wants.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EventFilter {
-    /// Every one, those of later releases too.
+    /// Every one that need not be asked for by name, those of later releases too.
     #[default]
     All,
     /// These; none is a valid choice.
@@ -68,7 +68,7 @@ impl EventFilter {
     /// Whether it lets an event through.
     pub fn matches(&self, kind: EventType) -> bool {
         match self {
-            Self::All => true,
+            Self::All => kind.is_by_default(),
             Self::Only(types) => types.contains(&kind),
         }
     }
@@ -76,7 +76,7 @@ impl EventFilter {
     /// The events that it lets through.
     pub fn types(&self) -> &[EventType] {
         match self {
-            Self::All => &EventType::ALL,
+            Self::All => EventType::BY_DEFAULT,
             Self::Only(types) => types,
         }
     }
@@ -213,7 +213,7 @@ mod tests {
             for kind in EventType::ALL {
                 let only = endpoint(EventFilter::only(&types));
                 prop_assert_eq!(only.wants(kind), enabled && types.contains(&kind));
-                prop_assert_eq!(endpoint(EventFilter::All).wants(kind), enabled);
+                prop_assert_eq!(endpoint(EventFilter::All).wants(kind), enabled && kind.is_by_default());
             }
         }
     }

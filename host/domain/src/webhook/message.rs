@@ -1,9 +1,10 @@
 //! The bytes that receivers get, and the signature over exactly these.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use sha2::Sha256;
 
+use crate::decline::DeclineCode;
 use crate::event::{Event, EventType, GivenBack};
 use crate::id::{EventId, PaymentId};
 use crate::key::Environment;
@@ -57,6 +58,8 @@ pub struct Message<'a> {
     pub environment: Environment,
     /// The refund that it tells of.
     pub refund: Option<GivenBack>,
+    /// Why the attempt ended that it tells of.
+    pub decline: Option<DeclineCode>,
 }
 
 #[derive(Serialize)]
@@ -81,6 +84,8 @@ struct Data<'a> {
     refund_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     refund_amount: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decline_code: Option<&'static str>,
 }
 
 impl<'a> Message<'a> {
@@ -99,6 +104,7 @@ impl<'a> Message<'a> {
             usd: payment.usd,
             environment: payment.environment,
             refund: event.refund,
+            decline: event.decline,
         }
     }
 
@@ -120,12 +126,18 @@ impl<'a> Message<'a> {
             usd: one,
             environment: Environment::Test,
             refund: None,
+            decline: None,
         }
     }
 
     /// The body: frozen when the event is queued and sent as it is from then on.
     pub fn body(&self) -> String {
-        let envelope = Envelope {
+        // Text and booleans in memory: nothing here can fail.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    fn envelope(&self) -> Envelope<'_> {
+        Envelope {
             id: self.id.to_string(),
             r#type: self.kind.as_str(),
             created_at: self.created_at.rfc3339(),
@@ -140,10 +152,16 @@ impl<'a> Message<'a> {
                 test_mode: self.environment == Environment::Test,
                 refund_id: self.refund.map(|given| given.refund.to_string()),
                 refund_amount: self.refund.map(|given| given.amount.to_string()),
+                decline_code: self.decline.map(DeclineCode::as_str),
             },
-        };
-        // Text and booleans in memory: nothing here can fail.
-        serde_json::to_string(&envelope).unwrap_or_default()
+        }
+    }
+}
+
+/// As the body that receivers get.
+impl Serialize for Message<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.envelope().serialize(to)
     }
 }
 
@@ -181,6 +199,16 @@ mod tests {
         let read: serde_json::Value = serde_json::from_str(&message.body()).unwrap();
         assert_eq!(read["data"]["refund_id"], "cd".repeat(16));
         assert_eq!(read["data"]["refund_amount"], "2.50");
+    }
+
+    #[test]
+    fn a_failed_attempt_is_told_with_its_reason() {
+        let message = Message {
+            decline: Some(DeclineCode::InsufficientFunds),
+            ..Message::test(EventId::from_bytes([1; 16]), NOW)
+        };
+        let read: serde_json::Value = serde_json::from_str(&message.body()).unwrap();
+        assert_eq!(read["data"]["decline_code"], "insufficient_funds");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use kassette_domain::method::MethodId;
 use kassette_domain::payment::{Origin, Payment, Request};
 use kassette_domain::provider::Payer;
 use kassette_domain::secret::Secret;
-use kassette_store::{Listed, Page, Paging};
+use kassette_store::{History, Listed, Page, Paging};
 
 use super::ResellerError;
 use crate::Gateway;
@@ -97,6 +97,20 @@ impl Gateway {
         let may = self.may_work(&caller.reseller, merchant, environment);
         may.await??;
         Ok(payment)
+    }
+
+    /// The same with everything that happened to it.
+    ///
+    /// # Errors
+    /// See [`ResellerError`].
+    pub async fn reseller_history(
+        &self,
+        caller: &ResellerCaller,
+        id: PaymentId,
+    ) -> Result<History, ResellerError> {
+        self.reseller_payment(caller, id).await?;
+        let history = self.store().history(id).await?;
+        history.ok_or(ResellerError::NotFound)
     }
 
     /// The payments that the reseller made for a merchant in its key's environment, newest first.

@@ -54,7 +54,10 @@ async fn an_unavailable_provider_falls_back_to_the_next_and_the_payment_stays_pe
         .map(|each| each.state)
         .collect();
     assert_eq!(states, [AttemptState::Unavailable, AttemptState::Open]);
-    assert_eq!(world.events(payment.id).await, ["payment.pending"]);
+    assert_eq!(
+        world.events(payment.id).await,
+        ["payment.pending", "payment.attempt_failed"]
+    );
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Public JSON that callers may keep: its tag, and 304 where theirs is the same.
+//! Public texts that callers may keep: its tag, and 304 where theirs is the same.
 
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
@@ -11,25 +11,35 @@ const CACHED: &str = "public, max-age=300";
 
 /// A text and its tag.
 #[derive(Clone)]
-pub(super) struct Cached {
+pub(crate) struct Cached {
     text: Bytes,
+    media_type: &'static str,
     tag: HeaderValue,
 }
 
 impl Cached {
     /// Tags a JSON text by what it says.
     pub(super) fn new(text: impl Into<Bytes>) -> Self {
-        let text = text.into();
+        Self::of(text.into(), "application/json")
+    }
+
+    /// Tags a page likewise.
+    pub(crate) fn html(text: impl Into<Bytes>) -> Self {
+        Self::of(text.into(), "text/html; charset=utf-8")
+    }
+
+    fn of(text: Bytes, media_type: &'static str) -> Self {
         let digest = hex::encode(&Sha256::digest(&text)[..8]);
         let tag = HeaderValue::try_from(format!("\"{digest}\""));
         Self {
             text,
+            media_type,
             tag: tag.unwrap_or(HeaderValue::from_static("\"0\"")),
         }
     }
 
     /// The text, or 304 where the caller has it.
-    pub(super) fn answer(self, headers: &HeaderMap) -> Response {
+    pub(crate) fn answer(self, headers: &HeaderMap) -> Response {
         let cached = [
             (CACHE_CONTROL, HeaderValue::from_static(CACHED)),
             (ETAG, self.tag.clone()),
@@ -37,7 +47,7 @@ impl Cached {
         if has(headers, &self.tag) {
             return (StatusCode::NOT_MODIFIED, cached).into_response();
         }
-        let form = [(CONTENT_TYPE, "application/json")];
+        let form = [(CONTENT_TYPE, self.media_type)];
         (cached, form, self.text).into_response()
     }
 }

@@ -12,7 +12,7 @@ use utoipa::{PartialSchema as _, ToSchema};
 use super::formats;
 
 const DESCRIPTION: &str = "\
-Posted to each webhook endpoint of the payment's merchant and environment that wants the type. \
+Posted to each webhook endpoint of the payment's merchant and environment that wants the type; `payment.attempt_failed` goes to those alone that name it. \
 Answer 2xx once the event is processed and that is committed; anything else is tried again, eight \
 times in all, with the same id and the same bytes. Verify before reading: \
 `X-Service-Signature` is `v1=` and the lower-case hex HMAC-SHA256, keyed with the endpoint's whole \
@@ -32,7 +32,7 @@ come more than once and out of order, and types that are not named here may be a
     }
 }))]
 #[expect(dead_code, reason = "only its schema is used")]
-struct EventBody {
+pub(super) struct EventBody {
     #[schema(value_type = formats::EventId)]
     id: String,
     #[schema(value_type = formats::EventType)]
@@ -54,7 +54,7 @@ struct EventData {
     status: String,
     #[schema(value_type = formats::InvoiceAmount)]
     amount: String,
-    #[schema(value_type = formats::Currency)]
+    #[schema(value_type = formats::PaymentCurrency)]
     currency: String,
     #[schema(value_type = formats::UsdAmount)]
     usd_amount: String,
@@ -68,6 +68,9 @@ struct EventData {
     /// How much it gave back, in the currency that was received.
     #[schema(value_type = Option<formats::InvoiceAmount>, nullable = false)]
     refund_amount: Option<String>,
+    /// Why the attempt ended; of `payment.attempt_failed` alone.
+    #[schema(value_type = Option<formats::DeclineCode>, nullable = false)]
+    decline_code: Option<String>,
 }
 
 /// The document's `webhooks`: one, for every type.

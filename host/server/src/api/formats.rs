@@ -3,7 +3,9 @@
 
 use std::borrow::Cow;
 
+use kassette_domain::attempt;
 use kassette_domain::connect;
+use kassette_domain::decline;
 use kassette_domain::delegation;
 use kassette_domain::event;
 use kassette_domain::id;
@@ -34,6 +36,21 @@ pub(crate) fn one_of<'t>(
 ) -> Object {
     string(description, example)
         .enum_values(Some(names))
+        .build()
+}
+
+/// Words of which there may be more one day: a plain string, so that a client that is generated from the document
+/// lives on when one comes, and the words of now beside it.
+pub(crate) fn growing<'t>(
+    description: &str,
+    example: &str,
+    words: impl IntoIterator<Item = &'t str>,
+) -> Object {
+    let words: Vec<_> = words.into_iter().collect();
+    let now = words.join(", ");
+    let description = format!("{description} Now one of {now}; there may be more, so take any.");
+    string(&description, example)
+        .extensions(Some([("x-extensible-enum", words)].into_iter().collect()))
         .build()
 }
 
@@ -82,10 +99,10 @@ formats! {
         .build();
 
     /// [`provider::RefundState`]
-    RefundStatus = one_of("`pending` until the provider has confirmed it; one that succeeded can still fail.", "pending", [provider::RefundState::Pending, provider::RefundState::Succeeded, provider::RefundState::Failed].map(provider::RefundState::as_str));
+    RefundStatus = growing("`pending` until the provider has confirmed it; one that succeeded can still fail.", "pending", [provider::RefundState::Pending, provider::RefundState::Succeeded, provider::RefundState::Failed].map(provider::RefundState::as_str));
 
     /// [`refund::RefundOrigin`]
-    RefundOrigin = one_of("Who gave it back: `provider` for what was given back in the provider's own dashboard.", "merchant", [refund::RefundOrigin::Merchant, refund::RefundOrigin::Operator, refund::RefundOrigin::Provider].map(refund::RefundOrigin::as_str));
+    RefundOrigin = growing("Who gave it back: `provider` for what was given back in the provider's own dashboard.", "merchant", [refund::RefundOrigin::Merchant, refund::RefundOrigin::Operator, refund::RefundOrigin::Provider].map(refund::RefundOrigin::as_str));
 
     /// A vendor's page.
     ClaimUrl = string("Where the payer claims the money, for the merchant to pass on: who has it gets the money.", "https://provider.example/claim/8c1f")
@@ -145,6 +162,7 @@ formats! {
         .schema_type(Type::Integer)
         .minimum(Some(1))
         .maximum(Some(100))
+        .default(Some(PAGE.into()))
         .build();
 
     /// Merchants of a page.
@@ -152,6 +170,7 @@ formats! {
         .schema_type(Type::Integer)
         .minimum(Some(1))
         .maximum(Some(1000))
+        .default(Some(1000.into()))
         .build();
 
     /// Where a page begins; made by the service.
@@ -169,7 +188,7 @@ formats! {
         .build();
 
     /// [`delegation::DelegationStatus`]
-    DelegationStatus = one_of("Where the reseller stands with the merchant. Only `authorized` lets it create, start and read payments.", "authorized", delegation::DelegationStatus::ALL.map(delegation::DelegationStatus::as_str));
+    DelegationStatus = growing("Where the reseller stands with the merchant. Only `authorized` lets it create, start and read payments.", "authorized", delegation::DelegationStatus::ALL.map(delegation::DelegationStatus::as_str));
 
     /// [`kassette_domain::time::Time`]
     Instant = string("A point in time, RFC 3339.", "2026-03-01T09:30:00.000Z")
@@ -196,6 +215,28 @@ formats! {
     /// [`money::Currency`]
     Currency = one_of("An invoice currency, ISO 4217.", "EUR", money::Currency::ALL.map(money::Currency::code));
 
+    /// [`money::Currency`] of what is read: a client of now may read a payment in a currency that came later.
+    PaymentCurrency = growing("The invoice currency, ISO 4217.", "EUR", money::Currency::ALL.map(money::Currency::code));
+
+    /// [`money::Minor`]
+    Amount = string("A decimal with exactly two decimal places, zero included.", "0.00")
+        .pattern(Some("^(0|[1-9][0-9]{0,19})\\.[0-9]{2}$"))
+        .build();
+
+    /// [`id::AttemptId`]
+    AttemptId = string("An attempt's id: what the provider has as our reference.", "7b1d2f4c6e8a4b3c9d5e7f1a2b3c4d5e")
+        .pattern(Some("^[0-9a-f]{32}$"))
+        .build();
+
+    /// [`attempt::AttemptState`]
+    AttemptState = growing("Where an attempt stands: at most one of a payment is open. `captured` holds the payment's money, `surplus` money that is not the payment's.", "captured", attempt::AttemptState::ALL.map(attempt::AttemptState::as_str));
+
+    /// [`decline::DeclineCode`]
+    DeclineCode = growing("Why an attempt ended without money: `cancelled` by the payer, `failed` by the provider for good, `unavailable` where the provider could not be used.", "insufficient_funds", decline::DeclineCode::ALL.map(decline::DeclineCode::as_str));
+
+    /// [`provider::DisputeState`]
+    DisputeState = growing("Where a dispute stands. Lost: the money is gone.", "open", provider::DisputeState::ALL.map(provider::DisputeState::as_str));
+
     /// [`MethodId`]
     PaymentMethod = string(&methods(), "ideal")
         .pattern(Some("^[a-z][a-z0-9_]{1,31}$"))
@@ -205,10 +246,10 @@ formats! {
     CheckoutMode = one_of("`hosted`: the customer picks the method on the checkout page. `direct`: the merchant fixes it.", "hosted", [payment::CheckoutMode::Hosted, payment::CheckoutMode::Direct].map(payment::CheckoutMode::as_str));
 
     /// [`payment::Status`]
-    PaymentStatus = one_of("Only `completed` can mean paid, together with `settlement_status`.", "created", payment::Status::ALL.map(payment::Status::as_str));
+    PaymentStatus = growing("Only `completed` can mean paid, together with `settlement_status`.", "created", payment::Status::ALL.map(payment::Status::as_str));
 
     /// [`payment::Settlement`]
-    SettlementStatus = one_of("Whether the money is safe.", "pending", [payment::Settlement::Pending, payment::Settlement::Confirmed, payment::Settlement::Failed].map(payment::Settlement::as_str));
+    SettlementStatus = growing("Whether the money is safe: only `confirmed` says that it is.", "pending", [payment::Settlement::Pending, payment::Settlement::Confirmed, payment::Settlement::Failed].map(payment::Settlement::as_str));
 
     /// [`id::EventId`]
     EventId = string("An event's id, the same at every attempt and for every receiver.", "4c6d1f0e8a2b4c3d9e5f7a6b8c0d1e2f")
@@ -216,7 +257,7 @@ formats! {
         .build();
 
     /// [`event::EventType`]
-    EventType = one_of("What happened. More types may be added.", "payment.completed", event::EventType::ALL.map(event::EventType::as_str));
+    EventType = growing("What happened.", "payment.completed", event::EventType::ALL.map(event::EventType::as_str));
 
     /// [`event::Event::created_at`]
     CreatedAt = string("When it happened, RFC 3339.", "2026-03-01T09:30:00.000Z")
@@ -274,7 +315,7 @@ formats! {
     Environment = one_of("Where the money is.", "test", [key::Environment::Test, key::Environment::Live].map(key::Environment::as_str));
 
     /// [`key::Scope::MERCHANT_ALL`]
-    MerchantScope = one_of("What a key may do.", "payments:create", key::Scope::MERCHANT_ALL.map(key::Scope::as_str));
+    MerchantScope = growing("What a key may do.", "payments:create", key::Scope::MERCHANT_ALL.map(key::Scope::as_str));
 
     /// [`id::EndpointId`]
     EndpointId = string("A webhook endpoint's id.", "4c6d1f0e8a2b4c3d9e5f7a6b8c0d1e2f")
@@ -309,6 +350,9 @@ formats! {
         .format(Some(SchemaFormat::Custom("uri".to_owned())))
         .build();
 }
+
+/// Items of a page where `limit` is absent.
+pub(super) const PAGE: usize = 50;
 
 /// The largest number of a merchant that is looked at: what every reader of JSON takes exactly.
 pub(super) const MOST_MERCHANT: u64 = (1 << 53) - 1;

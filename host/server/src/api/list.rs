@@ -20,7 +20,7 @@ use crate::web::error::ApiError;
 use crate::web::time::{UTC, utc};
 
 /// Requests that one page counts as: a filter that matches little looks at thousands of payments.
-const COST: u32 = 10;
+pub(super) const COST: u32 = 10;
 
 /// The query's parameters, for the document; [`asked`] reads them.
 pub(super) struct ListQuery;
@@ -126,6 +126,7 @@ fn asked(query: Option<&str>) -> Result<(PaymentFilter, Paging), ApiError> {
     Ok((filter, query::paging(limit, cursor)?))
 }
 
-fn time(field: &'static str, text: &str) -> Result<Time, ApiError> {
+/// A point in time in a query.
+pub(super) fn time(field: &'static str, text: &str) -> Result<Time, ApiError> {
     utc(text).ok_or_else(|| ApiError::invalid(field, UTC))
 }

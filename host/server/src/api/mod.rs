@@ -10,7 +10,9 @@ mod answer;
 mod cached;
 mod callbacks;
 mod connect;
+mod details;
 mod document;
+mod event_list;
 mod events;
 pub(crate) mod formats;
 mod limit;
@@ -35,6 +37,7 @@ use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+pub(crate) use self::cached::Cached;
 pub(crate) use self::payments::{PaymentBody, replayed};
 pub(crate) use self::refunds::RefundBody;
 pub(crate) use self::state::ApiState;
@@ -83,7 +86,6 @@ fn callback_routes(edge: &Edge) -> Router<ApiState> {
 }
 
 /// The OpenAPI document, made from the handlers and types that serve.
-#[cfg(test)]
 pub(crate) fn openapi() -> OpenApi {
     document::complete(endpoints(&Edge::new("public", after_panic)).1)
 }
@@ -93,6 +95,8 @@ fn endpoints(edge: &Edge) -> (Router<ApiState>, OpenApi) {
     let by_method = OpenApiRouter::new()
         .routes(routes!(list::list, payments::create))
         .routes(routes!(payments::read))
+        .routes(routes!(details::read))
+        .routes(routes!(event_list::list))
         .routes(routes!(refunds::read))
         .routes(routes!(releases::latest))
         .merge(reseller::endpoints());

@@ -69,10 +69,10 @@ pub(super) struct CreateBody {
     #[schema(value_type = formats::InvoiceAmount)]
     amount: Minor,
     /// `USD` where it is absent. The merchant needs a usable exchange rate for it.
-    #[schema(value_type = Option<formats::Currency>)]
+    #[schema(value_type = Option<formats::Currency>, default = "USD")]
     currency: Currency,
     /// `hosted` where it is absent.
-    #[schema(value_type = Option<formats::CheckoutMode>)]
+    #[schema(value_type = Option<formats::CheckoutMode>, default = "hosted")]
     checkout_mode: CheckoutMode,
     /// Required where `checkout_mode` is `direct`; a preselection where it is `hosted`.
     #[schema(value_type = Option<formats::PaymentMethod>)]
@@ -189,7 +189,7 @@ pub(crate) struct PaymentBody<'a> {
     #[schema(value_type = formats::InvoiceAmount)]
     #[serde(serialize_with = "answer::shown")]
     amount: Minor,
-    #[schema(value_type = formats::Currency)]
+    #[schema(value_type = formats::PaymentCurrency)]
     currency: &'static str,
     #[schema(value_type = formats::UsdAmount)]
     #[serde(serialize_with = "answer::shown")]

@@ -12,8 +12,6 @@ use crate::web::code::Code;
 use crate::web::error::ApiError;
 use crate::web::json::{echo, short};
 
-/// Payments of a page where `limit` is absent.
-const PAGE: usize = 50;
 /// Most payments of a page.
 const MAX_PAGE: usize = 100;
 
@@ -51,7 +49,7 @@ pub(super) fn paging(
     cursor: Option<Cow<'_, str>>,
 ) -> Result<Paging, ApiError> {
     let limit = match limit {
-        None => PAGE,
+        None => formats::PAGE,
         Some(text) => limit_of(&text, MAX_PAGE)
             .ok_or_else(|| ApiError::invalid("limit", "must be a number from 1 to 100"))?,
     };

@@ -27,6 +27,15 @@ pub(crate) static STYLE: LazyLock<Asset> = LazyLock::new(|| {
     )
 });
 
+/// What the page about the API has beside it.
+pub(crate) static DOCS_STYLE: LazyLock<Asset> = LazyLock::new(|| {
+    Asset::new(
+        include_str!("../../static/docs.css"),
+        "css",
+        "text/css; charset=utf-8",
+    )
+});
+
 /// The icon beside the page's title in the browser.
 pub(crate) static ICON: LazyLock<Asset> = LazyLock::new(|| {
     Asset::new(
@@ -67,7 +76,7 @@ impl Asset {
 /// `GET /assets/{file}`
 pub(crate) async fn serve(Path(file): Path<String>) -> Response {
     let wanted = |asset: &&Asset| asset.path.strip_prefix("/assets/") == Some(&file);
-    let (media_type, body) = match [&*STYLE, &*ICON].into_iter().find(wanted) {
+    let (media_type, body) = match [&*STYLE, &*DOCS_STYLE, &*ICON].into_iter().find(wanted) {
         Some(asset) => (asset.media_type, Body::from(asset.body)),
         None => match colours(&file) {
             Some(sheet) => (STYLE.media_type, Body::from(sheet)),

@@ -56,6 +56,7 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderValue, Method, StatusCode};
 use kassette_gateway::Gateway;
 
+pub(crate) use self::assets::{DOCS_STYLE, ICON, STYLE};
 use self::backend::Backend;
 use self::texts::Texts;
 use crate::admission::Class;

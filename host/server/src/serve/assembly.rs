@@ -28,7 +28,7 @@ use super::{Running, SANDBOX_PATH, ServeError};
 use crate::config::{self, Config, MainFile, Profile};
 use crate::listen::{Caps, HandedOver, Listener, within_limit};
 use crate::simulators::{DevControls, Simulators};
-use crate::{admin, api, pages, telemetry};
+use crate::{admin, api, docs, pages, telemetry};
 
 /// Everything that `serve` and `dev` decide differently.
 pub(crate) struct ServerOptions {
@@ -163,7 +163,9 @@ pub(crate) async fn start(mut options: ServerOptions) -> Result<Running, ServeEr
     }
     let payers = pages::PagesState::new(gateway.clone(), main.trusted_proxies.clone())
         .limited_by(state.clone());
-    let mut router = api::router(state.clone()).merge(pages::router(payers));
+    let mut router = api::router(state.clone())
+        .merge(pages::router(payers))
+        .merge(docs::router(&state));
     if let (Some(simulators), Profile::Serve) = (&options.simulators, options.profile) {
         let sandbox = Router::new().nest(SANDBOX_PATH, simulators.sim.payer_routes());
         router = router.merge(api::limited(sandbox, &state));

@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use uuid::Uuid;
 
-use crate::{Listed, Page, Paging};
+use crate::{Fault, Listed, Page, Paging};
 
 /// Most items of a page.
 const MAX_ITEMS: usize = 100;
@@ -54,6 +54,30 @@ impl<'t> Asked<'t> {
         found.truncate(self.limit);
         let last = found.last().map(|(place, _)| *place).filter(|_| more);
         self.page_up_to(found.into_iter().map(|(_, item)| item).collect(), last)
+    }
+
+    /// The page of rows that were looked at, at most `scan`, each with its place and with what it has where it
+    /// fits.
+    pub(crate) fn page_of_looked<T>(
+        &self,
+        scan: i64,
+        looked: impl ExactSizeIterator<Item = Result<(Place, Option<T>), Fault>>,
+    ) -> Result<Listed<T>, Fault> {
+        let are_all = i64::try_from(looked.len()).is_ok_and(|looked| looked < scan);
+        let (mut found, mut last) = (Vec::new(), None);
+        for each in looked {
+            let (place, item) = each?;
+            found.extend(item.map(|item| (place, item)));
+            last = Some(place);
+            if found.len() > self.limit {
+                return Ok(self.page(found));
+            }
+        }
+        if are_all {
+            return Ok(self.page(found));
+        }
+        let items = found.into_iter().map(|(_, item)| item).collect();
+        Ok(self.page_up_to(items, last))
     }
 
     /// The page of some items, after which the next one begins behind a place.

@@ -66,6 +66,12 @@ pub(crate) fn decode_with_more<T: DeserializeOwned, M: DeserializeOwned>(
     }
 }
 
+/// Reads what a row begins with, whatever follows.
+pub(crate) fn decode_head<T: DeserializeOwned>(key: &[u8], row: &[u8]) -> Result<T, Fault> {
+    let read = postcard::take_from_bytes(payload(key, row)?);
+    read.map(|(head, _)| head).map_err(|_| formless(key))
+}
+
 fn formless(key: &[u8]) -> Fault {
     damaged(key, "it does not have its type's form")
 }

@@ -6,6 +6,7 @@ pub(crate) mod previous;
 use std::borrow::Cow;
 
 use kassette_domain::attempt::{Attempt, AttemptState, VendorFacts};
+use kassette_domain::decline::DeclineCode;
 use kassette_domain::event::{Event, EventType, GivenBack};
 use kassette_domain::id::{AccountId, AttemptId, Digest, EventId, MerchantId, PaymentId, Slot};
 use kassette_domain::key::Environment;
@@ -452,7 +453,24 @@ pub(crate) struct EventRow {
     pub(crate) created_at: Time,
     status: Status,
     settlement: Settlement,
-    refund: Option<GivenBack>,
+    beside: Beside,
+}
+
+/// The row by which an event is listed among its merchant's.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct ListedEvent {
+    pub(crate) payment: PaymentId,
+    pub(crate) ordinal: u16,
+    pub(crate) kind: EventType,
+}
+
+/// What an event tells beside the payment. The first two are numbered as the optional refund was that stood here
+/// alone once.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+enum Beside {
+    Nothing,
+    Refund(GivenBack),
+    Decline(DeclineCode),
 }
 
 impl EventRow {
@@ -463,12 +481,37 @@ impl EventRow {
             created_at: event.created_at,
             status: event.status,
             settlement: event.settlement,
-            refund: event.refund,
+            beside: match (event.refund, event.decline) {
+                (Some(refund), _) => Beside::Refund(refund),
+                (None, Some(decline)) => Beside::Decline(decline),
+                (None, None) => Beside::Nothing,
+            },
         }
+    }
+
+    /// The row by which it is listed among the events of a merchant and environment.
+    pub(crate) fn listed(
+        &self,
+        (merchant, environment): (MerchantId, Environment),
+        payment: PaymentId,
+        ordinal: u16,
+    ) -> (Key, ListedEvent) {
+        let listed = ListedEvent {
+            payment,
+            ordinal,
+            kind: self.kind,
+        };
+        let key = schema::listed_event(merchant, environment, self.created_at, self.id);
+        (key, listed)
     }
 
     /// The event of a payment.
     pub(crate) const fn event(self, payment: PaymentId) -> Event {
+        let (refund, decline) = match self.beside {
+            Beside::Nothing => (None, None),
+            Beside::Refund(refund) => (Some(refund), None),
+            Beside::Decline(decline) => (None, Some(decline)),
+        };
         Event {
             id: self.id,
             kind: self.kind,
@@ -476,7 +519,8 @@ impl EventRow {
             payment,
             status: self.status,
             settlement: self.settlement,
-            refund: self.refund,
+            refund,
+            decline,
         }
     }
 }

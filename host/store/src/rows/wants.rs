@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Wants(pub(crate) u32);
 
 impl Wants {
-    /// Every kind, those of later releases too: their bits are in no row that was written before them.
+    /// Every kind that need not be asked for by name, those of later releases too: their bits are in no row that was written before them.
     const ALL: u32 = 1 << 31;
     /// What stood for every kind before there was a bit for all: the kinds that there were then. It
     /// stays what it is when kinds are added. An endpoint that wants all and whose row says this hears
@@ -32,8 +32,14 @@ impl Wants {
         1 << number_of(kind)
     }
 
+    /// Those of which an endpoint that wants a kind has one at least.
+    const fn any_of(kind: EventType) -> Self {
+        let all = if kind.is_by_default() { Self::ALL } else { 0 };
+        Self(all | Self::bit(kind))
+    }
+
     pub(crate) const fn wants(self, kind: EventType) -> bool {
-        self.0 & (Self::ALL | Self::bit(kind)) != 0
+        self.0 & Self::any_of(kind).0 != 0
     }
 
     pub(crate) const fn wants_all(self) -> bool {
@@ -45,9 +51,9 @@ impl Wants {
         self.0.into()
     }
 
-    /// The bits of which an endpoint that wants a kind has one at least.
+    /// The bits of [`Wants::any_of`].
     pub(crate) fn asking_for(kind: EventType) -> i64 {
-        Self(Self::ALL | Self::bit(kind)).bits()
+        Self::any_of(kind).bits()
     }
 
     /// For comparing: what wants all is the same however it was written.
@@ -76,6 +82,7 @@ pub(crate) const fn number_of(kind: EventType) -> u8 {
         EventType::PaymentRefunded => 8,
         EventType::PaymentDisputed => 9,
         EventType::WebhookTest => 10,
+        EventType::PaymentAttemptFailed => 11,
     }
 }
 
@@ -86,7 +93,7 @@ mod tests {
 
     /// Every kind with the number that stands for it in rows: a bit in rosters, and what the encoding
     /// writes in all else. A new kind gets the next number, at the end.
-    const NUMBERS: [(EventType, u8); 11] = [
+    const NUMBERS: [(EventType, u8); 12] = [
         (EventType::PaymentPending, 0),
         (EventType::PaymentProcessing, 1),
         (EventType::PaymentVerificationPending, 2),
@@ -98,6 +105,7 @@ mod tests {
         (EventType::PaymentRefunded, 8),
         (EventType::PaymentDisputed, 9),
         (EventType::WebhookTest, 10),
+        (EventType::PaymentAttemptFailed, 11),
     ];
 
     #[test]
@@ -117,8 +125,11 @@ mod tests {
         assert_eq!(bits(EventFilter::All), Wants(0x8000_07ff));
         assert_eq!(
             bits(EventFilter::Only(EventType::ALL.to_vec())),
-            Wants(0x7ff)
+            Wants(0xfff)
         );
+        let named = EventFilter::only(&[EventType::PaymentAttemptFailed]);
+        assert!(bits(named).wants(EventType::PaymentAttemptFailed));
+        assert!(!bits(EventFilter::All).wants(EventType::PaymentAttemptFailed));
         let some = EventFilter::only(&[EventType::PaymentRefunded, EventType::PaymentProcessing]);
         assert_eq!(bits(some), Wants(0x102));
         let off = Endpoint {

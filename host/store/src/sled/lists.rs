@@ -133,9 +133,20 @@ impl SledStore {
         tail: usize,
         order: Order,
         paging: &Paging,
+        take: impl FnMut(&View<'_>, &[u8], &IVec) -> Result<Option<T>, Fault> + Send + 'static,
+    ) -> Answer<'_, Listed<T>> {
+        self.list_in(Span::prefix(prefix), (prefix, tail), order, paging, take)
+    }
+
+    /// The same of those rows alone that are in a span.
+    pub(crate) fn list_in<T: Send + 'static>(
+        &self,
+        mut span: Span,
+        (prefix, tail): (&[u8], usize),
+        order: Order,
+        paging: &Paging,
         mut take: impl FnMut(&View<'_>, &[u8], &IVec) -> Result<Option<T>, Fault> + Send + 'static,
     ) -> Answer<'_, Listed<T>> {
-        let mut span = Span::prefix(prefix);
         if let Some(cursor) = &paging.cursor {
             let Some(last) = read_cursor(cursor, prefix, tail) else {
                 return bad_cursor();

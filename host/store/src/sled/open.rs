@@ -12,7 +12,7 @@ use crate::rows::{records, schema};
 use crate::sled::memory::Memory;
 
 /// The version of the rows' layout that this program reads and writes.
-pub(crate) const FORMAT: u32 = 5;
+pub(crate) const FORMAT: u32 = 6;
 /// The oldest one that a store can be brought from.
 pub(crate) const OLDEST_FORMAT: u32 = 3;
 

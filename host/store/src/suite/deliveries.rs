@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use kassette_domain::decline::DeclineCode;
 use kassette_domain::event::EventType;
 use kassette_domain::id::{DeliveryId, EndpointId, PaymentId};
 use kassette_domain::key::Environment;
@@ -175,6 +176,36 @@ pub async fn an_event_goes_to_each_endpoint_that_wants_it_then(harness: &dyn Har
         .await
         .unwrap();
     assert_eq!(to(&store, off.id).await, []);
+}
+
+pub async fn a_failed_attempt_goes_to_those_that_name_it_with_its_reason(harness: &dyn Harness) {
+    let store = harness.open().await;
+    shop(&store).await;
+    let all = listen(&store, endpoint("all", NOW)).await;
+    let naming = Endpoint {
+        event_types: EventFilter::only(&[EventType::PaymentAttemptFailed]),
+        ..endpoint("naming", NOW)
+    };
+    let naming = listen(&store, naming).await;
+    pay(&store, "a").await;
+    let mut refused = report("vendor-a", VendorStatus::Declined);
+    refused.particulars.reason = Some("insufficient_funds".into());
+    done(&store, payment_of("a"), news("attempt of a", refused), NOW).await;
+    assert_eq!(
+        kinds(&to(&store, all.id).await),
+        [EventType::PaymentPending]
+    );
+    let told = to(&store, naming.id).await;
+    assert_eq!(kinds(&told), [EventType::PaymentAttemptFailed]);
+    let (due, _) = claim(&store, naming.id, NOW).await;
+    assert!(
+        due[0]
+            .body
+            .contains(r#""decline_code":"insufficient_funds""#)
+    );
+    let history = store.history(told[0].payment).await.unwrap().unwrap();
+    let event = history.events.last().unwrap();
+    assert_eq!(event.decline, Some(DeclineCode::InsufficientFunds));
 }
 
 pub async fn a_payment_s_end_is_told_however_often_its_vendor_changes_its_mind(

@@ -19,6 +19,7 @@ pub mod deliveries;
 pub mod directory;
 pub mod due;
 pub mod endpoints;
+pub mod events;
 pub mod fixtures;
 pub mod keys;
 pub mod lists;
@@ -94,6 +95,10 @@ macro_rules! store_suite {
                 foreign_cursors_are_refused,
                 a_clock_that_goes_backwards_loses_nothing,
             }
+            events {
+                events_are_listed_newest_first_whether_an_endpoint_wants_them_or_not,
+                events_are_those_that_were_asked_for_and_no_other_merchant_s,
+            }
             search {
                 payments_are_found_by_attempt_account_and_reference,
                 what_a_filter_says_of_an_attempt_holds_of_one_attempt,
@@ -150,6 +155,7 @@ macro_rules! store_suite {
             }
             deliveries {
                 an_event_goes_to_each_endpoint_that_wants_it_then,
+                a_failed_attempt_goes_to_those_that_name_it_with_its_reason,
                 a_payment_s_end_is_told_however_often_its_vendor_changes_its_mind,
                 nothing_is_queued_where_nobody_wants_it,
                 a_refused_step_queues_nothing,

@@ -35,6 +35,7 @@ fn assert_told(history: &History, changes: &[Change]) {
             status: event.status,
             settlement: event.settlement,
             refund: event.refund,
+            decline: event.decline,
         })
         .collect();
     assert_eq!(told.iter().collect::<Vec<_>>(), events);

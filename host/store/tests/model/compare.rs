@@ -6,13 +6,13 @@ use kassette_domain::attempt::{Attempt as FoundAttempt, AttemptState};
 use kassette_domain::audit::AuditEntry;
 use kassette_domain::event::EventType;
 use kassette_domain::id::MerchantId;
-use kassette_domain::key::TokenHash;
+use kassette_domain::key::{Environment, TokenHash};
 use kassette_domain::lifecycle::{Change, NewEvent, PaymentAggregate};
 use kassette_domain::money::{Minor, Rate};
 use kassette_domain::payment::{Payment as Stored, Settlement, Status};
 use kassette_domain::provider::Action;
 use kassette_domain::work::WorkItem;
-use kassette_store::{About, PaymentFilter, Store};
+use kassette_store::{About, EventsAsked, PaymentFilter, Store};
 
 use crate::attempt::{Attempt, Facts, Shown};
 use crate::due::is_pursued;
@@ -361,6 +361,7 @@ pub(crate) async fn lists(store: &dyn Store, shop: &Shop) -> Verdict {
             expected
         );
     }
+    events(store, shop).await?;
     let used = store.accounts_in_use().await.map_err(fault)?;
     for account in shop.payments.values() {
         let unsettled = account.payment.settlement == Settlement::Pending;
@@ -382,6 +383,40 @@ pub(crate) async fn lists(store: &dyn Store, shop: &Shop) -> Verdict {
     }
     let log = all(async |paging| store.audit_log(paging).await).await?;
     chain(&log, shop.audits)
+}
+
+/// The events of a merchant in an environment, and of those the failed attempts alone.
+async fn events(store: &dyn Store, shop: &Shop) -> Verdict {
+    for kind in [None, Some(EventType::PaymentAttemptFailed)] {
+        let asked = EventsAsked {
+            merchant: MerchantId(1),
+            environment: Environment::Test,
+            kind,
+            since: None,
+        };
+        let listed = all(async |paging| store.events(asked, paging).await).await?;
+        let newest_first = listed
+            .windows(2)
+            .all(|pair| pair[0].0.created_at >= pair[1].0.created_at);
+        ensure(newest_first, || "the events are out of order".into())?;
+        let is_its = |account: &&Account| {
+            let request = &account.request;
+            (request.merchant, request.environment) == (asked.merchant, asked.environment)
+        };
+        let mut expected = Vec::new();
+        for account in shop.payments.values().filter(is_its) {
+            let told = account.events.iter();
+            let told = told.filter(|(_, told, ..)| kind.is_none_or(|kind| kind == *told));
+            expected.extend(told.map(|(at, kind, ..)| (*at, account.payment.id, *kind)));
+        }
+        let found = listed.iter();
+        let found = found.map(|(event, payment)| (event.created_at, payment.id, event.kind));
+        let mut found: Vec<_> = found.collect();
+        found.sort();
+        expected.sort();
+        same!("events listed", found, expected);
+    }
+    Ok(())
 }
 
 /// The audit log is whole: counted down to 1, each entry bound to the one before.

@@ -193,7 +193,12 @@ impl Payment {
         match self.status {
             Status::Pending if for_good => self.go(Status::Failed, told),
             Status::Pending if now >= self.expires => self.go(Status::Expired, told),
-            Status::Pending => self.go(Status::Created, told),
+            Status::Pending => {
+                self.go(Status::Created, told);
+                if matches!(state, AttemptState::Declined | AttemptState::Unavailable) {
+                    self.tell(EventType::PaymentAttemptFailed, told);
+                }
+            }
             Status::Processing | Status::VerificationPending => self.go(Status::Failed, told),
             Status::Review if self.cause.is_some_and(is_providers) => {
                 self.go(Status::Failed, told);

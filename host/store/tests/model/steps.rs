@@ -1,6 +1,7 @@
 //! The reference's steps: starts and claims.
 
 use kassette_domain::attempt::{AttemptState, Choice};
+use kassette_domain::event::EventType;
 use kassette_domain::id::{AttemptId, RefundId};
 use kassette_domain::lifecycle::{ClaimPurpose, Refusal, StartResult, Step};
 use kassette_domain::payment::{Resolution, Status};
@@ -199,6 +200,7 @@ impl Payment {
             if ended.may_open(now).is_ok() {
                 *self = ended;
                 told.lines += 1;
+                self.tell(EventType::PaymentAttemptFailed, told);
                 self.add(next);
                 return Reply::Opened(next.attempt);
             }

@@ -230,6 +230,7 @@ async fn payment(
                             status: event.status,
                             settlement: event.settlement,
                             refund: event.refund,
+                            decline: event.decline,
                         })
                         .eq(state.events.iter().copied())
             })

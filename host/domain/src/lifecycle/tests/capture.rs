@@ -143,6 +143,7 @@ fn confirmation_may_come_later_and_is_told_then() {
             status: Status::Completed,
             settlement: Settlement::Confirmed,
             refund: None,
+            decline: None,
         })
     );
     let line = &shop.last.transitions[0];

@@ -327,10 +327,18 @@ impl Shop {
                     EventType::PaymentCompleted
                         | EventType::PaymentRefunded
                         | EventType::PaymentDisputed
+                        | EventType::PaymentAttemptFailed
                 )
             })
             .collect();
         assert_eq!(moves, expected);
+        let failed = self.last.events.iter();
+        for failed in failed.filter(|told| told.kind == EventType::PaymentAttemptFailed) {
+            assert!(failed.decline.is_some());
+            assert_eq!(before.status, Status::Pending);
+            assert!(matches!(failed.status, Status::Created | Status::Pending));
+            assert_eq!(self.aggregate.payment.status, failed.status);
+        }
         assert!(
             self.last.transitions.len() <= 5,
             "more than a handful of lines"

@@ -51,7 +51,12 @@ fn an_unavailable_provider_hands_over_in_the_same_step_without_a_second_event() 
     assert_eq!(shop.told(EventType::PaymentPending), 1);
     unavailable(&mut shop, 2, None);
     assert_eq!(shop.status(), Status::Created);
-    assert_eq!(shop.events.len(), 1, "the way back makes no event");
+    assert_eq!(shop.told(EventType::PaymentAttemptFailed), 2);
+    assert_eq!(
+        shop.events.len(),
+        3,
+        "the way back makes no event of its own"
+    );
 }
 
 #[test]

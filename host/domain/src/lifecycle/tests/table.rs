@@ -96,8 +96,12 @@ fn each_report_moves_a_pending_payment_where_the_law_says() {
         assert_eq!(
             shop.events.last().map(|told| told.kind),
             match status {
-                Status::Pending | Status::Created | Status::Completed =>
-                    Some(EventType::PaymentPending),
+                Status::Created if state == AttemptState::Declined => {
+                    Some(EventType::PaymentAttemptFailed)
+                }
+                Status::Pending | Status::Created | Status::Completed => {
+                    Some(EventType::PaymentPending)
+                }
                 _ => told,
             }
         );

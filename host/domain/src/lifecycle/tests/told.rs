@@ -2,6 +2,7 @@
 //! them.
 
 use super::*;
+use crate::decline::DeclineCode;
 
 /// What happens to a payment.
 type Course = fn(&mut Shop);
@@ -22,6 +23,7 @@ fn gives_back() -> Report {
 }
 
 const PENDING: &str = "payment.pending";
+const FAILED: &str = "payment.attempt_failed";
 
 #[test]
 fn what_becomes_of_a_payment_is_told_by_these_events_and_no_others() {
@@ -30,7 +32,7 @@ fn what_becomes_of_a_payment_is_told_by_these_events_and_no_others() {
         (
             |shop| says(shop, [report(VendorStatus::Declined)]),
             "created",
-            &[PENDING],
+            &[PENDING, FAILED],
         ),
         (
             |shop| {
@@ -115,4 +117,49 @@ fn what_becomes_of_a_payment_is_told_by_these_events_and_no_others() {
             "{place}"
         );
     }
+}
+
+#[test]
+fn a_failed_attempt_is_told_while_the_payment_goes_on_and_with_its_reason() {
+    let decline = |shop: &Shop| shop.events.last().unwrap().decline.map(DeclineCode::as_str);
+    let refused = |reason: &str| {
+        let mut refused = report(VendorStatus::Declined);
+        refused.particulars.reason = Some(reason.into());
+        refused
+    };
+    let mut shop = Shop::new();
+    for (number, (said, code)) in [
+        (report(VendorStatus::Declined), "declined"),
+        (report(VendorStatus::Cancelled), "cancelled"),
+        (refused("insufficient_funds"), "insufficient_funds"),
+        (refused("do_not_honor"), "declined"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let number = u8::try_from(number).unwrap() + 1;
+        shop.open(number).unwrap();
+        shop.hear(number, said, Via::Callback);
+        assert_eq!(
+            shop.told(EventType::PaymentAttemptFailed),
+            usize::from(number)
+        );
+        assert_eq!(decline(&shop), Some(code));
+        assert_eq!(shop.events.last().unwrap().status, Status::Created);
+    }
+    // The last of five fails the payment, which is told by that.
+    shop.open(5).unwrap();
+    shop.hear(5, report(VendorStatus::Declined), Via::Callback);
+    assert_eq!(shop.status(), Status::Failed);
+    assert_eq!(shop.told(EventType::PaymentAttemptFailed), 4);
+}
+
+#[test]
+fn neither_an_attempt_that_was_closed_nor_one_that_expired_failed() {
+    let mut shop = Shop::new();
+    says(&mut shop, [report(VendorStatus::Expired)]);
+    shop.start(2);
+    shop.close(2);
+    assert_eq!(shop.state(2), AttemptState::Closed);
+    assert_eq!(shop.told(EventType::PaymentAttemptFailed), 0);
 }

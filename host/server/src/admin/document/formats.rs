@@ -15,9 +15,10 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::super::payment_view::OWN_RATES;
 pub(super) use crate::api::formats::{
-    ClientRef, Currency, Cursor, DelegationStatus, EndpointId, Environment, EventId, EventType,
-    Instant, InvitationId, InvoiceAmount, Limit, MerchantId, MerchantScope, PaymentId,
-    PaymentMethod, PaymentStatus, ProviderId, SettlementStatus, Sha256, SiteUrl,
+    AttemptId, AttemptState, ClientRef, Currency, Cursor, DelegationStatus, DisputeState,
+    EndpointId, Environment, EventId, EventType, Instant, InvitationId, InvoiceAmount, Limit,
+    MerchantId, MerchantScope, PaymentId, PaymentMethod, PaymentStatus, ProviderId,
+    SettlementStatus, Sha256, SiteUrl,
 };
 use crate::api::formats::{formats, one_of, string};
 
@@ -117,9 +118,6 @@ formats! {
     /// [`kassette_domain::id::DeliveryId`]
     DeliveryId = handle("A delivery's id.");
 
-    /// [`kassette_domain::id::AttemptId`]
-    AttemptId = handle("An attempt's id: what the provider has as our reference.");
-
     /// [`kassette_domain::id::WorkId`]
     WorkId = handle("A line's id.");
 
@@ -217,14 +215,8 @@ formats! {
     /// [`kassette_domain::payment::DecisionState`]
     DecisionState = one_of("Whether the decision was carried out. `lapsed`: it could not be, and the payment is still in review.", "done", ["waiting", "done", "lapsed"]);
 
-    /// [`kassette_domain::attempt::AttemptState`]
-    AttemptState = one_of("Where an attempt stands.", "captured", ["open", "unknown", "capturing", "processing", "verification_pending", "review", "captured", "declined", "unavailable", "closed", "expired", "failed", "surplus"]);
-
     /// [`kassette_domain::provider::RefundState`]
     RefundState = one_of("What became of a refund.", "succeeded", ["pending", "succeeded", "failed"]);
-
-    /// [`kassette_domain::provider::DisputeState`]
-    DisputeState = one_of("Where a dispute stands. Lost: the money is gone.", "open", ["open", "won", "lost"]);
 
     /// [`kassette_domain::payment::Purpose`]
     Purpose = one_of("What was decided: a direct payment's creation, or a start.", "start", ["create", "start"]);

@@ -119,7 +119,7 @@ pub(super) fn calls() -> Vec<Call> {
 struct NewEndpoint {
     url: Destination,
     environment: Environment,
-    /// All where it is absent; each once.
+    /// All but `payment.attempt_failed` where it is absent; each once.
     #[schema(min_items = 1)]
     event_types: Option<Vec<EventType>>,
 }
@@ -130,7 +130,7 @@ struct NewEndpoint {
 struct EndpointPatch {
     #[schema(nullable = false)]
     url: Option<Destination>,
-    /// `null`: all of them.
+    /// `null`: all but `payment.attempt_failed`.
     #[schema(min_items = 1)]
     event_types: Option<Vec<EventType>>,
     /// Whether it gets new events.
@@ -154,7 +154,7 @@ struct Endpoint {
     merchant_id: MerchantId,
     url: Destination,
     environment: Environment,
-    /// All types where all are wanted.
+    /// All but `payment.attempt_failed` where none was named.
     event_types: Vec<EventType>,
     enabled: bool,
     created_at: Instant,

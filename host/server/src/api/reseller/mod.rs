@@ -5,8 +5,9 @@
 //! |---|---|
 //! | `signed` | everything that is checked before a body is looked at |
 //! | `invitations`, `merchants` | asking merchants, and where the reseller stands with them |
-//! | `payments`, `list`, `start` | delegated payments |
+//! | `payments`, `details`, `list`, `start` | delegated payments |
 
+mod details;
 mod invitations;
 mod list;
 mod merchants;
@@ -26,6 +27,7 @@ pub(super) fn endpoints() -> OpenApiRouter<ApiState> {
         .routes(routes!(merchants::list))
         .routes(routes!(list::list, payments::create))
         .routes(routes!(payments::read))
+        .routes(routes!(details::read))
 }
 
 /// The endpoint that starts a payment.

@@ -49,7 +49,7 @@ pub(super) struct CreateBody {
     #[schema(value_type = Option<formats::PaymentMethod>)]
     payment_method: Option<MethodId>,
     /// `hosted` where it is absent.
-    #[schema(value_type = Option<formats::CheckoutMode>)]
+    #[schema(value_type = Option<formats::CheckoutMode>, default = "hosted")]
     checkout_mode: CheckoutMode,
     #[schema(value_type = Option<formats::Email>)]
     customer_email: Option<Email>,

@@ -3,6 +3,7 @@
 pub(crate) mod callbacks;
 pub(crate) mod create;
 mod due;
+mod events;
 mod refunds;
 pub(crate) mod search;
 mod step;
@@ -34,8 +35,8 @@ use crate::rows::records;
 use crate::rows::schema::{self, Key, Line};
 use crate::rows::stored::EventRow;
 use crate::{
-    About, Answer, Created, Fault, History, KeptCallback, Listed, Paging, PaymentFilter, Payments,
-    RefundOrdered, Stepped,
+    About, Answer, Created, EventsAsked, Fault, History, KeptCallback, Listed, Paging,
+    PaymentFilter, Payments, RefundOrdered, Stepped,
 };
 
 impl Payments for PostgresStore {
@@ -192,6 +193,10 @@ impl Payments for PostgresStore {
 
     fn payments(&self, filter: PaymentFilter, paging: Paging) -> Answer<'_, Listed<Payment>> {
         Box::pin(self.search(filter, paging))
+    }
+
+    fn events(&self, asked: EventsAsked, paging: Paging) -> Answer<'_, Listed<(Event, Payment)>> {
+        Box::pin(self.events_listed(asked, paging))
     }
 
     fn accounts_in_use(&self) -> Answer<'_, Vec<AccountId>> {

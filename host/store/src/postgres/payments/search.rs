@@ -131,27 +131,15 @@ impl PostgresStore {
             &of_attempt,
         ];
         let rows = self.requests.read(&sql, arguments).await?;
-        let looked_at_all = i64::try_from(rows.len()).is_ok_and(|looked| looked < scan);
-        let last = rows.last().map(|row| place(row.get(3), row.get(4)));
-        let mut found = Vec::new();
-        for row in &rows {
-            if row.get::<_, Option<Uuid>>(0).is_some() {
-                found.push((
-                    place(row.get(3), row.get(4)),
-                    stored::payment(&self.secrets.sealer, row)?,
-                ));
-            }
-            if found.len() > asked.limit {
-                break;
-            }
-        }
-        if found.len() > asked.limit || looked_at_all {
-            return Ok(asked.page(found));
-        }
-        Ok(asked.page_up_to(
-            found.into_iter().map(|(_, payment)| payment).collect(),
-            last,
-        ))
+        let sealer = &self.secrets.sealer;
+        asked.page_of_looked(
+            scan,
+            rows.iter().map(|row| {
+                let is_found = row.get::<_, Option<Uuid>>(0).is_some();
+                let payment = is_found.then(|| stored::payment(sealer, row)).transpose()?;
+                Ok((place(row.get(3), row.get(4)), payment))
+            }),
+        )
     }
 
     /// One page of the payments that a reseller made for a merchant in an environment.

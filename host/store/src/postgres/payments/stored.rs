@@ -20,6 +20,7 @@ use crate::rows::records;
 use crate::rows::schema::{self, Line};
 use crate::rows::seal::{Sealer, Secrets};
 use crate::rows::stored::{Books, EventRow, PaymentRow, encode_attempt, open_attempt};
+use crate::rows::wants::number_of;
 use crate::{About, Fault};
 
 /// Columns of a payment alone, as [`payment`] reads them.
@@ -233,6 +234,7 @@ impl Saved<'_> {
         self.due(&mut parts);
         lines.write(&mut parts, payment.id);
         work::write(&mut parts, self.works)?;
+        listed(&mut parts, payment, &events);
         let events: Vec<Event> = events.into_iter().map(|(_, event)| event).collect();
         webhooks::outbox::add(&mut parts, payment, &events);
         Ok(parts)
@@ -488,4 +490,33 @@ pub(crate) fn is_attempt(
         .and_then(|at| aggregate.attempts.get(at));
     payment == uuid(aggregate.payment.id.as_bytes())
         && there.is_some_and(|there| there.id == attempt.id)
+}
+
+/// Lists events among those of their merchant and environment.
+fn listed(parts: &mut Parts, payment: &Payment, events: &[(u16, Event)]) {
+    if events.is_empty() {
+        return;
+    }
+    let (mut times, mut ids) = (Vec::new(), Vec::new());
+    let (mut kinds, mut ordinals) = (Vec::new(), Vec::new());
+    for (ordinal, event) in events {
+        times.push(millis(event.created_at));
+        ids.push(uuid(event.id.as_bytes()));
+        kinds.push(i16::from(number_of(event.kind)));
+        ordinals.push(i32::from(*ordinal));
+    }
+    parts.add(
+        "events",
+        "INSERT INTO event (merchant, environment, payment, created_at, id, kind, ordinal)
+            SELECT $1, $2, $3, * FROM unnest($4::bigint[], $5::uuid[], $6::smallint[], $7::integer[])",
+        vec![
+            Box::new(number(payment.merchant.0)),
+            Box::new(keys::environment(payment.environment)),
+            Box::new(uuid(payment.id.as_bytes())),
+            Box::new(times),
+            Box::new(ids),
+            Box::new(kinds),
+            Box::new(ordinals),
+        ],
+    );
 }

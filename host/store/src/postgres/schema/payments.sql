@@ -101,6 +101,17 @@ CREATE TABLE IF NOT EXISTS timeline (
     PRIMARY KEY (payment, kind, ordinal)
 )
 
+CREATE TABLE IF NOT EXISTS event (
+    merchant bigint NOT NULL,
+    environment smallint NOT NULL,
+    created_at bigint NOT NULL,
+    id uuid NOT NULL,
+    kind smallint NOT NULL,
+    payment uuid NOT NULL,
+    ordinal integer NOT NULL,
+    PRIMARY KEY (merchant, environment, created_at, id)
+)
+
 CREATE TABLE IF NOT EXISTS work (
     id uuid PRIMARY KEY,
     attempt uuid NOT NULL,

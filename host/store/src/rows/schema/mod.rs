@@ -17,6 +17,7 @@
 //! | `rfk/` | merchant, environment, idempotency key | the refund that was ordered with it |
 //! | `tml/` | payment, kind, ordinal | a line of the timeline |
 //! | `evt/` | payment, ordinal | an event |
+//! | `evl/` | merchant, environment, time, event | payment, ordinal, kind |
 //! | `prk/`, `pkx/`, `pkc/` | pending callbacks, their ends, their number per account | |
 //! | `wrk/`, `wro/`, `wrx/`, `wra/` | the work list: all, open, by id, open by attempt and kind | |
 //! | `mer/` | merchant | a merchant |
@@ -36,7 +37,8 @@ pub(crate) mod resellers;
 pub(crate) mod webhooks;
 
 use kassette_domain::id::{
-    AccountId, AttemptId, Digest, KeyId, MerchantId, OperatorId, PaymentId, RefundId, WorkId,
+    AccountId, AttemptId, Digest, EventId, KeyId, MerchantId, OperatorId, PaymentId, RefundId,
+    WorkId,
 };
 use kassette_domain::key::{Environment, KeyOwner, TokenHash};
 use kassette_domain::order::IdempotencyKey;
@@ -283,6 +285,37 @@ pub(crate) fn events(payment: PaymentId) -> Key {
 
 pub(crate) fn event(payment: PaymentId, ordinal: u16) -> Key {
     key(&[&events(payment), &ordinal.to_be_bytes()])
+}
+
+/// The payment and the number in a key of `evt/`.
+pub(crate) fn event_of(key: &[u8]) -> Option<(PaymentId, u16)> {
+    let (id, ordinal) = key.strip_prefix(b"evt/")?.split_first_chunk()?;
+    let ordinal = u16::from_be_bytes(ordinal.try_into().ok()?);
+    Some((PaymentId::from_bytes(*id), ordinal))
+}
+
+/// What a merchant's events of an environment stand below, in order of time.
+pub(crate) fn listed_events(merchant: MerchantId, environment: Environment) -> Key {
+    key(&[b"evl/", &merchant.0.to_be_bytes(), world(environment)])
+}
+
+/// The same from a time on.
+pub(crate) fn listed_events_since(
+    merchant: MerchantId,
+    environment: Environment,
+    since: Time,
+) -> Key {
+    key(&[&listed_events(merchant, environment), &ascending(since)])
+}
+
+pub(crate) fn listed_event(
+    merchant: MerchantId,
+    environment: Environment,
+    created_at: Time,
+    id: EventId,
+) -> Key {
+    let since = listed_events_since(merchant, environment, created_at);
+    key(&[&since, id.as_bytes()])
 }
 
 /// All callbacks pending for a reference; its length stands before it, so that none is another's prefix.

@@ -3,6 +3,7 @@
 
 pub(crate) mod v3;
 pub(crate) mod v4;
+pub(crate) mod v5;
 
 use kassette_engine::Memtable;
 

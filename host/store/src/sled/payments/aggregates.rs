@@ -236,7 +236,11 @@ fn append_events(
     now: Time,
 ) -> Result<(), Fault> {
     for (ordinal, event) in ledger::events(payment.id, books, change, now)? {
-        rows.save(schema::event(payment.id, ordinal), &EventRow::of(&event))?;
+        let row = EventRow::of(&event);
+        rows.save(schema::event(payment.id, ordinal), &row)?;
+        let of = (payment.merchant, payment.environment);
+        let (listed, by_time) = row.listed(of, payment.id, ordinal);
+        rows.save(listed, &by_time)?;
         outbox::fan_out(rows, payment, &event)?;
     }
     Ok(())

@@ -15,10 +15,10 @@ use crate::rows::records;
 use crate::rows::schema::{self, Line, Position};
 use crate::rows::seal::Sealer;
 use crate::rows::source::Source as _;
-use crate::rows::stored::previous::{v3, v4};
+use crate::rows::stored::previous::{v3, v4, v5};
 use crate::rows::stored::{
-    self, AllReached, AttemptKey, Books, EventRow, MAX_TRANSITIONS, PaymentRow, PendingCallback,
-    Timer,
+    self, AllReached, AttemptKey, Books, EventRow, ListedEvent, MAX_TRANSITIONS, PaymentRow,
+    PendingCallback, Timer,
 };
 use crate::sled::judge::Judge;
 use crate::sled::judge::kinds::{Derived, Kind, empty, plain};
@@ -34,9 +34,10 @@ pub(crate) const KINDS: &[Kind] = &[
         .following(Derived::Key),
     Kind::new(2, "attempt-by-id", b"atx/", plain::<AttemptKey>).following(Derived::Row),
     Kind::new(10, "due", schema::TIMERS, due),
-    Kind::new(11, "event", b"evt/", plain::<EventRow>)
-        .migrated_by(&[(4, v4::event)])
+    Kind::new(11, "event", b"evt/", event)
+        .migrated_by(&[(4, v4::event), (5, v5::event)])
         .following(Derived::Key),
+    Kind::new(86, "event-by-time", b"evl/", plain::<ListedEvent>).following(Derived::Row),
     Kind::new(71, "reference-for-search", b"fnd/", empty).following(Derived::Key),
     Kind::new(30, "payment", schema::PAYMENTS, payment)
         .sealing(reseal_payment)
@@ -331,6 +332,21 @@ fn line(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
         Some(b'd') => plain::<Decision>(judge, key, row),
         _ => plain::<Transition>(judge, key, row),
     }
+}
+
+/// An event: its payment looks at it, and its merchant's list has it.
+fn event(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    let event: EventRow = records::decode(key, row)?;
+    let (id, ordinal) =
+        schema::event_of(key).ok_or_else(|| records::damaged(key, "it names no payment"))?;
+    // Where the payment is damaged, its own row tells it.
+    let Some(payment) = records::readable(PaymentRow::load(&judge.view(), id))?.flatten() else {
+        return Ok(());
+    };
+    let of = (payment.plain().merchant, payment.plain().environment);
+    let (listed, row) = event.listed(of, id, ordinal);
+    let row = records::encode(&listed, &row)?;
+    judge.promise(listed, &row)
 }
 
 /// An attempt: its payment looks at it, and at everything else about it.

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kassette_domain::audit::Audited;
+use kassette_domain::event::Event;
 use kassette_domain::id::{AccountId, AttemptId, PaymentId, WorkId};
 use kassette_domain::key::TokenHash;
 use kassette_domain::lifecycle::{NewRefund, NewWork, PaymentAggregate, QuerySchedule, Step};
@@ -28,7 +29,7 @@ use crate::rows::records;
 use crate::rows::schema::{self, Line};
 use crate::rows::seal::{Secrets, fingerprint};
 use crate::rows::source::Source;
-use crate::rows::stored::{AttemptKey, EventRow, PaymentRow};
+use crate::rows::stored::{AttemptKey, EventRow, ListedEvent, PaymentRow};
 use crate::sled::lists::{Order, TIME_AND_ID};
 use crate::sled::memory::payment_index::Mark;
 use crate::sled::memory::{Indexed as _, Shown, View};
@@ -41,8 +42,8 @@ use crate::sled::payments::timers::{ClaimDue, MAX_CLAIM, NextDue, Settled};
 use crate::sled::payments::works::{UnknownMoney, WorkDone};
 use crate::sled::store::SledStore;
 use crate::{
-    About, Answer, Created, Fault, History, KeptCallback, Listed, Paging, PaymentFilter, Payments,
-    RefundOrdered, Stepped,
+    About, Answer, Created, EventsAsked, Fault, History, KeptCallback, Listed, Paging,
+    PaymentFilter, Payments, RefundOrdered, Stepped,
 };
 
 impl Payments for SledStore {
@@ -256,6 +257,35 @@ impl Payments for SledStore {
 
     fn payments(&self, filter: PaymentFilter, paging: Paging) -> Answer<'_, Listed<Payment>> {
         self.search(filter, paging)
+    }
+
+    fn events(&self, asked: EventsAsked, paging: Paging) -> Answer<'_, Listed<(Event, Payment)>> {
+        let (merchant, environment) = (asked.merchant, asked.environment);
+        let prefix = schema::listed_events(merchant, environment);
+        let mut span = Span::prefix(&prefix);
+        if let Some(since) = asked.since {
+            span = span.since(&schema::listed_events_since(merchant, environment, since));
+        }
+        let secrets = Arc::clone(&self.secrets);
+        let of = (&prefix[..], TIME_AND_ID);
+        self.list_in(
+            span,
+            of,
+            Order::Backwards,
+            &paging,
+            move |view, key, row| {
+                let listed: ListedEvent = records::decode(key, row)?;
+                if asked.kind.is_some_and(|kind| kind != listed.kind) {
+                    return Ok(None);
+                }
+                let event: EventRow =
+                    view.expect(&schema::event(listed.payment, listed.ordinal))?;
+                let payment = PaymentRow::expect(view, listed.payment)?
+                    .open(&secrets.sealer)?
+                    .0;
+                Ok(Some((event.event(listed.payment), payment)))
+            },
+        )
     }
 
     fn accounts_in_use(&self) -> Answer<'_, Vec<AccountId>> {

@@ -22,7 +22,7 @@ pub(in crate::cli) enum EndpointAction {
         /// Such as https://shop.example/webhooks.
         #[arg(long)]
         url: String,
-        /// Such as payment.completed; every one where none is named. May be repeated.
+        /// Such as payment.completed; all but payment.attempt_failed where none is named. May be repeated.
         #[arg(long = "event-type")]
         event_types: Vec<String>,
     },
@@ -51,7 +51,7 @@ pub(in crate::cli) enum EndpointAction {
         /// Such as payment.completed. May be repeated.
         #[arg(long = "event-type", conflicts_with = "all_event_types")]
         event_types: Vec<String>,
-        /// Every event, those of later releases too.
+        /// Every event but payment.attempt_failed, those of later releases too.
         #[arg(long)]
         all_event_types: bool,
         /// true or false; what waits is held back meanwhile, for 72 hours at most.

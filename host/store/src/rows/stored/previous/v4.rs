@@ -3,6 +3,7 @@
 use kassette_domain::provider::{Dispute, ProviderRefund, RefundState, Report, VendorSettlement};
 use kassette_domain::returns::Disputed;
 
+use super::v5;
 use super::*;
 
 #[cfg_attr(test, derive(Serialize))]
@@ -158,7 +159,12 @@ struct V4EventRow {
 }
 
 /// An event's row.
-pub(crate) fn event(_: &Memtable, _: &Sealer, key: &[u8], row: &[u8]) -> Result<Rows, Fault> {
+pub(crate) fn event(
+    memtable: &Memtable,
+    _: &Sealer,
+    key: &[u8],
+    row: &[u8],
+) -> Result<Rows, Fault> {
     let old: V4EventRow = records::decode(key, row)?;
     let new = EventRow {
         id: old.id,
@@ -166,9 +172,9 @@ pub(crate) fn event(_: &Memtable, _: &Sealer, key: &[u8], row: &[u8]) -> Result<
         created_at: old.created_at,
         status: old.status,
         settlement: old.settlement,
-        refund: None,
+        beside: Beside::Nothing,
     };
-    one(key, &new)
+    v5::event_now(memtable, key, new)
 }
 
 #[cfg_attr(test, derive(Serialize))]

@@ -3,16 +3,18 @@
 use std::path::Path;
 use std::process::Command;
 
-use kassette_domain::id::RefundId;
+use kassette_domain::event::EventType;
+use kassette_domain::id::{MerchantId, PaymentId, RefundId};
+use kassette_domain::key::Environment;
 use kassette_domain::money::Minor;
 use kassette_domain::payment::Status;
 use kassette_domain::provider::{ProviderRefund, RefundState};
 use kassette_domain::work::WorkKind;
 
 use super::*;
-use crate::About;
 use crate::rows::seal::Sealer;
 use crate::rows::stored::previous::v4::written;
+use crate::{About, EventsAsked};
 
 /// Writes a closed store's rows as format 4 wrote them.
 fn take_back(options: &OpenOptions) {
@@ -24,7 +26,7 @@ fn take_back(options: &OpenOptions) {
             b"att/" => written::attempt(&sealer, &key, &row),
             b"evt/" => written::event(&key, &row),
             b"prk/" => written::pending_callback(&key, &row),
-            b"rfi/" => {
+            b"rfi/" | b"evl/" => {
                 stopped.db.remove(key).unwrap();
                 continue;
             }
@@ -98,6 +100,48 @@ async fn a_store_of_format_4_is_brought_to_this_one_with_its_refunds() {
     )
     .await;
     assert_eq!(late.attempts[0].returns.total(), Minor(300));
+    store.shut_down().await.unwrap();
+    drop(store);
+    whole(&options(&folder));
+    alone(&folder);
+}
+
+/// The newest events of the merchant, with the attempts' names of their payments.
+async fn listed(store: &Arc<dyn Store>) -> Vec<(EventType, PaymentId)> {
+    let asked = EventsAsked {
+        merchant: MerchantId(1),
+        environment: Environment::Test,
+        kind: None,
+        since: None,
+    };
+    let events = page(store.events(asked, first(100)).await.unwrap()).items;
+    let each = events
+        .iter()
+        .map(|(event, payment)| (event.kind, payment.id));
+    each.collect()
+}
+
+#[tokio::test]
+async fn events_of_a_store_of_format_5_are_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    let store: Arc<dyn Store> = SledStore::open(&options(&folder)).unwrap();
+    for name in NAMES {
+        pay(&store, name).await;
+    }
+    let before = listed(&store).await;
+    assert_eq!(before.len(), NAMES.len());
+    store.shut_down().await.unwrap();
+    drop(store);
+    let stopped = Stopped::open(&options(&folder)).unwrap();
+    for row in stopped.db.scan_prefix(b"evl/") {
+        stopped.db.remove(row.unwrap().0).unwrap();
+    }
+    let format = 5_u32.to_be_bytes();
+    stopped.db.insert(schema::FORMAT, &format).unwrap();
+    drop(stopped);
+
+    let store: Arc<dyn Store> = SledStore::open(&options(&folder)).unwrap();
+    assert_eq!(listed(&store).await, before);
     store.shut_down().await.unwrap();
     drop(store);
     whole(&options(&folder));
