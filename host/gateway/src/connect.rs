@@ -157,6 +157,11 @@ pub enum ConnectError {
     )]
     AskedTooOften,
     /// 409.
+    #[error(
+        "webhook endpoint {0}, which no exchange of this site made, has the URL already; ask the operator to delete it"
+    )]
+    EndpointTaken(EndpointId),
+    /// 409.
     #[error("the merchant has as many webhook endpoints as it can; ask the operator to delete one")]
     TooManyEndpoints,
     /// 409.
@@ -393,6 +398,7 @@ impl Gateway {
             }
             Exchanged::Dead => Err(ConnectError::CodeRefused),
             Exchanged::NotLiveApproved => Err(ConnectError::NotLiveApproved),
+            Exchanged::EndpointTaken(id) => Err(ConnectError::EndpointTaken(id)),
             Exchanged::TooManyEndpoints => Err(ConnectError::TooManyEndpoints),
             Exchanged::TooManyDomains => Err(ConnectError::TooManyDomains),
         }

@@ -325,6 +325,7 @@ fn refused(error: EndpointError) -> ApiError {
         EndpointError::Overlap => {
             ApiError::invalid_of(Code::InvalidField, message, "overlap_hours")
         }
+        EndpointError::Taken(_) => ApiError::conflict_of(Code::WebhookEndpointExists, message),
         EndpointError::TooMany | EndpointError::Stale | EndpointError::Disabled => {
             ApiError::conflict(message)
         }

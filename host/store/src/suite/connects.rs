@@ -317,6 +317,25 @@ pub async fn an_exchange_that_is_refused_leaves_nothing(harness: &dyn Harness) {
     ));
 }
 
+pub async fn an_exchange_does_not_make_a_second_endpoint_of_an_address(harness: &dyn Harness) {
+    let store = harness.open().await;
+    shop(&store).await;
+    let by_hand = Endpoint {
+        url: endpoint("first", NOW).url,
+        ..endpoint("by hand", NOW)
+    };
+    listen(&store, by_hand.clone()).await;
+    let code = connect_code("code", "https://shop.example", Environment::Test);
+    let code = issue(&store, code).await;
+    let taken = redeem(&store, &code, "first", 1).await;
+    assert_eq!(taken, Exchanged::EndpointTaken(by_hand.id));
+    assert!(!made(&store, "first").await);
+    let delete = store.delete_endpoint(by_hand.id, audited("endpoint.delete"), NOW);
+    delete.await.unwrap();
+    let done = redeem(&store, &code, "first", 2).await;
+    assert!(matches!(done, Exchanged::Done { .. }), "{done:?}");
+}
+
 pub async fn codes_are_listed_until_a_day_after_their_end(harness: &dyn Harness) {
     let store = harness.open().await;
     shop(&store).await;

@@ -26,8 +26,8 @@ use crate::postgres::webhooks::endpoints::{
 use crate::postgres::{PostgresStore, uuid};
 use crate::{
     Answer, Backlog, ClaimedDeliveries, Deliveries, DeliveryFilter, EndpointCreated,
-    EndpointDeleted, EndpointRotated, Hastened, Listed, Paging, Pruned, Recovered, Redelivered,
-    Replaced, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
+    EndpointDeleted, EndpointReplaced, EndpointRotated, Hastened, Listed, Paging, Pruned,
+    Recovered, Redelivered, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
 };
 
 impl PostgresStore {
@@ -96,7 +96,7 @@ impl Deliveries for PostgresStore {
         after: Endpoint,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, Replaced<Endpoint>> {
+    ) -> Answer<'_, EndpointReplaced> {
         // What waits for it may go on.
         let ringing = (before.id, Time::default());
         let replace = ReplaceEndpoint {

@@ -36,8 +36,8 @@ use crate::sled::webhooks::endpoints::{
 use crate::sled::webhooks::outbox::{DeliveryRow, read_due};
 use crate::{
     Answer, Backlog, ClaimedDeliveries, Deliveries, DeliveryFilter, EndpointCreated,
-    EndpointDeleted, EndpointRotated, Fault, Hastened, Listed, Oldest, Paging, Pruned, Recovered,
-    Redelivered, Replaced, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
+    EndpointDeleted, EndpointReplaced, EndpointRotated, Fault, Hastened, Listed, Oldest, Paging,
+    Pruned, Recovered, Redelivered, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
 };
 
 /// Rows of waiting deliveries that are looked at for the oldest.
@@ -197,7 +197,7 @@ impl Deliveries for SledStore {
         after: Endpoint,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, Replaced<Endpoint>> {
+    ) -> Answer<'_, EndpointReplaced> {
         self.operate_ringing(ReplaceEndpoint {
             before,
             after,
