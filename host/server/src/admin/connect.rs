@@ -5,7 +5,7 @@ use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use kassette_domain::audit::Audited;
-use kassette_domain::connect::ConnectCode;
+use kassette_domain::connect::{ConnectCode, WebhookPath};
 use kassette_domain::key::Scope;
 use kassette_domain::time::Time;
 use kassette_gateway::connect::{ConnectCodeError, NewConnectCode};
@@ -30,7 +30,10 @@ pub(super) async fn create(
     let merchant = super::merchants::find(&state, &id).await?;
     let attribution = Attribution::in_body(&mut fields)?;
     let environment = fields.required("environment", text(environment))?;
-    let site = fields.required("site_url", text(|url| state.gateway.shop_site(url)))?;
+    let site = fields.required(
+        "site_url",
+        text(|url| state.gateway.shop_site(url, &WebhookPath::default())),
+    )?;
     let scopes = fields
         .optional("scopes", |value| scopes(value, &Scope::MERCHANT_ALL))?
         .unwrap_or_else(|| Scope::MERCHANT.to_vec());

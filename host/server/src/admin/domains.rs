@@ -25,7 +25,8 @@ pub(super) async fn create(
     let now = state.gateway.clock().now();
     let merchant = super::merchants::find(&state, &id).await?;
     let attribution = Attribution::in_body(&mut fields)?;
-    let domain = fields.required("domain", text(parse_domain))?;
+    let loopback = state.gateway.settings().webhooks.allow_loopback;
+    let domain = fields.required("domain", text(|name| parse_domain(name, loopback)))?;
     let include_subdomains = fields
         .optional("include_subdomains", switch)?
         .unwrap_or(false);
@@ -72,7 +73,8 @@ pub(super) async fn remove(
 ) -> Result<StatusCode, ApiError> {
     let now = state.gateway.clock().now();
     let merchant = super::merchants::find(&state, &id).await?;
-    let domain = parse_domain(&domain).map_err(|_| ApiError::NotFound("domain not found"))?;
+    let domain = parse_domain(&domain, true)
+        .map_err(|_| ApiError::NotFound("domain not found"))?;
     let line = caller.audited(
         Attribution::alone(fields)?,
         "domain.delete",

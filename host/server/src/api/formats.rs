@@ -242,7 +242,7 @@ formats! {
         .build();
 
     /// [`site::ReturnUrl`]
-    ReturnUrl = string("An https URL under a verified shop domain of the merchant: no user name, port, IP address or trailing dot of the host.", "https://shop.example/thanks?order=1042")
+    ReturnUrl = string("An https URL under a verified shop domain of the merchant: no user name, port, IP address or trailing dot of the host. Under `dev` plain http and ports too, where the host is `localhost` or loopback and verified.", "https://shop.example/thanks?order=1042")
         .format(Some(SchemaFormat::Custom("uri".to_owned())))
         .max_length(Some(site::ReturnUrl::MAX))
         .build();
@@ -256,6 +256,12 @@ formats! {
     SiteUrl = string("The address of the shop's site: https, without user name, query and fragment.", "https://shop.example/store")
         .format(Some(SchemaFormat::Custom("uri".to_owned())))
         .max_length(Some(connect::SiteUrl::MAX))
+        .build();
+
+    /// [`connect::WebhookPath`]
+    WebhookPath = string("Where the plugin takes events, below the site's address: no empty, `.` or `..` segment.", "/modules/kassette/webhook")
+        .max_length(Some(connect::WebhookPath::MAX))
+        .pattern(Some("^(/[A-Za-z0-9._~!$&'()*+,;=:@-]+)+/?$"))
         .build();
 
     /// [`connect::Challenge`]

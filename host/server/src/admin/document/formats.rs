@@ -133,7 +133,7 @@ formats! {
     ConnectCodeState = one_of("Whether the code can be redeemed.", "live", [connect::CodeState::Live, connect::CodeState::Redeemed, connect::CodeState::Burned, connect::CodeState::Expired].map(connect::CodeState::as_str));
 
     /// [`kassette_domain::site::parse_domain`]
-    Domain = string("A host's name: no public suffix, no IP address, no trailing dot.", "shop.example")
+    Domain = string("A host's name: no public suffix, no IP address, no trailing dot. Under `dev` `localhost` and loopback addresses too.", "shop.example")
         .min_length(Some(3))
         .max_length(Some(253))
         .build();
