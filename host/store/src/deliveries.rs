@@ -220,6 +220,8 @@ pub struct Pruned {
 pub struct DeliveryFilter {
     /// To this endpoint.
     pub endpoint: Option<EndpointId>,
+    /// To the endpoints that this merchant has in this environment.
+    pub of: Option<(MerchantId, Environment)>,
     /// In this status.
     pub status: Option<DeliveryStatus>,
 }
@@ -244,8 +246,13 @@ pub trait Deliveries: Send + Sync {
     fn endpoint(&self, id: EndpointId) -> Answer<'_, Option<Endpoint>>;
     /// An endpoint with what signs for it.
     fn endpoint_secrets(&self, id: EndpointId) -> Answer<'_, Option<(Endpoint, EndpointSecrets)>>;
-    /// Lists a merchant's endpoints, newest first.
-    fn endpoints(&self, merchant: MerchantId, paging: Paging) -> Answer<'_, Listed<Endpoint>>;
+    /// Lists a merchant's endpoints, in one environment or in both, newest first.
+    fn endpoints(
+        &self,
+        merchant: MerchantId,
+        environment: Option<Environment>,
+        paging: Paging,
+    ) -> Answer<'_, Listed<Endpoint>>;
     /// Replaces address, filter and switch of an endpoint where it is still as `before`. The address may
     /// stay whatever others have.
     fn replace_endpoint(

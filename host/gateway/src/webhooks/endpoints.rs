@@ -194,16 +194,17 @@ impl Gateway {
         endpoint.ok_or(EndpointError::NotFound)
     }
 
-    /// Lists a merchant's endpoints, newest first.
+    /// Lists a merchant's endpoints, in one environment or in both, newest first.
     ///
     /// # Errors
     /// The store's.
     pub async fn endpoints(
         &self,
         merchant: MerchantId,
+        environment: Option<Environment>,
         paging: Paging,
     ) -> Result<Listed<Endpoint>, Fault> {
-        self.store().endpoints(merchant, paging).await
+        self.store().endpoints(merchant, environment, paging).await
     }
 
     /// Changes address, filter or switch of an endpoint that is still as `before`. What waits goes to

@@ -9,6 +9,7 @@ use kassette_domain::policy::Policy;
 use kassette_domain::rates::{RateSource, RateTable, TableRef};
 use kassette_domain::site::{ReturnUrl, VerifiedDomain};
 use kassette_domain::time::Time;
+use kassette_gateway::clock::Clock as _;
 use kassette_gateway::create::{CreateError, CreateOutcome};
 
 use crate::world::{World, audited, settings};

@@ -14,11 +14,12 @@ use serde_json::json;
 use super::AdminState;
 use super::body::{Attribution, JsonBody};
 use super::caller::{Changes, Viewer};
-use super::keys::{environment, scopes};
-use super::path::At;
-use super::query::{Query, page};
+use super::keys::scopes;
 use crate::web::ApiError;
 use crate::web::json::text;
+use crate::web::path::At;
+use crate::web::query::{Query, page};
+use crate::web::text::environment;
 
 /// `POST /merchants/{id}/connect-codes`
 pub(super) async fn create(

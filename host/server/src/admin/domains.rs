@@ -10,10 +10,10 @@ use kassette_domain::site::{VerifiedDomain, parse_domain};
 use super::AdminState;
 use super::body::{Attribution, JsonBody};
 use super::caller::Changes;
-use super::path::At;
-use super::text::switch;
 use crate::web::ApiError;
 use crate::web::json::text;
+use crate::web::path::At;
+use crate::web::text::switch;
 
 /// `POST /merchants/{id}/domains`
 pub(super) async fn create(
@@ -73,8 +73,7 @@ pub(super) async fn remove(
 ) -> Result<StatusCode, ApiError> {
     let now = state.gateway.clock().now();
     let merchant = super::merchants::find(&state, &id).await?;
-    let domain = parse_domain(&domain, true)
-        .map_err(|_| ApiError::NotFound("domain not found"))?;
+    let domain = parse_domain(&domain, true).map_err(|_| ApiError::NotFound("domain not found"))?;
     let line = caller.audited(
         Attribution::alone(fields)?,
         "domain.delete",

@@ -16,6 +16,7 @@ use kassette_domain::payment;
 use kassette_domain::provider;
 use kassette_domain::refund;
 use kassette_domain::site;
+use kassette_domain::webhook;
 use utoipa::openapi::schema::{KnownFormat, Object, ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
@@ -34,6 +35,23 @@ pub(crate) fn one_of<'t>(
 ) -> Object {
     string(description, example)
         .enum_values(Some(names))
+        .build()
+}
+
+/// A random id.
+pub(crate) fn handle(description: &str) -> Object {
+    string(description, "5b1e0c9a7d3f4e2b8a6c4d2e0f1b3a59")
+        .pattern(Some("^[0-9a-f]{32}$"))
+        .build()
+}
+
+/// A whole number between two bounds, both inclusive.
+pub(crate) fn whole(description: &str, least: u64, most: u64) -> Object {
+    ObjectBuilder::new()
+        .schema_type(Type::Integer)
+        .description(Some(description))
+        .minimum(Some(least))
+        .maximum(Some(most))
         .build()
 }
 
@@ -291,6 +309,23 @@ formats! {
     WebhookUrl = string("Where events are posted to.", "https://shop.example/store/wp-json/kassette/v1/webhook")
         .format(Some(SchemaFormat::Custom("uri".to_owned())))
         .build();
+
+    /// [`kassette_domain::id::DeliveryId`]
+    DeliveryId = handle("A delivery's id.");
+
+    /// Hours for which what was before stays good.
+    Overlap = whole("Hours for which the old one stays good beside the new one; 0 where it is absent.", 0, webhook::EndpointSecrets::MAX_OVERLAP.as_secs() / 3600);
+
+    /// Where events are posted to; the gateway judges it.
+    Destination = string("An https URL of a public host, without user name and fragment.", "https://shop.example/webhooks")
+        .format(Some(SchemaFormat::Custom("uri".to_owned())))
+        .build();
+
+    /// [`webhook::DeliveryStatus`]
+    DeliveryStatus = one_of("Where a delivery stands.", "delivered", webhook::DeliveryStatus::ALL.map(webhook::DeliveryStatus::as_str));
+
+    /// What an endpoint's circuit lets through.
+    Circuit = one_of("Whether attempts are made: `open` holds them back after failures, `half_open` lets one through.", "closed", ["closed", "open", "half_open"]);
 
     /// [`kassette_domain::release::Release::version`]
     Version = string("A semantic version.", "1.4.2").build();

@@ -108,7 +108,12 @@ pub async fn exchanges_at_once_have_one_winner(harness: &dyn Harness) {
         won += usize::from(done);
     }
     assert_eq!(won, 1);
-    let endpoints = page(store.endpoints(MerchantId(1), first(9)).await.unwrap());
+    let endpoints = page(
+        store
+            .endpoints(MerchantId(1), None, first(9))
+            .await
+            .unwrap(),
+    );
     assert_eq!(endpoints.items.len(), 1);
     let merchant = store.merchant(MerchantId(1)).await.unwrap().unwrap();
     assert_eq!(merchant.domains.len(), 1);

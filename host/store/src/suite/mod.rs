@@ -139,6 +139,7 @@ macro_rules! store_suite {
                 a_merchant_has_so_many_endpoints_in_each_environment,
                 one_address_has_one_endpoint_of_a_merchant_in_an_environment,
                 creations_at_once_of_one_address_have_one_winner,
+                endpoints_and_deliveries_of_one_environment_are_listed_alone,
                 secrets_of_an_endpoint_rotate_and_survive,
             }
             connects {

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use kassette_domain::audit::Audited;
 use kassette_domain::id::{DeliveryId, EndpointId, MerchantId};
+use kassette_domain::key::Environment;
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{Delivery, Endpoint, EndpointSecrets, Tried};
@@ -86,8 +87,13 @@ impl Deliveries for PostgresStore {
         })
     }
 
-    fn endpoints(&self, merchant: MerchantId, paging: Paging) -> Answer<'_, Listed<Endpoint>> {
-        Box::pin(self.list_endpoints(merchant, paging))
+    fn endpoints(
+        &self,
+        merchant: MerchantId,
+        environment: Option<Environment>,
+        paging: Paging,
+    ) -> Answer<'_, Listed<Endpoint>> {
+        Box::pin(self.list_endpoints(merchant, environment, paging))
     }
 
     fn replace_endpoint(
