@@ -246,6 +246,40 @@ async fn a_code_under_way_takes_one_place_however_often_it_is_sent() {
 }
 
 #[tokio::test]
+async fn a_plugin_names_where_it_takes_events() {
+    let server = shared().await;
+    let (merchant, ..) = server.merchant(json!({})).await;
+    let shop = Receiver::new().await;
+    let site = origin(&shop, "127.0.0.1");
+    let site_url = format!("{site}/store");
+    let code = server.connect_code(merchant, &site_url, json!({})).await;
+    let mut asked = claim(&code, &shop, &site_url, &site);
+    for wrong in ["//evil.test/hook", "/a/../b", "/a?b", "hook"] {
+        asked["webhook_path"] = json!(wrong);
+        let refused = server.exchange(&asked).await.expect(422);
+        assert!(refused.error().starts_with("webhook_path"), "{wrong}");
+    }
+    let url = format!("{site_url}/modules/kassette/webhook");
+    asked["webhook_path"] = json!("/modules/kassette/webhook");
+    // Where another endpoint has the address the code stays good.
+    let by_hand = server.hook(merchant, &shop, json!({ "url": url })).await;
+    let taken = server.exchange(&asked).await.expect(409);
+    assert_eq!(taken.json()["code"], "webhook_endpoint_exists");
+    assert!(taken.error().contains(&by_hand.id), "{}", taken.text);
+    let path = format!("/webhook-endpoints/{}", by_hand.id);
+    server.admin("DELETE", &path, None).await.expect(204);
+    let connected = server.exchange(&asked).await.expect(200).json();
+    assert_eq!(connected["webhook_endpoint"]["url"], url);
+
+    shop.answer(Reply::Status(200));
+    let key = connected["api_key"].as_str().unwrap();
+    server.started(key, "ideal", json!({})).await;
+    let event = shop.wait(3).await.remove(2);
+    let line = "POST /store/modules/kassette/webhook HTTP/1.1\r\n";
+    assert!(event.head.starts_with(line), "{}", event.head);
+}
+
+#[tokio::test]
 async fn connecting_again_takes_the_place_of_what_was() {
     let server = shared().await;
     let (merchant, ..) = server.merchant(json!({})).await;

@@ -7,6 +7,7 @@
     clippy::allow_attributes
 )]
 
+mod account;
 mod assaults;
 #[path = "../attacks.rs"]
 mod attacks;

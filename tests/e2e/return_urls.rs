@@ -155,3 +155,39 @@ async fn a_return_url_lies_under_a_verified_domain_and_nowhere_that_looks_like_i
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
+
+#[tokio::test]
+async fn under_dev_a_shop_on_this_machine_is_returned_to() {
+    let server = shared().await;
+    let (merchant, key, _) = server.merchant(json!({})).await;
+    let create = async |url: &str| {
+        let mut payment = new_payment();
+        payment["return_url"] = json!(url);
+        server.post(&key, "/api/v1/payments", &payment).await
+    };
+    let back = "http://localhost:3000/thanks?order=1";
+    create(back).await.expect(422);
+    let path = format!("/merchants/{merchant}/domains");
+    let body = json!({ "domain": "LocalHost" });
+    let verified = server.admin("POST", &path, Some(&body)).await.expect(201);
+    assert_eq!(verified.json()["domain"], "localhost");
+    for url in [back, "http://localhost/", "https://localhost:8443/"] {
+        create(url).await.expect(201);
+    }
+    for url in [
+        "http://127.0.0.1:3000/",
+        "http://shop.localhost:3000/",
+        "http://localhost.evil.test/",
+        "http://localhost@evil.test/",
+    ] {
+        create(url).await.expect(422);
+    }
+    // The payer's page leads there.
+    let made = create(back).await.expect(201).json();
+    let page = server.http.get(made["checkout_url"].as_str().unwrap());
+    let page = server.send(page).await.expect(200);
+    assert!(page.text.contains("http://localhost:3000/thanks?order=1"));
+    let gone = format!("{path}/localhost");
+    server.admin("DELETE", &gone, None).await.expect(204);
+    create(back).await.expect(422);
+}

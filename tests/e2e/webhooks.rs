@@ -227,7 +227,9 @@ async fn an_endpoint_gets_what_it_wants_of_its_own_merchant_and_environment() {
     let (merchant, key, live) = server.merchant(json!({})).await;
     let (other, other_key, _) = server.merchant(json!({})).await;
     let receiver = Receiver::new().await;
-    let filter = |types: &[&str]| json!({ "event_types": types });
+    // One address has one endpoint.
+    let at = |query: &str| format!("{}?{query}", receiver.url());
+    let filter = |types: &[&str]| json!({ "url": at(&types.concat()), "event_types": types });
     let all = server.hook(merchant, &receiver, json!({})).await;
     let few = filter(&["payment.completed", "payment.failed"]);
     let few = server.hook(merchant, &receiver, few).await;
@@ -236,7 +238,8 @@ async fn an_endpoint_gets_what_it_wants_of_its_own_merchant_and_environment() {
         .await;
     let real = json!({ "environment": "live" });
     let real = server.hook(merchant, &receiver, real).await;
-    let off = server.hook(merchant, &receiver, json!({})).await;
+    let off = json!({ "url": at("off") });
+    let off = server.hook(merchant, &receiver, off).await;
     server.change_hook(&off, json!({ "enabled": false })).await;
     let foreign = server.hook(other, &receiver, json!({})).await;
 
@@ -246,7 +249,8 @@ async fn an_endpoint_gets_what_it_wants_of_its_own_merchant_and_environment() {
         server.until(key, &paid, "completed").await;
     }
     // An endpoint hears nothing of what was before it.
-    let late = server.hook(merchant, &receiver, json!({})).await;
+    let late = json!({ "url": at("late") });
+    let late = server.hook(merchant, &receiver, late).await;
     server.started(&other_key, "ideal", json!({})).await;
 
     let both = vec!["payment.completed", "payment.pending"];

@@ -90,7 +90,7 @@ def public(ready):
     """The document's address, the settings, and further arguments."""
     base = ready["base_url"] + "/api/v1"
     merchant = ready["merchants"][0]["merchant_id"]
-    scopes = ["payments:create", "payments:read", "payments:refund"]
+    scopes = ["payments:create", "payments:read", "payments:refund", "account:manage"]
     key = call(
         ready["admin_url"], ready["operator_token"], f"/merchants/{merchant}/keys",
         {"environment": "test", "scopes": scopes},

@@ -15,14 +15,11 @@ use url::{Host, Url};
 use crate::id::{ConnectCodeId, EndpointId, KeyId, MerchantId};
 use crate::key::{Environment, Scope, TokenHash};
 use crate::secret::Secret;
-use crate::site::{BadSite, parse_domain};
+use crate::site::{BadSite, authority, is_loopback, parse_domain};
 use crate::time::Time;
 
 /// Where the plugin's site answers with the proof, below its origin.
 const WELL_KNOWN: &str = "/.well-known/kassette-connect/";
-/// Where the plugin takes events, below its site's address.
-const WEBHOOK: &str = "/wp-json/kassette/v1/webhook";
-
 /// Scheme, lower-case A-label and port of a site; a default port is dropped.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -64,18 +61,9 @@ impl SiteUrl {
             return Err(BadSite::Url);
         }
         let url = Url::parse(text).map_err(|_| BadSite::Url)?;
-        // WHATWG parsing forgives a missing slash; a person reading the text would not.
         let scheme = url.scheme();
-        let written = text.get(..scheme.len() + 3);
-        if !written.is_some_and(|written| written.eq_ignore_ascii_case(&format!("{scheme}://"))) {
-            return Err(BadSite::Url);
-        }
-        let rest = text.get(scheme.len() + 3..).unwrap_or_default();
-        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        // It forgives one too many as well.
-        if authority.is_empty() {
-            return Err(BadSite::Url);
-        }
+        // WHATWG parsing forgives a missing slash; a person reading the text would not.
+        let authority = authority(text, scheme).ok_or(BadSite::Url)?;
         if authority.contains('@') || !url.username().is_empty() || url.password().is_some() {
             return Err(BadSite::Userinfo);
         }
@@ -88,8 +76,8 @@ impl SiteUrl {
             return Err(BadSite::Url);
         }
         let domain = match host {
+            Host::Domain(name) => parse_domain(name, allow_loopback)?,
             _ if loopback => host.to_string(),
-            Host::Domain(name) => parse_domain(name)?,
             Host::Ipv4(_) | Host::Ipv6(_) => return Err(BadSite::IpAddress),
         };
         let origin = SiteOrigin(url.origin().ascii_serialization());
@@ -111,17 +99,51 @@ impl SiteUrl {
     }
 
     /// Where the plugin takes events: below the site's path, which is kept.
-    pub fn webhook_url(&self) -> String {
-        let path = self.url.path().trim_end_matches('/');
-        format!("{}{path}{WEBHOOK}", self.origin)
+    pub fn webhook_url(&self, path: &WebhookPath) -> String {
+        let below = self.url.path().trim_end_matches('/');
+        format!("{}{below}{}", self.origin, path.0)
     }
 }
 
-fn is_loopback(host: &Host<&str>) -> bool {
-    match host {
-        Host::Ipv4(address) => address.is_loopback(),
-        Host::Ipv6(address) => address.is_loopback(),
-        Host::Domain(name) => *name == "localhost",
+/// Where a plugin takes events, below its site's address. It can name no other place than one of the site's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WebhookPath(String);
+
+/// The text is no such path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "must be a path such as /shop/webhook: at most 200 characters of A-Z, a-z, 0-9, / and -._~!$&'()*+,;=:@ \
+     that begin with /, without empty, \".\" and \"..\" segments"
+)]
+pub struct NotAWebhookPath;
+
+impl WebhookPath {
+    /// Longest path, in characters.
+    pub const MAX: usize = 200;
+    /// Where WordPress takes them.
+    pub const WORDPRESS: &str = "/wp-json/kassette/v1/webhook";
+
+    /// Reads a path. Percent signs are refused: servers differ in what they make of an encoded slash or dot.
+    ///
+    /// # Errors
+    /// [`NotAWebhookPath`] for anything else.
+    pub fn parse(text: &str) -> Result<Self, NotAWebhookPath> {
+        let plain =
+            |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;=:@".contains(&byte);
+        let below = text.strip_prefix('/').ok_or(NotAWebhookPath)?;
+        // A slash at the end is a place of its own.
+        let segments = below.strip_suffix('/').unwrap_or(below);
+        let odd = |segment: &str| matches!(segment, "" | "." | "..");
+        if text.len() > Self::MAX || !text.bytes().all(plain) || segments.split('/').any(odd) {
+            return Err(NotAWebhookPath);
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl Default for WebhookPath {
+    fn default() -> Self {
+        Self(Self::WORDPRESS.into())
     }
 }
 
@@ -388,11 +410,59 @@ mod tests {
             ("https://shop.example/a/../b", "https://shop.example/b"),
         ] {
             assert_eq!(
-                site(text).webhook_url(),
+                site(text).webhook_url(&WebhookPath::default()),
                 format!("{start}{below}"),
                 "{text}"
             );
         }
+    }
+
+    #[test]
+    fn a_webhook_path_is_one_of_the_site_and_of_no_other() {
+        let shop = site("https://shop.example/store/");
+        for (path, url) in [
+            ("/hook", "https://shop.example/store/hook"),
+            ("/a/b.php/", "https://shop.example/store/a/b.php/"),
+            (
+                "/@evil.test/x:1",
+                "https://shop.example/store/@evil.test/x:1",
+            ),
+            ("/...", "https://shop.example/store/..."),
+        ] {
+            let parsed = shop.webhook_url(&WebhookPath::parse(path).unwrap());
+            assert_eq!(parsed, url);
+            // What is sent to is what was written.
+            assert_eq!(Url::parse(url).unwrap().as_str(), url);
+        }
+        let longest = format!("/{}", "a".repeat(199));
+        assert!(WebhookPath::parse(&longest).is_ok());
+        for wrong in [
+            "",
+            "/",
+            "hook",
+            "//evil.test/hook",
+            "/a//b",
+            "/a//",
+            "/..",
+            "/a/../b",
+            "/./b",
+            "/a/..",
+            "/%2e%2e/b",
+            "/a%2fb",
+            "/hook?x=1",
+            "/hook#x",
+            "/a\\b",
+            "\\hook",
+            "/a b",
+            "/a\n",
+            "/a\u{0}",
+            "/h\u{00f6}k",
+            "https://evil.test/hook",
+            &format!("{longest}a"),
+        ] {
+            assert_eq!(WebhookPath::parse(wrong), Err(NotAWebhookPath), "{wrong}");
+        }
+        assert!(WebhookPath::parse(WebhookPath::WORDPRESS).is_ok());
     }
 
     #[test]

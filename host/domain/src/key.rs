@@ -210,16 +210,20 @@ pub enum Scope {
     /// Give money back.
     #[serde(rename = "payments:refund")]
     PaymentsRefund,
+    /// Manage the merchant's webhook endpoints, read its deliveries.
+    #[serde(rename = "account:manage")]
+    AccountManage,
 }
 
 impl Scope {
     /// The scopes of a merchant's key where none are named.
     pub const MERCHANT: [Self; 2] = [Self::PaymentsCreate, Self::PaymentsRead];
     /// All scopes that a merchant's key can have.
-    pub const MERCHANT_ALL: [Self; 3] = [
+    pub const MERCHANT_ALL: [Self; 4] = [
         Self::PaymentsCreate,
         Self::PaymentsRead,
         Self::PaymentsRefund,
+        Self::AccountManage,
     ];
     /// All scopes that a reseller's key can have.
     pub const RESELLER: [Self; 3] = [
@@ -237,6 +241,7 @@ impl Scope {
             Self::ResellerPaymentsCreate => "reseller:payments:create",
             Self::ResellerPaymentsRead => "reseller:payments:read",
             Self::PaymentsRefund => "payments:refund",
+            Self::AccountManage => "account:manage",
         }
     }
 }

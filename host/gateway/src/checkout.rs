@@ -101,7 +101,8 @@ impl Gateway {
             Vec::new()
         };
         let url = payment.return_url.as_ref();
-        let back = url.filter(|url| url.lies_under(&merchant.domains));
+        let loopback = self.settings().webhooks.allow_loopback;
+        let back = url.filter(|url| url.lies_under(&merchant.domains, loopback));
         Ok(Some(CheckoutView {
             back_to_merchant: back.map(|url| url.as_str().to_owned()),
             merchant,

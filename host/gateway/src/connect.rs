@@ -6,7 +6,9 @@
 use std::time::Duration;
 
 use kassette_domain::audit::{Audited, SYSTEM};
-use kassette_domain::connect::{Challenge, CodeUse, ConnectCode, Connection, Proof, SiteUrl};
+use kassette_domain::connect::{
+    Challenge, CodeUse, ConnectCode, Connection, Proof, SiteUrl, WebhookPath,
+};
 use kassette_domain::id::{ConnectCodeId, EndpointId, KeyId, MerchantId};
 use kassette_domain::key::{
     ApiKey, Environment, KeyOwner, Scope, TokenHash, TokenKind, read_token,
@@ -107,6 +109,8 @@ pub struct Claim {
     pub code: Secret,
     /// The site that it says it runs on.
     pub site: SiteUrl,
+    /// Where it takes events.
+    pub webhook_path: WebhookPath,
     /// What it drew.
     pub challenge: Challenge,
     /// That it knows the code.
@@ -157,6 +161,11 @@ pub enum ConnectError {
     )]
     AskedTooOften,
     /// 409.
+    #[error(
+        "webhook endpoint {0}, which no exchange of this site made, has the URL already; ask the operator to delete it"
+    )]
+    EndpointTaken(EndpointId),
+    /// 409.
     #[error("the merchant has as many webhook endpoints as it can; ask the operator to delete one")]
     TooManyEndpoints,
     /// 409.
@@ -193,14 +202,14 @@ pub enum NoControl {
 }
 
 impl Gateway {
-    /// Reads a shop's site: an address that events could be sent to.
+    /// Reads a shop's site: events could be sent to the path.
     ///
     /// # Errors
     /// What stands in the way.
-    pub fn shop_site(&self, text: &str) -> Result<SiteUrl, NotASite> {
+    pub fn shop_site(&self, text: &str, webhooks: &WebhookPath) -> Result<SiteUrl, NotASite> {
         let site = SiteUrl::parse(text, self.settings().webhooks.allow_loopback)?;
         // A shop is asked from outside, whatever its environment: none has an inner name.
-        self.judge_destination(&site.webhook_url(), Environment::Live)?;
+        self.judge_destination(&site.webhook_url(webhooks), Environment::Live)?;
         Ok(site)
     }
 
@@ -307,7 +316,7 @@ impl Gateway {
         self.ask_shop(claim)
             .await
             .map_err(ConnectError::NoControl)?;
-        self.redeem(&code, &claim.site).await
+        self.redeem(&code, claim).await
     }
 
     async fn live_code(&self, hash: TokenHash) -> Result<ConnectCode, ConnectError> {
@@ -353,7 +362,8 @@ impl Gateway {
     }
 
     /// Redeems a code whose shop has proved itself.
-    async fn redeem(&self, code: &ConnectCode, site: &SiteUrl) -> Result<Connected, ConnectError> {
+    async fn redeem(&self, code: &ConnectCode, claim: &Claim) -> Result<Connected, ConnectError> {
+        let site = &claim.site;
         let now = self.now();
         let (key, api_key) = draw_key(code, now)?;
         let webhook_secret = generate_secret(getrandom::fill)?;
@@ -361,7 +371,7 @@ impl Gateway {
             id: EndpointId::from_bytes(crate::random()?),
             merchant: code.merchant,
             environment: code.environment,
-            url: site.webhook_url(),
+            url: site.webhook_url(&claim.webhook_path),
             event_types: EventFilter::All,
             enabled: true,
             created_at: now,
@@ -393,6 +403,7 @@ impl Gateway {
             }
             Exchanged::Dead => Err(ConnectError::CodeRefused),
             Exchanged::NotLiveApproved => Err(ConnectError::NotLiveApproved),
+            Exchanged::EndpointTaken(id) => Err(ConnectError::EndpointTaken(id)),
             Exchanged::TooManyEndpoints => Err(ConnectError::TooManyEndpoints),
             Exchanged::TooManyDomains => Err(ConnectError::TooManyDomains),
         }

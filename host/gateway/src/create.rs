@@ -133,7 +133,7 @@ impl Gateway {
             .ok_or(CreateError::TooSmall)?;
         let domains = &merchant.domains;
         if let Some(url) = &request.return_url
-            && !url.lies_under(domains)
+            && !url.lies_under(domains, self.settings().webhooks.allow_loopback)
         {
             return Err(CreateError::UnverifiedReturnUrl);
         }

@@ -98,6 +98,14 @@ const BEFORE: [Choice; 4] = [
     },
 ];
 
+/// Amounts that press a button by themselves, in any currency: the page of such a payment leads back at once.
+const FIXED: [(Amount, Outcome); 4] = [
+    (Amount(700_101), Outcome::Approve),
+    (Amount(700_102), Outcome::Decline),
+    (Amount(700_103), Outcome::Review),
+    (Amount(700_104), Outcome::Pending),
+];
+
 const REFUND: Choice = Choice {
     value: "refund",
     label: "Refund it",
@@ -193,8 +201,22 @@ async fn show(
     Path((provider_id, token)): Path<(String, String)>,
 ) -> Response {
     match find(&accounts, &provider_id, &token) {
-        Some((account, session)) => page(StatusCode::OK, account, &session),
+        Some((account, session)) => open(account, session).await,
         None => unknown(&accounts),
+    }
+}
+
+/// The page, or what the amount says is pressed on it. A try that was declined is over: the next one is played
+/// by hand.
+async fn open(account: &Arc<Account>, session: Session) -> Response {
+    let mut fixed = FIXED
+        .iter()
+        .filter(|(amount, _)| *amount == session.due.value);
+    match fixed.next() {
+        Some((_, outcome)) if session.phase(account.now()) == Phase::Open => {
+            press(account, session, Pressed::Paying(*outcome), None).await
+        }
+        _ => page(StatusCode::OK, account, &session),
     }
 }
 
@@ -207,9 +229,8 @@ async fn submit(
         return unknown(&accounts);
     };
     let Some(outcome) = form.outcome else {
-        return page(StatusCode::OK, account, &session);
+        return open(account, session).await;
     };
-    let reference = session.reference.clone();
     let amount = match form.amount.as_deref() {
         None | Some("") => None,
         Some(text) => match Amount::parse(text) {
@@ -217,6 +238,16 @@ async fn submit(
             None => return page(StatusCode::UNPROCESSABLE_ENTITY, account, &session),
         },
     };
+    press(account, session, outcome, amount).await
+}
+
+async fn press(
+    account: &Arc<Account>,
+    session: Session,
+    outcome: Pressed,
+    amount: Option<Amount>,
+) -> Response {
+    let reference = session.reference.clone();
     let changed = match outcome {
         Pressed::Paying(outcome) => account.choose(reference, outcome).await,
         Pressed::Paid(later) => account.later(reference, later, amount, None).await,
@@ -230,7 +261,7 @@ async fn submit(
         Err(Unchanged::Conflict | Unchanged::Refused) => {
             page(StatusCode::CONFLICT, account, &session)
         }
-        Err(Unchanged::Unknown) => unknown(&accounts),
+        Err(Unchanged::Unknown) => nothing_here(account.style_path()),
         Err(Unchanged::Books(error)) => {
             tracing::error!(%error, "the simulator's books cannot be written");
             message(
@@ -372,8 +403,12 @@ fn page(status: StatusCode, account: &Account, session: &Session) -> Response {
 fn unknown(accounts: &Accounts) -> Response {
     // The page of no account, so the stylesheet of any.
     let style_path = accounts.values().next().map(|account| account.style_path());
+    nothing_here(style_path.unwrap_or_default())
+}
+
+fn nothing_here(style_path: String) -> Response {
     message(
-        style_path.unwrap_or_default(),
+        style_path,
         StatusCode::NOT_FOUND,
         "Nothing to pay here",
         "This link belongs to no payment.",

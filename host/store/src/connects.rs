@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kassette_domain::audit::Audited;
 use kassette_domain::connect::{CodeUse, ConnectCode, Connection};
-use kassette_domain::id::MerchantId;
+use kassette_domain::id::{EndpointId, MerchantId};
 use kassette_domain::key::{ApiKey, TokenHash};
 use kassette_domain::merchant::Merchant;
 use kassette_domain::site::VerifiedDomain;
@@ -69,6 +69,9 @@ pub enum Exchanged {
     Dead,
     /// A live code of a merchant that is not approved for live any more.
     NotLiveApproved,
+    /// This one of the merchant's endpoints in the environment has the address, and was not made by an
+    /// earlier exchange of the same site.
+    EndpointTaken(EndpointId),
     /// The merchant has as many endpoints in this environment as it can.
     TooManyEndpoints,
     /// The merchant has as many domains as it can.

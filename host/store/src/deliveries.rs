@@ -10,17 +10,32 @@ use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{Delivery, DeliveryStatus, Endpoint, EndpointSecrets, Tried};
 
-use crate::{Answer, Listed, Paging, Replaced};
+use crate::{Answer, Listed, Paging};
 
 /// What became of a new endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EndpointCreated {
     /// Written.
     Done(Endpoint),
+    /// This one of the merchant's endpoints in the environment has the address.
+    Taken(EndpointId),
     /// The merchant has [`Endpoint::MAX_PER_MERCHANT`] in this environment.
     TooMany,
     /// There is no such merchant.
     NoSuchMerchant,
+}
+
+/// What became of a change of an endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EndpointReplaced {
+    /// As it is now.
+    Done(Endpoint),
+    /// Another one of the merchant's endpoints in the environment, this one, has the new address.
+    Taken(EndpointId),
+    /// It is not as the caller saw it.
+    Stale,
+    /// There is no such endpoint.
+    Unknown,
 }
 
 /// An endpoint that was deleted.
@@ -205,6 +220,8 @@ pub struct Pruned {
 pub struct DeliveryFilter {
     /// To this endpoint.
     pub endpoint: Option<EndpointId>,
+    /// To the endpoints that this merchant has in this environment.
+    pub of: Option<(MerchantId, Environment)>,
     /// In this status.
     pub status: Option<DeliveryStatus>,
 }
@@ -229,16 +246,22 @@ pub trait Deliveries: Send + Sync {
     fn endpoint(&self, id: EndpointId) -> Answer<'_, Option<Endpoint>>;
     /// An endpoint with what signs for it.
     fn endpoint_secrets(&self, id: EndpointId) -> Answer<'_, Option<(Endpoint, EndpointSecrets)>>;
-    /// Lists a merchant's endpoints, newest first.
-    fn endpoints(&self, merchant: MerchantId, paging: Paging) -> Answer<'_, Listed<Endpoint>>;
-    /// Replaces address, filter and switch of an endpoint where it is still as `before`.
+    /// Lists a merchant's endpoints, in one environment or in both, newest first.
+    fn endpoints(
+        &self,
+        merchant: MerchantId,
+        environment: Option<Environment>,
+        paging: Paging,
+    ) -> Answer<'_, Listed<Endpoint>>;
+    /// Replaces address, filter and switch of an endpoint where it is still as `before`. The address may
+    /// stay whatever others have.
     fn replace_endpoint(
         &self,
         before: Endpoint,
         after: Endpoint,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, Replaced<Endpoint>>;
+    ) -> Answer<'_, EndpointReplaced>;
     /// Deletes an endpoint; what waits for it is cancelled, the rest of a great many by
     /// [`Deliveries::sweep`]. None where there is no such endpoint.
     fn delete_endpoint(

@@ -22,8 +22,8 @@ pub mod suite;
 pub use crate::connects::{CodeIssued, CodeUsed, Connects, Exchange, Exchanged};
 pub use crate::deliveries::{
     Backlog, ClaimedDeliveries, Deliveries, DeliveryFilter, DueDelivery, EndpointCreated,
-    EndpointDeleted, EndpointRotated, Hastened, Oldest, Pruned, Recovered, Redelivered, Swept,
-    SwitchOff, TRIED_MOST, TriedOutcome,
+    EndpointDeleted, EndpointReplaced, EndpointRotated, Hastened, Oldest, Pruned, Recovered,
+    Redelivered, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
 };
 pub use crate::nonces::{Nonces, Reservation, Reserved};
 pub use crate::postgres::PostgresStore;

@@ -76,7 +76,7 @@ pub(crate) fn payment(now: Time) -> NewPayment {
             mode: CheckoutMode::Hosted,
             method: None,
             email: Some(Email::parse(&format!("payer-{number}@example.org")).unwrap()),
-            return_url: Some(ReturnUrl::parse("https://shop.example/orders/done").unwrap()),
+            return_url: Some(ReturnUrl::parse("https://shop.example/orders/done", false).unwrap()),
         },
         usd: Minor(108 + number % 100_000),
         rate: kassette_domain::money::Rate::ONE,

@@ -205,7 +205,10 @@ fn pages(server: &Server, made: &Made, system: &Path) -> Vec<Page> {
             name: "config/resellers.md",
             replaced: vec![],
             inside: &[],
-            prints: &[("reseller create", "kr_live_")],
+            prints: &[
+                ("reseller create", "kr_live_"),
+                ("consent-code create", "km_"),
+            ],
         },
         Page {
             name: "config/webhooks.md",

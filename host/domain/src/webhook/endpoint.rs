@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use url::Url;
 
 use crate::event::EventType;
 use crate::id::{EndpointId, MerchantId};
@@ -38,6 +39,14 @@ impl Endpoint {
     /// Most endpoints of one merchant in one environment: an event is written for all of them in
     /// one transaction.
     pub const MAX_PER_MERCHANT: usize = 256;
+
+    /// The first of these that posts to an address, however it is written.
+    pub fn at<'a>(endpoints: &'a [Self], address: &str) -> Option<&'a Self> {
+        let place = Url::parse(address).ok();
+        endpoints.iter().find(|endpoint| {
+            endpoint.url == address || (place.is_some() && Url::parse(&endpoint.url).ok() == place)
+        })
+    }
 
     /// Whether a payment's event of a kind is for this endpoint, of all that its merchant has in
     /// the payment's environment.
@@ -152,6 +161,40 @@ mod tests {
 
     const NOW: Time = Time::from_secs(1_800_000_000);
 
+    fn endpoint(url: &str) -> Endpoint {
+        Endpoint {
+            id: EndpointId::from_bytes([1; 16]),
+            merchant: MerchantId(1),
+            environment: Environment::Test,
+            url: url.into(),
+            event_types: EventFilter::All,
+            enabled: true,
+            created_at: NOW,
+        }
+    }
+
+    #[test]
+    fn an_address_is_found_however_it_is_written() {
+        let known = [
+            endpoint("https://other.example/"),
+            endpoint("https://shop.example/hook?a=b"),
+        ];
+        for same in [
+            "https://shop.example/hook?a=b",
+            "HTTPS://Shop.example:443/x/../hook?a=b",
+        ] {
+            assert_eq!(Endpoint::at(&known, same), Some(&known[1]), "{same}");
+        }
+        for other in [
+            "https://shop.example/hook",
+            "https://shop.example/Hook?a=b",
+            "https://shop.example:8443/hook?a=b",
+            "not an address",
+        ] {
+            assert_eq!(Endpoint::at(&known, other), None, "{other}");
+        }
+    }
+
     #[test]
     fn a_secret_has_the_decided_form() {
         let Ok(secret) = generate_secret(|buffer| {
@@ -202,13 +245,9 @@ mod tests {
         ) {
             let types: Vec<_> = chosen.iter().map(|at| EventType::ALL[*at]).collect();
             let endpoint = |event_types| Endpoint {
-                id: EndpointId::from_bytes([1; 16]),
-                merchant: MerchantId(1),
-                environment: Environment::Test,
-                url: "https://shop.example/".into(),
                 event_types,
                 enabled,
-                created_at: NOW,
+                ..endpoint("https://shop.example/")
             };
             for kind in EventType::ALL {
                 let only = endpoint(EventFilter::only(&types));

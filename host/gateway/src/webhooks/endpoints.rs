@@ -11,8 +11,8 @@ use kassette_domain::webhook::{
     Delivery, DeliveryStatus, Endpoint, EndpointSecrets, EventFilter, generate_secret,
 };
 use kassette_store::{
-    EndpointCreated, EndpointDeleted, EndpointRotated, Fault, Hastened, Listed, Paging, Recovered,
-    Replaced,
+    EndpointCreated, EndpointDeleted, EndpointReplaced, EndpointRotated, Fault, Hastened, Listed,
+    Paging, Recovered,
 };
 
 use super::attempt::count_ended;
@@ -76,6 +76,11 @@ pub enum EndpointError {
     /// 409.
     #[error("the webhook endpoint is disabled, so nothing is delivered to it; enable it first")]
     Disabled,
+    /// 409.
+    #[error(
+        "webhook endpoint {0} of this environment has the URL already; change that one, or delete it first"
+    )]
+    Taken(EndpointId),
     /// 409: another caller changed it meanwhile.
     #[error("the webhook endpoint was changed meanwhile; read it again")]
     Stale,
@@ -174,6 +179,7 @@ impl Gateway {
             .await?;
         match created {
             EndpointCreated::Done(endpoint) => Ok(IssuedEndpoint { endpoint, secret }),
+            EndpointCreated::Taken(id) => Err(EndpointError::Taken(id)),
             EndpointCreated::TooMany => Err(EndpointError::TooMany),
             EndpointCreated::NoSuchMerchant => Err(EndpointError::NoSuchMerchant),
         }
@@ -188,16 +194,17 @@ impl Gateway {
         endpoint.ok_or(EndpointError::NotFound)
     }
 
-    /// Lists a merchant's endpoints, newest first.
+    /// Lists a merchant's endpoints, in one environment or in both, newest first.
     ///
     /// # Errors
     /// The store's.
     pub async fn endpoints(
         &self,
         merchant: MerchantId,
+        environment: Option<Environment>,
         paging: Paging,
     ) -> Result<Listed<Endpoint>, Fault> {
-        self.store().endpoints(merchant, paging).await
+        self.store().endpoints(merchant, environment, paging).await
     }
 
     /// Changes address, filter or switch of an endpoint that is still as `before`. What waits goes to
@@ -220,9 +227,10 @@ impl Gateway {
             .replace_endpoint(before, after, audited, now)
             .await?;
         match replaced {
-            Replaced::Done(endpoint) => Ok(endpoint),
-            Replaced::Stale => Err(EndpointError::Stale),
-            Replaced::Unknown => Err(EndpointError::NotFound),
+            EndpointReplaced::Done(endpoint) => Ok(endpoint),
+            EndpointReplaced::Taken(id) => Err(EndpointError::Taken(id)),
+            EndpointReplaced::Stale => Err(EndpointError::Stale),
+            EndpointReplaced::Unknown => Err(EndpointError::NotFound),
         }
     }
 

@@ -7,8 +7,9 @@ use kassette_domain::money::{Currency, Margin, Minor, Rate};
 use kassette_domain::payment::CheckoutMode;
 use kassette_domain::policy::Policy;
 use kassette_domain::rates::{RateSource, RateTable, TableRef};
-use kassette_domain::site::ReturnUrl;
+use kassette_domain::site::{ReturnUrl, VerifiedDomain};
 use kassette_domain::time::Time;
+use kassette_gateway::clock::Clock as _;
 use kassette_gateway::create::{CreateError, CreateOutcome};
 
 use crate::world::{World, audited, settings};
@@ -119,8 +120,30 @@ async fn domain_eligibility_and_limit_are_checked() {
     };
     let world = World::with(settings(), policy).await;
     let mut elsewhere = world.request("a", CheckoutMode::Hosted);
-    elsewhere.return_url = Some(ReturnUrl::parse("https://evil.example/").unwrap());
+    elsewhere.return_url = Some(ReturnUrl::parse("https://evil.example/", false).unwrap());
     let refused = world.gateway.create(elsewhere, None).await;
+    assert!(
+        matches!(refused, Err(CreateError::UnverifiedReturnUrl)),
+        "{refused:?}"
+    );
+
+    // Serve sends no payer to its own machine, whatever development has verified in the store.
+    let local = VerifiedDomain {
+        domain: "localhost".into(),
+        include_subdomains: false,
+    };
+    let loopback = ReturnUrl::parse("http://localhost:3000/", true).unwrap();
+    assert!(loopback.lies_under(std::slice::from_ref(&local), true));
+    let before = world.store.merchant(world.merchant.id).await;
+    let before = before.unwrap().unwrap();
+    let mut after = before.clone();
+    after.domains.push(local);
+    let now = world.clock.now();
+    let verified = world.store.replace_merchant(before, after, audited(), now);
+    verified.await.unwrap();
+    let mut back = world.request("c", CheckoutMode::Hosted);
+    back.return_url = Some(loopback);
+    let refused = world.gateway.create(back, None).await;
     assert!(
         matches!(refused, Err(CreateError::UnverifiedReturnUrl)),
         "{refused:?}"

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use kassette_domain::connect::{Challenge, Proof, SiteUrl};
+use kassette_domain::connect::{Challenge, Proof, SiteUrl, WebhookPath};
 use kassette_domain::key::{Environment, Scope};
 use kassette_domain::policy::Policy;
 use kassette_domain::webhook::EventFilter;
@@ -75,13 +75,17 @@ async fn no_shop_is_asked_whose_name_leads_inside() {
     for address in ADDRESSES {
         let (client, dialled, _trap) = client(address).await;
         let world = World::through(settings(), Policy::default(), client).await;
-        let site = world.gateway.shop_site("https://www.shop.example").unwrap();
+        let site = world
+            .gateway
+            .shop_site("https://www.shop.example", &WebhookPath::default())
+            .unwrap();
         let issued = issued(&world, site.clone()).await;
         let challenge = Challenge::parse(&"a1".repeat(16)).unwrap();
         let claim = Claim {
             proof: Proof::of(&issued, &challenge, site.origin()),
             code: issued,
             site,
+            webhook_path: WebhookPath::default(),
             challenge,
         };
         let refused = world.gateway.connect(claim).await;

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use super::AdminState;
 use super::caller::Viewer;
 use super::download::{self, Format, Pages};
-use super::query::{Query, page};
 use crate::web::ApiError;
+use crate::web::query::{Query, page};
 use crate::web::time::{UTC, utc};
 
 /// Most lines that one call looks at.

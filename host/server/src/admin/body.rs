@@ -7,10 +7,10 @@ use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 
 use super::AdminState;
-use super::query::Query;
-use super::text::plain;
 use crate::web::ApiError;
 use crate::web::json::{self, Fields, Value, text};
+use crate::web::query::Query;
+use crate::web::text::plain;
 
 /// Most bytes of a change. Lists of methods and providers fit many times over.
 const MOST: usize = 1 << 20;
@@ -39,16 +39,9 @@ impl FromRequest<AdminState> for PatchBody {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _: &AdminState) -> Result<Self, ApiError> {
-        let value = read(request).await?;
-        let mut nulls = BTreeSet::new();
-        if let Value::Object(object) = &value {
-            let reset = object.iter().filter(|(_, value)| **value == Value::Null);
-            nulls.extend(reset.map(|(name, _)| name.clone()));
-        }
-        Ok(Self {
-            fields: Fields::of(value)?,
-            nulls,
-        })
+        let fields = Fields::of(read(request).await?)?;
+        let nulls = fields.nulls();
+        Ok(Self { fields, nulls })
     }
 }
 

@@ -10,8 +10,8 @@ use png::{Compression, Decoder, DecodingError, EncodingError, Limits, Transforma
 use serde_json::json;
 use thiserror::Error;
 
-use super::text::switch;
 use crate::web::json::{Fields, Invalid, Value, Wrong, text};
+use crate::web::text::switch;
 
 /// Reads a brand over `old`: every field that is absent stays as it was, `null` resets it (RFC 7396).
 pub(super) fn merge(value: Value, old: &Brand) -> Result<Brand, Wrong> {

@@ -87,6 +87,11 @@ impl Caller {
         }
     }
 
+    /// How the audit log is told what the request does.
+    pub(super) fn line(&self, attribution: Attribution) -> impl FnOnce(&str, String) -> Audited {
+        move |action, object| self.audited(attribution, action, object)
+    }
+
     /// The same where actor and reason must be told.
     pub(super) fn audited_strictly(
         &self,

@@ -5,7 +5,7 @@ use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use kassette_domain::audit::Audited;
-use kassette_domain::connect::ConnectCode;
+use kassette_domain::connect::{ConnectCode, WebhookPath};
 use kassette_domain::key::Scope;
 use kassette_domain::time::Time;
 use kassette_gateway::connect::{ConnectCodeError, NewConnectCode};
@@ -14,11 +14,12 @@ use serde_json::json;
 use super::AdminState;
 use super::body::{Attribution, JsonBody};
 use super::caller::{Changes, Viewer};
-use super::keys::{environment, scopes};
-use super::path::At;
-use super::query::{Query, page};
+use super::keys::scopes;
 use crate::web::ApiError;
 use crate::web::json::text;
+use crate::web::path::At;
+use crate::web::query::{Query, page};
+use crate::web::text::environment;
 
 /// `POST /merchants/{id}/connect-codes`
 pub(super) async fn create(
@@ -30,7 +31,10 @@ pub(super) async fn create(
     let merchant = super::merchants::find(&state, &id).await?;
     let attribution = Attribution::in_body(&mut fields)?;
     let environment = fields.required("environment", text(environment))?;
-    let site = fields.required("site_url", text(|url| state.gateway.shop_site(url)))?;
+    let site = fields.required(
+        "site_url",
+        text(|url| state.gateway.shop_site(url, &WebhookPath::default())),
+    )?;
     let scopes = fields
         .optional("scopes", |value| scopes(value, &Scope::MERCHANT_ALL))?
         .unwrap_or_else(|| Scope::MERCHANT.to_vec());

@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use super::AdminState;
 use super::body::JsonBody;
 use super::caller::{Changes, Viewer};
-use super::query::Query;
-use super::text::whole;
 use crate::simulators::{ControlError, DevControls, MAX_ADVANCE};
 use crate::web::ApiError;
 use crate::web::json::text;
+use crate::web::query::Query;
+use crate::web::text::whole;
 
 /// Calls that one order of a fault spoils where it does not say.
 const ONCE: u64 = 1;

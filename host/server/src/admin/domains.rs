@@ -10,10 +10,10 @@ use kassette_domain::site::{VerifiedDomain, parse_domain};
 use super::AdminState;
 use super::body::{Attribution, JsonBody};
 use super::caller::Changes;
-use super::path::At;
-use super::text::switch;
 use crate::web::ApiError;
 use crate::web::json::text;
+use crate::web::path::At;
+use crate::web::text::switch;
 
 /// `POST /merchants/{id}/domains`
 pub(super) async fn create(
@@ -25,7 +25,8 @@ pub(super) async fn create(
     let now = state.gateway.clock().now();
     let merchant = super::merchants::find(&state, &id).await?;
     let attribution = Attribution::in_body(&mut fields)?;
-    let domain = fields.required("domain", text(parse_domain))?;
+    let loopback = state.gateway.settings().webhooks.allow_loopback;
+    let domain = fields.required("domain", text(|name| parse_domain(name, loopback)))?;
     let include_subdomains = fields
         .optional("include_subdomains", switch)?
         .unwrap_or(false);
@@ -72,7 +73,7 @@ pub(super) async fn remove(
 ) -> Result<StatusCode, ApiError> {
     let now = state.gateway.clock().now();
     let merchant = super::merchants::find(&state, &id).await?;
-    let domain = parse_domain(&domain).map_err(|_| ApiError::NotFound("domain not found"))?;
+    let domain = parse_domain(&domain, true).map_err(|_| ApiError::NotFound("domain not found"))?;
     let line = caller.audited(
         Attribution::alone(fields)?,
         "domain.delete",

@@ -10,8 +10,8 @@ use kassette_store::{Fault, Listed};
 use serde_json::{Map, Value};
 
 use super::csv;
-use super::query::Query;
 use crate::web::ApiError;
+use crate::web::query::Query;
 
 /// How lines are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,8 +17,8 @@ use super::AdminState;
 use super::caller::Viewer;
 use super::download::{self, Format, Pages};
 use super::payment_view::taken;
-use super::query::Query;
 use crate::web::ApiError;
+use crate::web::query::Query;
 use crate::web::time::{UTC, utc};
 
 /// Payments that are read at once.
@@ -65,7 +65,7 @@ pub(super) async fn export(
             .map(MerchantId),
         environment: query.read(
             "environment",
-            |text| super::keys::environment(text).ok(),
+            |text| crate::web::text::environment(text).ok(),
             "must be \"test\" or \"live\"",
         )?,
         ..PaymentFilter::default()

@@ -17,11 +17,11 @@ use serde_json::json;
 use super::AdminState;
 use super::body::{Attribution, JsonBody};
 use super::caller::{Caller, Changes, Viewer};
-use super::path::At;
-use super::query::{Query, page};
-use super::text::{future, whole};
 use crate::web::ApiError;
 use crate::web::json::{Fields, Value, Wrong, echo, text};
+use crate::web::path::At;
+use crate::web::query::{Query, page};
+use crate::web::text::{environment, future, whole};
 
 /// Longest time for which an old key stays good beside its successor, hours.
 pub(super) const MAX_OVERLAP: u64 = 72;
@@ -227,15 +227,6 @@ async fn find(state: &AdminState, id: &str) -> Result<ApiKey, ApiError> {
         .await
         .map_err(ApiError::from)?
         .ok_or(not_found)
-}
-
-/// `test` or `live`.
-pub(crate) fn environment(text: &str) -> Result<Environment, &'static str> {
-    match text {
-        "test" => Ok(Environment::Test),
-        "live" => Ok(Environment::Live),
-        _ => Err("must be \"test\" or \"live\""),
-    }
 }
 
 /// All scopes that a key of this owner can have, and those that it has where none are named.

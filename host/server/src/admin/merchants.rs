@@ -21,13 +21,13 @@ use serde_json::json;
 use super::AdminState;
 use super::body::{Attribution, JsonBody, PatchBody};
 use super::caller::{Admin, Changes, Viewer};
-use super::path::At;
 use super::payment_view::OWN_RATES;
-use super::query::{Query, page};
-use super::text::{plain, switch, within};
 use crate::web::ApiError;
 use crate::web::code::Code;
 use crate::web::json::{Value, Wrong, echo, text};
+use crate::web::path::At;
+use crate::web::query::{Query, page};
+use crate::web::text::{plain, switch, within};
 
 /// Most characters of a merchant's name: it stands on the payer's page.
 const NAME: usize = 100;

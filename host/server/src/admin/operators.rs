@@ -15,11 +15,11 @@ use serde_json::json;
 use super::AdminState;
 use super::body::{Attribution, JsonBody};
 use super::caller::{Admin, Viewer};
-use super::path::At;
-use super::query::{Query, page};
-use super::text::future;
 use crate::web::ApiError;
 use crate::web::json::text;
+use crate::web::path::At;
+use crate::web::query::{Query, page};
+use crate::web::text::future;
 
 /// Why an operator was not made.
 pub(crate) const NAME_TAKEN: &str =

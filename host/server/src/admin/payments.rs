@@ -15,12 +15,12 @@ use serde_json::{Value, json};
 use super::AdminState;
 use super::body::{Attribution, JsonBody};
 use super::caller::{Caller, Changes, Viewer};
-use super::path::At;
 use super::payment_view;
-use super::query::{Query, page};
 use crate::web::ApiError;
 use crate::web::code::Code;
 use crate::web::json::text;
+use crate::web::path::At;
+use crate::web::query::{Query, page};
 use crate::web::time::{UTC, utc};
 
 /// `GET /payments`
@@ -42,7 +42,7 @@ pub(super) async fn list(
         order_id: query.take("order_id"),
         environment: query.read(
             "environment",
-            |text| super::keys::environment(text).ok(),
+            |text| crate::web::text::environment(text).ok(),
             "must be \"test\" or \"live\"",
         )?,
         account: query.read(
@@ -97,7 +97,7 @@ pub(super) async fn review(
     let resolution = fields.required("decision", text(resolution))?;
     let settlement = fields.optional("settlement", text(settlement))?;
     let vouch = fields
-        .optional("vouch", super::text::switch)?
+        .optional("vouch", crate::web::text::switch)?
         .unwrap_or(false);
     fields.finish()?;
     let only_approve = |field| ApiError::invalid(field, "goes with the decision \"approve\" alone");

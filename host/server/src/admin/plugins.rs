@@ -18,11 +18,11 @@ use serde_json::{Value, json};
 use super::AdminState;
 use super::body::{Attribution, JsonBody};
 use super::caller::{Changes, Viewer};
-use super::path::At;
-use super::query::{Query, named};
 use crate::web::ApiError;
 use crate::web::code::Code;
 use crate::web::error::Reason;
+use crate::web::path::At;
+use crate::web::query::{Query, named};
 
 /// `GET /plugins`: every slot that was ever offered a module, by name.
 pub(super) async fn list(

@@ -9,8 +9,8 @@ use kassette_domain::policy::{MethodPolicy, Policy, RateLimit};
 use kassette_gateway::Gateway;
 use serde_json::json;
 
-use super::text::{switch, whole};
 use crate::web::json::{Fields, Invalid, Value, Wrong, text};
+use crate::web::text::{switch, whole};
 
 /// Most requests a second that a policy may allow.
 pub(super) const MAX_RATE: u64 = 1_000_000;

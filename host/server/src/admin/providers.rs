@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use super::AdminState;
 use super::body::{Attribution, JsonBody};
 use super::caller::{Changes, Viewer};
-use super::path::At;
-use super::query::{Query, named};
-use super::text::switch;
 use crate::web::ApiError;
+use crate::web::path::At;
+use crate::web::query::{Query, named};
+use crate::web::text::switch;
 
 /// `GET /providers`: every configured account, by id.
 pub(super) async fn list(

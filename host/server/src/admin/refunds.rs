@@ -15,13 +15,13 @@ use serde_json::{Value, json};
 use super::AdminState;
 use super::body::{Attribution, JsonBody};
 use super::caller::{Caller, Changes, Viewer};
-use super::path::At;
 use super::payment_view;
 use super::payments::{not_found, payment_id};
-use super::query::{Query, named};
 use super::work;
 use crate::web::ApiError;
 use crate::web::json::{Fields, text};
+use crate::web::path::At;
+use crate::web::query::{Query, named};
 
 /// `POST /payments/{id}/refunds`: money of the attempt that completed the payment, else of the one that took
 /// some.

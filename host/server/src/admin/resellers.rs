@@ -15,11 +15,11 @@ use serde_json::{Value, json};
 use super::AdminState;
 use super::body::{Attribution, JsonBody};
 use super::caller::{Admin, Changes, Viewer};
-use super::path::At;
-use super::query::{Query, page};
-use super::text::{plain, switch};
 use crate::web::ApiError;
 use crate::web::json::text;
+use crate::web::path::At;
+use crate::web::query::{Query, page};
+use crate::web::text::{plain, switch};
 
 /// Most characters of a reseller's name: it stands on the page of its invitations.
 const NAME: usize = 100;

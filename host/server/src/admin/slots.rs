@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 use super::AdminState;
 use super::body::{Attribution, JsonBody};
 use super::caller::Changes;
-use super::path::At;
 use super::plugins::{UNKNOWN, account_of, audited, find, shown, view};
 use crate::web::ApiError;
+use crate::web::path::At;
 
 /// `POST /plugins/{slot}/disable`: nothing new is routed to it, over restarts and whatever module comes.
 pub(super) async fn disable(

@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use super::AdminState;
 use super::body::{Attribution, JsonBody};
 use super::caller::{Admin, Viewer};
-use super::query::Query;
 use crate::web::ApiError;
+use crate::web::query::Query;
 
 /// The body is the file of a backup.
 const BACKUP: &str = "application/vnd.kassette.backup";

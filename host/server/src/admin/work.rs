@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use super::AdminState;
 use super::body::{Attribution, JsonBody};
 use super::caller::{Changes, Viewer};
-use super::path::At;
 use super::payment_view;
-use super::query::{Query, page};
 use crate::web::ApiError;
+use crate::web::path::At;
+use crate::web::query::{Query, page};
 
 /// `GET /work`: open lines, or with `done=true` all of them. Beside the first page stand the newest payments
 /// in review and their count; null while those of before the start are looked for.

@@ -5,10 +5,12 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE};
 use http::request::Parts;
+use kassette_domain::audit::{Audited, SYSTEM};
 use kassette_domain::key::Scope;
 use kassette_gateway::auth::{AuthError, MerchantCaller, live_allowed};
 
 use super::state::ApiState;
+use super::webhooks::Reach;
 use super::{BODY_LIMIT, query};
 use crate::web::body;
 use crate::web::budget::Reservation;
@@ -88,6 +90,19 @@ impl Arrived {
     /// Refuses every query parameter.
     pub(super) fn no_query(&self) -> Result<(), ApiError> {
         query::read(self.parts.uri.query(), []).map(|[]| ())
+    }
+
+    /// The same of a body that may be absent.
+    pub(super) fn optional_fields(&self) -> Result<Fields, ApiError> {
+        if self.body.is_empty() {
+            return Ok(Fields::default());
+        }
+        self.fields()
+    }
+
+    /// Refuses whatever stands in a body.
+    pub(super) fn no_fields(&self) -> Result<(), ApiError> {
+        Ok(self.optional_fields()?.finish()?)
     }
 
     /// The fields of the body, a JSON object.
@@ -191,6 +206,44 @@ impl FromRequest<ApiState> for MerchantRefund {
 
     async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
         let (caller, arrived) = merchant(request, state, Scope::PaymentsRefund, 1).await?;
+        Ok(Self { caller, arrived })
+    }
+}
+
+/// A request by a merchant's key with the scope `account:manage`, whatever live approval the merchant has.
+#[derive(Debug)]
+pub(super) struct MerchantAccount {
+    pub(super) caller: MerchantCaller,
+    pub(super) arrived: Arrived,
+}
+
+impl MerchantAccount {
+    /// What the key reaches.
+    pub(super) fn reach(&self) -> Reach {
+        Reach::Own(self.caller.merchant.id, self.caller.key.environment)
+    }
+
+    /// How the audit log is told what the key does.
+    pub(super) fn line(&self) -> impl FnOnce(&str, String) -> Audited {
+        let actor = format!("key/{}", self.caller.key.id);
+        |action, object| Audited {
+            operator: SYSTEM.into(),
+            operator_id: None,
+            actor,
+            reason: None,
+            action: action.to_owned(),
+            object,
+            before: None,
+            after: None,
+        }
+    }
+}
+
+impl FromRequest<ApiState> for MerchantAccount {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
+        let (caller, arrived) = merchant(request, state, Scope::AccountManage, 1).await?;
         Ok(Self { caller, arrived })
     }
 }

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use kassette_domain::connect::{Challenge, Proof};
+use kassette_domain::connect::{Challenge, Proof, WebhookPath};
 use kassette_domain::key::Scope;
 use kassette_domain::secret::Secret;
 use kassette_gateway::Gateway;
@@ -35,6 +35,9 @@ pub(super) struct ExchangeBody {
     code: String,
     #[schema(value_type = formats::SiteUrl)]
     site_url: String,
+    /// `/wp-json/kassette/v1/webhook` where it is absent.
+    #[schema(value_type = Option<formats::WebhookPath>)]
+    webhook_path: Option<String>,
     #[schema(value_type = formats::Challenge)]
     challenge: String,
     #[schema(value_type = formats::Proof)]
@@ -42,9 +45,15 @@ pub(super) struct ExchangeBody {
 }
 
 fn read(mut fields: Fields, gateway: &Gateway) -> Result<Claim, Invalid> {
+    let webhook_path = fields.optional("webhook_path", text(WebhookPath::parse))?;
+    let webhook_path = webhook_path.unwrap_or_default();
     let claim = Claim {
         code: fields.required("code", text(code))?,
-        site: fields.required("site_url", text(|url| gateway.shop_site(url)))?,
+        site: fields.required(
+            "site_url",
+            text(|url| gateway.shop_site(url, &webhook_path)),
+        )?,
+        webhook_path,
         challenge: fields.required("challenge", text(Challenge::parse))?,
         proof: fields.required("proof", text(Proof::parse))?,
     };
@@ -115,7 +124,7 @@ impl From<Connected> for ConnectedBody {
 /// minutes and can be used once. `proof` is the lower-case hex HMAC-SHA256, keyed with the code, over
 /// `challenge`, a newline and the site's origin. The site answers
 /// `GET {origin}/.well-known/kassette-connect/{challenge}` with exactly the proof, over https, with 200
-/// and without a redirect. Five wrong sites or proofs burn the code. Connecting the same site again
+/// and without a redirect. Events go to `webhook_path` below `site_url`, whose path is kept. Five wrong sites or proofs burn the code. Connecting the same site again
 /// takes the place of what the exchange before made: that endpoint is deleted, that key revoked.
 #[utoipa::path(
     post, path = "/api/v1/connect/exchange", tag = "Shop plugin", operation_id = "exchangeConnectCode",
@@ -126,7 +135,7 @@ impl From<Connected> for ConnectedBody {
             body = ErrorBody),
         (status = 403, description = "Another site, a wrong proof, a site that does not answer with the proof, one that was asked too often, or a merchant that is not approved for live any more.",
             body = ErrorBody),
-        (status = 409, description = "The merchant has as many webhook endpoints or domains as it can.",
+        (status = 409, description = "The merchant has as many webhook endpoints or domains as it can, or another endpoint with the webhook's URL.",
             body = ErrorBody),
         Anyone, WithBody,
     )

@@ -29,7 +29,7 @@ are not named here are refused with 422, repeated JSON names with 400; `null` on
 is its absence. Error texts are for people and may change.";
 
 /// What the operations are about.
-const TAGS: [(&str, &str); 6] = [
+const TAGS: [(&str, &str); 7] = [
     (
         "Payments",
         "Create payments, start them, and read what became of them.",
@@ -40,6 +40,10 @@ const TAGS: [(&str, &str); 6] = [
         "Which payment methods can be used, and through whom.",
     ),
     ("Resellers", "Payments that a reseller makes for merchants."),
+    (
+        "Account",
+        "Manage the merchant's own webhook endpoints, and read what was delivered to them.",
+    ),
     ("Shop plugin", "What a shop's plugin calls by itself."),
     ("Events", "What the gateway tells a merchant's server."),
 ];
@@ -149,7 +153,7 @@ pub(super) fn complete(mut api: OpenApi) -> OpenApi {
     let key = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
         .description(Some(
-            "A merchant's key: `kp_test_…` for test, `kp_live_…` for real payments. Creating and starting need its scope `payments:create`, reading `payments:read`.",
+            "A merchant's key: `kp_test_…` for test, `kp_live_…` for real payments. Creating and starting need its scope `payments:create`, reading `payments:read`, the account `account:manage`, which no key has unless it was asked for.",
         ))
         .build();
     components.add_security_scheme("merchant_key", SecurityScheme::Http(key));

@@ -18,6 +18,7 @@ use kassette_domain::payment;
 use kassette_domain::provider;
 use kassette_domain::refund;
 use kassette_domain::site;
+use kassette_domain::webhook;
 use utoipa::openapi::schema::{KnownFormat, Object, ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
@@ -51,6 +52,23 @@ pub(crate) fn growing<'t>(
     let description = format!("{description} Now one of {now}; there may be more, so take any.");
     string(&description, example)
         .extensions(Some([("x-extensible-enum", words)].into_iter().collect()))
+        .build()
+}
+
+/// A random id.
+pub(crate) fn handle(description: &str) -> Object {
+    string(description, "5b1e0c9a7d3f4e2b8a6c4d2e0f1b3a59")
+        .pattern(Some("^[0-9a-f]{32}$"))
+        .build()
+}
+
+/// A whole number between two bounds, both inclusive.
+pub(crate) fn whole(description: &str, least: u64, most: u64) -> Object {
+    ObjectBuilder::new()
+        .schema_type(Type::Integer)
+        .description(Some(description))
+        .minimum(Some(least))
+        .maximum(Some(most))
         .build()
 }
 
@@ -224,9 +242,7 @@ formats! {
         .build();
 
     /// [`id::AttemptId`]
-    AttemptId = string("An attempt's id: what the provider has as our reference.", "7b1d2f4c6e8a4b3c9d5e7f1a2b3c4d5e")
-        .pattern(Some("^[0-9a-f]{32}$"))
-        .build();
+    AttemptId = handle("An attempt's id: what the provider has as our reference.");
 
     /// [`attempt::AttemptState`]
     AttemptState = growing("Where an attempt stands: at most one of a payment is open. `captured` holds the payment's money, `surplus` money that is not the payment's.", "captured", attempt::AttemptState::ALL.map(attempt::AttemptState::as_str));
@@ -283,7 +299,7 @@ formats! {
         .build();
 
     /// [`site::ReturnUrl`]
-    ReturnUrl = string("An https URL under a verified shop domain of the merchant: no user name, port, IP address or trailing dot of the host.", "https://shop.example/thanks?order=1042")
+    ReturnUrl = string("An https URL under a verified shop domain of the merchant: no user name, port, IP address or trailing dot of the host. Under `dev` plain http and ports too, where the host is `localhost` or loopback and verified.", "https://shop.example/thanks?order=1042")
         .format(Some(SchemaFormat::Custom("uri".to_owned())))
         .max_length(Some(site::ReturnUrl::MAX))
         .build();
@@ -297,6 +313,12 @@ formats! {
     SiteUrl = string("The address of the shop's site: https, without user name, query and fragment.", "https://shop.example/store")
         .format(Some(SchemaFormat::Custom("uri".to_owned())))
         .max_length(Some(connect::SiteUrl::MAX))
+        .build();
+
+    /// [`connect::WebhookPath`]
+    WebhookPath = string("Where the plugin takes events, below the site's address: no empty, `.` or `..` segment.", "/modules/kassette/webhook")
+        .max_length(Some(connect::WebhookPath::MAX))
+        .pattern(Some("^(/[A-Za-z0-9._~!$&'()*+,;=:@-]+)+/?$"))
         .build();
 
     /// [`connect::Challenge`]
@@ -326,6 +348,23 @@ formats! {
     WebhookUrl = string("Where events are posted to.", "https://shop.example/store/wp-json/kassette/v1/webhook")
         .format(Some(SchemaFormat::Custom("uri".to_owned())))
         .build();
+
+    /// [`kassette_domain::id::DeliveryId`]
+    DeliveryId = handle("A delivery's id.");
+
+    /// Hours for which what was before stays good.
+    Overlap = whole("Hours for which the old one stays good beside the new one; 0 where it is absent.", 0, webhook::EndpointSecrets::MAX_OVERLAP.as_secs() / 3600);
+
+    /// Where events are posted to; the gateway judges it.
+    Destination = string("An https URL of a public host, without user name and fragment.", "https://shop.example/webhooks")
+        .format(Some(SchemaFormat::Custom("uri".to_owned())))
+        .build();
+
+    /// [`webhook::DeliveryStatus`]
+    DeliveryStatus = one_of("Where a delivery stands.", "delivered", webhook::DeliveryStatus::ALL.map(webhook::DeliveryStatus::as_str));
+
+    /// What an endpoint's circuit lets through.
+    Circuit = one_of("Whether attempts are made: `open` holds them back after failures, `half_open` lets one through.", "closed", ["closed", "open", "half_open"]);
 
     /// [`kassette_domain::release::Release::version`]
     Version = string("A semantic version.", "1.4.2").build();

@@ -6,6 +6,7 @@
 //! the extractor in its signature and cannot be written without one.
 
 mod access;
+mod account;
 mod answer;
 mod cached;
 mod callbacks;
@@ -25,6 +26,7 @@ mod releases;
 mod reseller;
 mod start;
 mod state;
+pub(crate) mod webhooks;
 
 use std::sync::Arc;
 
@@ -99,7 +101,8 @@ fn endpoints(edge: &Edge) -> (Router<ApiState>, OpenApi) {
         .routes(routes!(event_list::list))
         .routes(routes!(refunds::read))
         .routes(routes!(releases::latest))
-        .merge(reseller::endpoints());
+        .merge(reseller::endpoints())
+        .merge(account::routes());
     let modules = OpenApiRouter::new().routes(routes!(methods::list));
     let starts = OpenApiRouter::new()
         .routes(routes!(start::start))

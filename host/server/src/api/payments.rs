@@ -104,7 +104,7 @@ pub(super) fn mode(text: &str) -> Result<CheckoutMode, &'static str> {
 }
 
 impl CreateBody {
-    fn read(mut fields: Fields) -> Result<Self, Invalid> {
+    fn read(mut fields: Fields, loopback: bool) -> Result<Self, Invalid> {
         let body = Self {
             order_id: fields.required("order_id", text(OrderId::parse))?,
             idempotency_key: fields.required("idempotency_key", text(IdempotencyKey::parse))?,
@@ -117,7 +117,8 @@ impl CreateBody {
                 .unwrap_or(CheckoutMode::Hosted),
             payment_method: fields.optional("payment_method", text(method))?,
             customer_email: fields.optional("customer_email", text(Email::parse))?,
-            return_url: fields.optional("return_url", text(ReturnUrl::parse))?,
+            return_url: fields
+                .optional("return_url", text(|url| ReturnUrl::parse(url, loopback)))?,
         };
         fields.finish()?;
         check_method(body.checkout_mode, body.payment_method, body.currency)?;
@@ -245,7 +246,8 @@ pub(super) async fn create(
 ) -> Result<Response, ApiError> {
     let fields = arrived.fields()?;
     arrived.no_query()?;
-    let request = CreateBody::read(fields)?.into_request(&caller);
+    let loopback = state.gateway().settings().webhooks.allow_loopback;
+    let request = CreateBody::read(fields, loopback)?.into_request(&caller);
     let gateway = state.gateway();
     match gateway.create(request, Some(caller.key.hash)).await? {
         CreateOutcome::Created(payment) => {
@@ -291,7 +293,7 @@ mod tests {
 
     fn read_body(body: &str) -> Result<CreateBody, String> {
         let fields = Fields::of(parse(body.as_bytes()).unwrap()).unwrap();
-        CreateBody::read(fields).map_err(|invalid| invalid.message)
+        CreateBody::read(fields, false).map_err(|invalid| invalid.message)
     }
 
     /// The smallest body, with fields replaced or added.

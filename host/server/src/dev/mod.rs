@@ -36,7 +36,7 @@ use self::seed::SeedError;
 const PROFILE: &str = "\
   profile dev: rates for all 21 currencies; the demo merchant approved for live;
   rate limits of 10,000/s; methods that a policy does not name enabled in live too;
-  loopback and plain http allowed for simulated accounts, webhooks and shops; simulated accounts in
+  loopback and plain http allowed for simulated accounts, webhooks, shops and return URLs; simulated accounts in
   live; the demo merchant's webhook endpoint at a receiver that prints a line per event;
   one plugin release published where the configuration has no releases/;
   a master key and demo keys drawn into the data directory";
@@ -269,7 +269,8 @@ Try it:
     -d '{{\"order_id\":\"order-1\",\"idempotency_key\":\"order-1-a\",\"amount\":\"49.90\",\"currency\":\"EUR\"}}'
 
 and open its checkout_url. Giving money back needs a key that may: `kassette key create --merchant-id 1
---environment test --scope payments:refund`. Ctrl-C stops.",
+--environment test --scope payments:refund`. A shop on this machine: `kassette domain create --merchant-id 1
+--domain localhost`, then return URLs such as http://localhost:3000/thanks are taken. Ctrl-C stops.",
         ready.admin_url,
         ready.plugin_dir,
         ready.merchants.first().map_or("", |merchant| merchant.live_key.as_str()),

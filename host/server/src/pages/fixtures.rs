@@ -47,7 +47,7 @@ pub(crate) fn payment() -> Payment {
         mode: CheckoutMode::Hosted,
         method: None,
         email: Some(Email::parse(EMAIL).unwrap()),
-        return_url: Some(ReturnUrl::parse(BACK).unwrap()),
+        return_url: Some(ReturnUrl::parse(BACK, false).unwrap()),
     };
     let new = NewPayment {
         id: PaymentId::from_bytes([0xab; 16]),

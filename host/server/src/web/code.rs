@@ -67,6 +67,7 @@ codes! {
     NoAttemptOpen 409 "No attempt waits for an answer.";
     PaymentNotCompleted 409 "Only the money of a completed payment is given back.";
     NotRefundable 409 "The provider does not give this payment's money back, or not any more.";
+    WebhookEndpointExists 409 "Another webhook endpoint of the merchant's environment has the URL; the text names it.";
     TooManyEndpoints 409 "The merchant has as many webhook endpoints as it can.";
     TooManyDomains 409 "The merchant has as many verified domains as it can.";
     BodyTooLarge 413 "The body is larger than the interface takes.";

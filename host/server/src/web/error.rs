@@ -557,6 +557,9 @@ impl From<ConnectError> for ApiError {
             ConnectError::AskedTooOften => {
                 Self::forbidden(Code::SiteAskedTooOften, error.to_string())
             }
+            ConnectError::EndpointTaken(_) => {
+                Self::conflict_of(Code::WebhookEndpointExists, error.to_string())
+            }
             ConnectError::TooManyEndpoints => {
                 Self::conflict_of(Code::TooManyEndpoints, error.to_string())
             }

@@ -4,7 +4,7 @@
 //! see two different payments), depth is bounded by the parser (128), and every field that a caller
 //! sends must be one that its reader asks for. Serves the public and the admin API alike.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::code::Code;
@@ -98,7 +98,7 @@ pub(crate) fn text<T, E: fmt::Display>(
 }
 
 /// An object that is taken apart field by field.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Fields(BTreeMap<String, Value>);
 
 impl Fields {
@@ -148,6 +148,12 @@ impl Fields {
                 .map(Some)
                 .map_err(|wrong| Invalid::new(name, wrong)),
         }
+    }
+
+    /// The names of the fields that are `null`.
+    pub(crate) fn nulls(&self) -> BTreeSet<String> {
+        let nulls = self.0.iter().filter(|(_, value)| **value == Value::Null);
+        nulls.map(|(name, _)| name.clone()).collect()
     }
 
     /// Ends the reading: a field that no reader took is unknown.

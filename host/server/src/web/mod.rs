@@ -8,7 +8,10 @@ pub(crate) mod document;
 pub(crate) mod error;
 pub(crate) mod json;
 pub(crate) mod marks;
+pub(crate) mod path;
+pub(crate) mod query;
 pub(crate) mod request_id;
+pub(crate) mod text;
 pub(crate) mod time;
 
 pub(crate) use self::error::ApiError;

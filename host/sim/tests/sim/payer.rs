@@ -2,7 +2,7 @@
 use kassette_sim::State;
 use reqwest::Response;
 
-use crate::world::{TEST, World, id, token_of};
+use crate::world::{TEST, World, id, payment, token_of};
 
 fn location(answer: &Response) -> &str {
     assert_eq!(answer.status(), 303);
@@ -92,6 +92,31 @@ async fn each_outcome_leads_back_and_into_the_books() {
             (state, captured),
             "{outcome}"
         );
+    }
+}
+
+#[tokio::test]
+async fn some_amounts_press_their_button_themselves_and_once() {
+    for (amount, state, target) in [
+        ("7001.01", State::Captured, "http://127.0.0.1:1/return/abc?"),
+        ("7001.02", State::Declined, "http://127.0.0.1:1/cancel/abc?"),
+        ("7001.03", State::Captured, "http://127.0.0.1:1/return/abc?"),
+        ("7001.04", State::Open, "http://127.0.0.1:1/return/abc?"),
+    ] {
+        let w = World::new().await;
+        let mut body = payment("attempt-1");
+        body["amount"]["value"] = amount.into();
+        let made = w.post("/v1/sessions", "attempt-1", &body).send().await;
+        let session: serde_json::Value = made.unwrap().json().await.unwrap();
+        assert_eq!(w.entry().state, State::Open, "until the payer comes");
+        let url = session["next_action"]["url"].as_str().unwrap();
+        let opened = w.http.get(url).send().await.unwrap();
+        assert!(location(&opened).starts_with(target), "{amount}");
+        assert_eq!(w.entry().state, state, "{amount}");
+        if state != State::Open {
+            let again = w.http.get(url).send().await.unwrap();
+            assert_eq!((again.status().as_u16(), w.entry().state), (200, state));
+        }
     }
 }
 
@@ -205,7 +230,7 @@ async fn the_pages_can_be_mounted_elsewhere() {
         ))
         .bearer_auth(bearer)
         .header("idempotency-key", "attempt-1")
-        .json(&crate::world::payment("attempt-1"))
+        .json(&payment("attempt-1"))
         .send()
         .await
         .unwrap()

@@ -151,9 +151,11 @@ impl Operation for Redeem {
         // Everything that can say no comes before anything is written.
         let before = connection(tx, &code).await?;
         let leaving = before.as_ref().map(|before| before.endpoint);
-        let others =
-            endpoints::beside(tx, endpoint.merchant, endpoint.environment, leaving).await?;
-        if others >= Endpoint::MAX_PER_MERCHANT {
+        let others = endpoints::beside(tx, endpoint, leaving).await?;
+        if let Some(same) = Endpoint::at(&others, &endpoint.url) {
+            return Ok((Exchanged::EndpointTaken(same.id), None));
+        }
+        if others.len() >= Endpoint::MAX_PER_MERCHANT {
             return Ok((Exchanged::TooManyEndpoints, None));
         }
         if !verify(&mut merchant, domain.clone()) {

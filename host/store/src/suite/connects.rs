@@ -108,7 +108,12 @@ pub async fn exchanges_at_once_have_one_winner(harness: &dyn Harness) {
         won += usize::from(done);
     }
     assert_eq!(won, 1);
-    let endpoints = page(store.endpoints(MerchantId(1), first(9)).await.unwrap());
+    let endpoints = page(
+        store
+            .endpoints(MerchantId(1), None, first(9))
+            .await
+            .unwrap(),
+    );
     assert_eq!(endpoints.items.len(), 1);
     let merchant = store.merchant(MerchantId(1)).await.unwrap().unwrap();
     assert_eq!(merchant.domains.len(), 1);
@@ -315,6 +320,25 @@ pub async fn an_exchange_that_is_refused_leaves_nothing(harness: &dyn Harness) {
         redeem(&store, &again, "again", 2).await,
         Exchanged::Done { .. }
     ));
+}
+
+pub async fn an_exchange_does_not_make_a_second_endpoint_of_an_address(harness: &dyn Harness) {
+    let store = harness.open().await;
+    shop(&store).await;
+    let by_hand = Endpoint {
+        url: endpoint("first", NOW).url,
+        ..endpoint("by hand", NOW)
+    };
+    listen(&store, by_hand.clone()).await;
+    let code = connect_code("code", "https://shop.example", Environment::Test);
+    let code = issue(&store, code).await;
+    let taken = redeem(&store, &code, "first", 1).await;
+    assert_eq!(taken, Exchanged::EndpointTaken(by_hand.id));
+    assert!(!made(&store, "first").await);
+    let delete = store.delete_endpoint(by_hand.id, audited("endpoint.delete"), NOW);
+    delete.await.unwrap();
+    let done = redeem(&store, &code, "first", 2).await;
+    assert!(matches!(done, Exchanged::Done { .. }), "{done:?}");
 }
 
 pub async fn codes_are_listed_until_a_day_after_their_end(harness: &dyn Harness) {

@@ -42,6 +42,7 @@ async fn log(store: &Arc<dyn Store>, filter: DeliveryFilter) -> Vec<Delivery> {
 
 async fn to(store: &Arc<dyn Store>, endpoint: EndpointId) -> Vec<Delivery> {
     let filter = DeliveryFilter {
+        of: None,
         endpoint: Some(endpoint),
         status: None,
     };
@@ -54,6 +55,7 @@ async fn with_status(
     status: DeliveryStatus,
 ) -> usize {
     let filter = DeliveryFilter {
+        of: None,
         endpoint: Some(endpoint),
         status: Some(status),
     };
@@ -538,6 +540,7 @@ pub async fn a_deleted_endpoint_cancels_what_waits(harness: &dyn Harness) {
     let mut statuses = Vec::new();
     loop {
         let filter = DeliveryFilter {
+            of: None,
             endpoint: Some(endpoint.id),
             status: None,
         };
@@ -754,6 +757,7 @@ pub async fn deliveries_are_listed_newest_first(harness: &dyn Harness) {
     let all = log(&store, DeliveryFilter::default()).await;
     assert_eq!(all.iter().map(|each| each.id).collect::<Vec<_>>(), ids);
     let filter = DeliveryFilter {
+        of: None,
         endpoint: Some(b.id),
         status: Some(DeliveryStatus::Pending),
     };
@@ -808,6 +812,7 @@ pub async fn what_is_pending_is_listed_however_much_has_arrived_since(harness: &
         store.tried_all(tried, NOW).await.unwrap();
     }
     let filter = DeliveryFilter {
+        of: None,
         endpoint: Some(endpoint.id),
         status: Some(DeliveryStatus::Pending),
     };

@@ -5,11 +5,13 @@ use std::time::Duration;
 use kassette_domain::event::EventType;
 use kassette_domain::key::Environment;
 use kassette_domain::secret::Secret;
-use kassette_domain::webhook::{Endpoint, EndpointSecrets, EventFilter};
+use kassette_domain::webhook::{DeliveryStatus, Endpoint, EndpointSecrets, EventFilter};
 
 use super::Harness;
 use super::fixtures::*;
-use crate::{EndpointCreated, EndpointDeleted, EndpointRotated, Replaced};
+use crate::{
+    DeliveryFilter, EndpointCreated, EndpointDeleted, EndpointReplaced, EndpointRotated, Paging,
+};
 
 pub async fn an_endpoint_lives_from_creation_to_deletion(harness: &dyn Harness) {
     let store = harness.open().await;
@@ -27,7 +29,12 @@ pub async fn an_endpoint_lives_from_creation_to_deletion(harness: &dyn Harness) 
     for endpoint in [&first_one, &second] {
         listen(&store, endpoint.clone()).await;
     }
-    let listed = page(store.endpoints(first_one.merchant, first(9)).await.unwrap());
+    let listed = page(
+        store
+            .endpoints(first_one.merchant, None, first(9))
+            .await
+            .unwrap(),
+    );
     assert_eq!(listed.items, [second.clone(), first_one.clone()]);
     let after = Endpoint {
         url: "https://other.example/".into(),
@@ -49,8 +56,11 @@ pub async fn an_endpoint_lives_from_creation_to_deletion(harness: &dyn Harness) 
         ..after.clone()
     };
     let replaced = replace(&first_one, &after).await;
-    assert_eq!(replaced, Ok(Replaced::Done(changed.clone())));
-    assert_eq!(replace(&first_one, &after).await, Ok(Replaced::Stale));
+    assert_eq!(replaced, Ok(EndpointReplaced::Done(changed.clone())));
+    assert_eq!(
+        replace(&first_one, &after).await,
+        Ok(EndpointReplaced::Stale)
+    );
     assert_eq!(
         store.endpoint(first_one.id).await,
         Ok(Some(changed.clone()))
@@ -63,8 +73,16 @@ pub async fn an_endpoint_lives_from_creation_to_deletion(harness: &dyn Harness) 
     assert_eq!(delete(first_one.id).await, Ok(Some(deleted)));
     assert_eq!(delete(first_one.id).await, Ok(None));
     assert_eq!(store.endpoint(first_one.id).await, Ok(None));
-    assert_eq!(replace(&changed, &after).await, Ok(Replaced::Unknown));
-    let listed = page(store.endpoints(first_one.merchant, first(9)).await.unwrap());
+    assert_eq!(
+        replace(&changed, &after).await,
+        Ok(EndpointReplaced::Unknown)
+    );
+    let listed = page(
+        store
+            .endpoints(first_one.merchant, None, first(9))
+            .await
+            .unwrap(),
+    );
     assert_eq!(listed.items, [second]);
     let actions: Vec<_> = page(store.audit_log(first(9)).await.unwrap())
         .items
@@ -79,6 +97,74 @@ pub async fn an_endpoint_lives_from_creation_to_deletion(harness: &dyn Harness) 
         "merchant.create",
     ];
     assert_eq!(actions, expected);
+}
+
+pub async fn one_address_has_one_endpoint_of_a_merchant_in_an_environment(harness: &dyn Harness) {
+    let store = harness.open().await;
+    shop(&store).await;
+    let first_one = listen(&store, endpoint("a", NOW)).await;
+    let second = listen(&store, endpoint("b", NOW)).await;
+    let twin = |name: &str, environment| Endpoint {
+        // Written differently, and the same place.
+        url: "https://A.example:443/webhooks".into(),
+        environment,
+        ..endpoint(name, NOW)
+    };
+    let create =
+        |endpoint| store.create_endpoint(endpoint, secrets("c"), audited("endpoint.create"), NOW);
+    let taken = create(twin("c", Environment::Test)).await;
+    assert_eq!(taken, Ok(EndpointCreated::Taken(first_one.id)));
+    assert_eq!(store.endpoint(endpoint("c", NOW).id).await, Ok(None));
+    listen(&store, twin("live", Environment::Live)).await;
+    let change = |before: &Endpoint, after: &Endpoint| {
+        let line = audited("endpoint.update");
+        store.replace_endpoint(before.clone(), after.clone(), line, NOW)
+    };
+    let moved = Endpoint {
+        url: first_one.url.clone(),
+        ..second.clone()
+    };
+    let refused = change(&second, &moved).await;
+    assert_eq!(refused, Ok(EndpointReplaced::Taken(first_one.id)));
+    assert_eq!(store.endpoint(second.id).await, Ok(Some(second.clone())));
+    // Its own address written differently is no other's.
+    let rewritten = twin("a", Environment::Test);
+    let done = change(&first_one, &rewritten).await;
+    assert_eq!(done, Ok(EndpointReplaced::Done(rewritten)));
+    let delete = store.delete_endpoint(first_one.id, audited("endpoint.delete"), NOW);
+    delete.await.unwrap();
+    assert_eq!(
+        change(&second, &moved).await,
+        Ok(EndpointReplaced::Done(moved.clone()))
+    );
+}
+
+pub async fn creations_at_once_of_one_address_have_one_winner(harness: &dyn Harness) {
+    let store = harness.open().await;
+    shop(&store).await;
+    let racing = (0..32).map(|each| {
+        let store = std::sync::Arc::clone(&store);
+        tokio::spawn(async move {
+            let name = format!("e{each}");
+            let endpoint = Endpoint {
+                url: "https://one.example/".into(),
+                ..endpoint(&name, NOW)
+            };
+            let created =
+                store.create_endpoint(endpoint, secrets(&name), audited("endpoint.create"), NOW);
+            created.await.unwrap()
+        })
+    });
+    let (mut won, mut told) = (Vec::new(), Vec::new());
+    for racer in racing.collect::<Vec<_>>() {
+        match racer.await.unwrap() {
+            EndpointCreated::Done(endpoint) => won.push(endpoint.id),
+            EndpointCreated::Taken(id) => told.push(id),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((won.len(), told.len()), (1, 31));
+    assert!(told.iter().all(|id| *id == won[0]));
 }
 
 pub async fn a_merchant_has_so_many_endpoints_in_each_environment(harness: &dyn Harness) {
@@ -107,6 +193,81 @@ pub async fn a_merchant_has_so_many_endpoints_in_each_environment(harness: &dyn 
         .await
         .unwrap();
     assert!(matches!(add("more").await, Ok(EndpointCreated::Done(_))));
+}
+
+pub async fn endpoints_and_deliveries_of_one_environment_are_listed_alone(harness: &dyn Harness) {
+    let store = harness.open().await;
+    shop(&store).await;
+    let named = |name: &str, environment, at| Endpoint {
+        environment,
+        ..endpoint(name, later(at))
+    };
+    let (live, test) = (Environment::Live, Environment::Test);
+    let mut made = Vec::new();
+    for (at, environment) in [test, live, live, test].into_iter().enumerate() {
+        let endpoint = named(&format!("e{at}"), environment, at as u64);
+        made.push(listen(&store, endpoint).await);
+    }
+    let merchant = made[0].merchant;
+    let mut queued = Vec::new();
+    for (at, endpoint) in made.iter().enumerate() {
+        let line = audited("endpoint.test");
+        let delivery = store.queue_test(endpoint.id, line, later(10 + at as u64));
+        queued.push(delivery.await.unwrap().unwrap());
+    }
+    for (environment, own) in [(test, [3, 0]), (live, [2, 1])] {
+        let (mut endpoints, mut deliveries) = (Vec::new(), Vec::new());
+        let mut paging = first(1);
+        loop {
+            let listed = store.endpoints(merchant, Some(environment), paging).await;
+            let listed = page(listed.unwrap());
+            endpoints.extend(listed.items);
+            let Some(cursor) = listed.next else { break };
+            paging = Paging {
+                cursor: Some(cursor),
+                limit: 1,
+            };
+        }
+        assert_eq!(endpoints, own.map(|at| made[at].clone()));
+        let mut paging = first(1);
+        loop {
+            let filter = DeliveryFilter {
+                of: Some((merchant, environment)),
+                ..DeliveryFilter::default()
+            };
+            let listed = page(store.deliveries(filter, paging).await.unwrap());
+            deliveries.extend(listed.items);
+            let Some(cursor) = listed.next else { break };
+            paging = Paging {
+                cursor: Some(cursor),
+                limit: 1,
+            };
+        }
+        assert_eq!(deliveries, own.map(|at| queued[at].clone()));
+        let exhausted = DeliveryFilter {
+            of: Some((merchant, environment)),
+            status: Some(DeliveryStatus::Exhausted),
+            ..DeliveryFilter::default()
+        };
+        let none = page(store.deliveries(exhausted, first(9)).await.unwrap());
+        assert!(none.items.is_empty());
+        // All that is said must hold.
+        for (at, endpoint) in made.iter().enumerate() {
+            let filter = DeliveryFilter {
+                endpoint: Some(endpoint.id),
+                of: Some((merchant, environment)),
+                status: Some(DeliveryStatus::Pending),
+            };
+            let listed = page(store.deliveries(filter, first(9)).await.unwrap());
+            assert_eq!(listed.items.len(), usize::from(own.contains(&at)));
+        }
+    }
+    let others = DeliveryFilter {
+        of: Some((kassette_domain::id::MerchantId(2), test)),
+        ..DeliveryFilter::default()
+    };
+    let none = page(store.deliveries(others, first(9)).await.unwrap());
+    assert!(none.items.is_empty());
 }
 
 pub async fn secrets_of_an_endpoint_rotate_and_survive(harness: &dyn Harness) {

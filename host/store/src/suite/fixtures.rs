@@ -72,7 +72,7 @@ pub fn request(name: &str) -> Request {
         mode: CheckoutMode::Hosted,
         method: None,
         email: Some(Email::parse(EMAIL).unwrap()),
-        return_url: Some(ReturnUrl::parse("https://shop.example/done").unwrap()),
+        return_url: Some(ReturnUrl::parse("https://shop.example/done", false).unwrap()),
     }
 }
 

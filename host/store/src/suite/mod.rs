@@ -142,6 +142,9 @@ macro_rules! store_suite {
             endpoints {
                 an_endpoint_lives_from_creation_to_deletion,
                 a_merchant_has_so_many_endpoints_in_each_environment,
+                one_address_has_one_endpoint_of_a_merchant_in_an_environment,
+                creations_at_once_of_one_address_have_one_winner,
+                endpoints_and_deliveries_of_one_environment_are_listed_alone,
                 secrets_of_an_endpoint_rotate_and_survive,
             }
             connects {
@@ -152,6 +155,7 @@ macro_rules! store_suite {
                 connecting_again_tells_what_was_cancelled_and_who_has_to_end_the_rest,
                 an_exchange_that_is_refused_leaves_nothing,
                 codes_are_listed_until_a_day_after_their_end,
+                an_exchange_does_not_make_a_second_endpoint_of_an_address,
             }
             deliveries {
                 an_event_goes_to_each_endpoint_that_wants_it_then,

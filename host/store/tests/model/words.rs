@@ -99,7 +99,9 @@ pub(crate) fn request(number: u8, field: u8) -> Request {
         }
         5 => request.method = Some(MethodId::Paypal),
         6 => request.email = Some(Email::parse("other@example.org").unwrap()),
-        7 => request.return_url = Some(ReturnUrl::parse("https://shop.example/done").unwrap()),
+        7 => {
+            request.return_url = Some(ReturnUrl::parse("https://shop.example/done", false).unwrap())
+        }
         // A merchant's references are a space of its own, so only a reseller can differ in it.
         8 if resellers => request.merchant = MerchantId(2),
         _ => {}

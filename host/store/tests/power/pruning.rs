@@ -98,6 +98,7 @@ pub(crate) async fn stands(store: &Arc<dyn Store>, deliveries: usize) -> Result<
     loop {
         // Of the judge's own payment another one waits.
         let filter = DeliveryFilter {
+            of: None,
             endpoint: None,
             status: Some(DeliveryStatus::Exhausted),
         };

@@ -4,44 +4,26 @@ use std::borrow::Cow;
 
 use kassette_domain::money;
 use kassette_domain::rates::RateSource as Sources;
-use kassette_domain::webhook::DeliveryStatus as Deliveries;
 use kassette_domain::work::WorkKind as Works;
 use kassette_domain::{connect, key, operator, routing};
-use utoipa::openapi::schema::{
-    AdditionalProperties, Object, ObjectBuilder, OneOfBuilder, SchemaFormat, Type,
-};
+use utoipa::openapi::schema::{AdditionalProperties, Object, ObjectBuilder, OneOfBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::super::payment_view::OWN_RATES;
 pub(super) use crate::api::formats::{
-    AttemptId, AttemptState, ClientRef, Currency, Cursor, DelegationStatus, DisputeState,
-    EndpointId, Environment, EventId, EventType, Instant, InvitationId, InvoiceAmount, Limit,
-    MerchantId, MerchantScope, PaymentId, PaymentMethod, PaymentStatus, ProviderId,
-    SettlementStatus, Sha256, SiteUrl,
+    AttemptId, AttemptState, ClientRef, Currency, Cursor, DelegationStatus, DeliveryStatus,
+    DisputeState, EndpointId, Environment, EventId, EventType, Instant, InvitationId,
+    InvoiceAmount, Limit, MerchantId, MerchantScope, Overlap, PaymentId, PaymentMethod,
+    PaymentStatus, ProviderId, SettlementStatus, Sha256, SiteUrl,
 };
-use crate::api::formats::{formats, one_of, string};
+use crate::api::formats::{formats, handle, one_of, string, whole};
 
 fn text(description: &str, example: &str, most: usize) -> Object {
     string(description, example)
         .min_length(Some(1))
         .max_length(Some(most))
         .pattern(Some(SHOWS))
-        .build()
-}
-
-fn handle(description: &str) -> Object {
-    string(description, "5b1e0c9a7d3f4e2b8a6c4d2e0f1b3a59")
-        .pattern(Some("^[0-9a-f]{32}$"))
-        .build()
-}
-
-fn whole(description: &str, least: u64, most: u64) -> Object {
-    ObjectBuilder::new()
-        .schema_type(Type::Integer)
-        .description(Some(description))
-        .minimum(Some(least))
-        .maximum(Some(most))
         .build()
 }
 
@@ -115,8 +97,6 @@ formats! {
     /// [`kassette_domain::id::ConnectCodeId`]
     ConnectCodeId = handle("A connect code's handle for operators. Not the code.");
 
-    /// [`kassette_domain::id::DeliveryId`]
-    DeliveryId = handle("A delivery's id.");
 
     /// [`kassette_domain::id::WorkId`]
     WorkId = handle("A line's id.");
@@ -131,7 +111,7 @@ formats! {
     ConnectCodeState = one_of("Whether the code can be redeemed.", "live", [connect::CodeState::Live, connect::CodeState::Redeemed, connect::CodeState::Burned, connect::CodeState::Expired].map(connect::CodeState::as_str));
 
     /// [`kassette_domain::site::parse_domain`]
-    Domain = string("A host's name: no public suffix, no IP address, no trailing dot.", "shop.example")
+    Domain = string("A host's name: no public suffix, no IP address, no trailing dot. Under `dev` `localhost` and loopback addresses too.", "shop.example")
         .min_length(Some(3))
         .max_length(Some(253))
         .build();
@@ -185,20 +165,6 @@ formats! {
 
     /// How long ago.
     Age = whole("Seconds.", 0, u64::MAX >> 11);
-
-    /// Hours for which what was before stays good.
-    Overlap = whole("Hours for which the old one stays good beside the new one; 0 where it is absent.", 0, super::super::keys::MAX_OVERLAP);
-
-    /// Where events are posted to; the gateway judges it.
-    Destination = string("An https URL of a public host, without user name and fragment.", "https://shop.example/webhooks")
-        .format(Some(SchemaFormat::Custom("uri".to_owned())))
-        .build();
-
-    /// [`Deliveries`]
-    DeliveryStatus = one_of("Where a delivery stands.", "delivered", Deliveries::ALL.map(Deliveries::as_str));
-
-    /// What an endpoint's circuit lets through.
-    Circuit = one_of("Whether attempts are made: `open` holds them back after failures, `half_open` lets one through.", "closed", ["closed", "open", "half_open"]);
 
     /// [`kassette_domain::delegation::DelegationStatus`], as far as operators decide it.
     Decided = one_of("Whether the reseller may act for the merchant.", "authorized", ["authorized", "revoked"]);

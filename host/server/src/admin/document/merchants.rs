@@ -330,7 +330,7 @@ struct RateLimitPatch {
 #[serde(deny_unknown_fields)]
 struct NewMerchantKey {
     environment: Environment,
-    /// All but `payments:refund` where it is absent; each once.
+    /// Payments' creation and reading where it is absent; each once.
     #[schema(min_items = 1)]
     scopes: Option<Vec<MerchantScope>>,
     /// In the future; never where it is absent.
@@ -393,7 +393,7 @@ struct VerifiedDomain {
 struct NewConnectCode {
     environment: Environment,
     site_url: SiteUrl,
-    /// Of the key that the shop gets; all but `payments:refund` where it is absent, each once.
+    /// Of the key that the shop gets; payments' creation and reading where it is absent, each once.
     #[schema(min_items = 1)]
     scopes: Option<Vec<MerchantScope>>,
 }

@@ -1,10 +1,10 @@
 //! Webhook endpoints and the delivery log.
-#![expect(dead_code, reason = "only the schemas are used")]
 
 use utoipa::ToSchema;
 
 use super::call::Call;
 use super::formats::*;
+use crate::api::webhooks::schemas::*;
 
 pub(super) fn calls() -> Vec<Call> {
     vec![
@@ -15,7 +15,7 @@ pub(super) fn calls() -> Vec<Call> {
         )
         .body::<NewEndpoint>()
         .created::<IssuedEndpoint>("Its id and secret; the secret is shown this once.")
-        .conflict("The merchant has too many."),
+        .conflict("The merchant has too many, or another with the URL."),
         Call::get(
             "/merchants/{id}/webhook-endpoints",
             "listEndpoints",
@@ -36,7 +36,7 @@ pub(super) fn calls() -> Vec<Call> {
         .about("A JSON merge patch: what is absent stays.")
         .body::<EndpointPatch>()
         .ok::<Endpoint>("The endpoint as it is now.")
-        .conflict("Others keep changing it."),
+        .conflict("Others keep changing it, or another endpoint has the URL."),
         Call::delete(
             "/webhook-endpoints/{id}",
             "deleteEndpoint",
@@ -113,95 +113,9 @@ pub(super) fn calls() -> Vec<Call> {
     ]
 }
 
-/// An endpoint to be.
-#[derive(ToSchema)]
-#[serde(deny_unknown_fields)]
-struct NewEndpoint {
-    url: Destination,
-    environment: Environment,
-    /// All but `payment.attempt_failed` where it is absent; each once.
-    #[schema(min_items = 1)]
-    event_types: Option<Vec<EventType>>,
-}
-
-/// What is to change of an endpoint.
-#[derive(ToSchema)]
-#[serde(deny_unknown_fields)]
-struct EndpointPatch {
-    #[schema(nullable = false)]
-    url: Option<Destination>,
-    /// `null`: all but `payment.attempt_failed`.
-    #[schema(min_items = 1)]
-    event_types: Option<Vec<EventType>>,
-    /// Whether it gets new events.
-    #[schema(nullable = false)]
-    enabled: Option<bool>,
-}
-
-/// An endpoint that was just made.
-#[derive(ToSchema)]
-struct IssuedEndpoint {
-    id: EndpointId,
-    /// What its events are signed with: shown this once.
-    #[schema(example = "whsec_…")]
-    secret: String,
-}
-
-/// An endpoint.
-#[derive(ToSchema)]
-struct Endpoint {
-    id: EndpointId,
-    merchant_id: MerchantId,
-    url: Destination,
-    environment: Environment,
-    /// All but `payment.attempt_failed` where none was named.
-    event_types: Vec<EventType>,
-    enabled: bool,
-    created_at: Instant,
-    circuit: Circuit,
-}
-
-/// A test event that is on its way.
-#[derive(ToSchema)]
-struct Queued {
-    delivery_id: DeliveryId,
-}
-
-/// How a secret is replaced.
-#[derive(ToSchema)]
-#[serde(deny_unknown_fields)]
-struct EndpointRotation {
-    overlap_hours: Option<Overlap>,
-}
-
-/// A new secret.
-#[derive(ToSchema)]
-struct RotatedEndpoint {
-    id: EndpointId,
-    /// The new secret: shown this once.
-    #[schema(example = "whsec_…")]
-    secret: String,
-    /// From when on it signs.
-    active_from: Instant,
-}
-
-/// What is to be sent again.
-#[derive(ToSchema)]
-#[serde(deny_unknown_fields)]
-struct Recovery {
-    /// Events from this time on, not in the future.
-    since: Instant,
-}
-
-/// What is sent again.
-#[derive(ToSchema)]
-struct Recovered {
-    /// How many.
-    deliveries: u64,
-}
-
 /// Whose deliveries are made due: `merchant_id`, or `all` as true.
 #[derive(ToSchema)]
+#[expect(dead_code, reason = "only its schema is used")]
 #[serde(deny_unknown_fields)]
 struct WhoseWaiting {
     merchant_id: Option<MerchantId>,
@@ -212,6 +126,7 @@ struct WhoseWaiting {
 
 /// What one call made due.
 #[derive(ToSchema)]
+#[expect(dead_code, reason = "only its schema is used")]
 struct MadeDue {
     /// Deliveries that are due now and were not.
     deliveries: u64,
@@ -222,38 +137,4 @@ struct MadeDue {
     /// Null at the end.
     #[schema(required)]
     next_cursor: Option<EndpointId>,
-}
-
-/// An event for an endpoint.
-#[derive(ToSchema)]
-struct Delivery {
-    id: DeliveryId,
-    event_id: EventId,
-    event_type: EventType,
-    endpoint_id: EndpointId,
-    /// Zeros of an event of the type `webhook.test`.
-    payment_id: PaymentId,
-    status: DeliveryStatus,
-    created_at: Instant,
-    /// Null once it is over.
-    #[schema(required)]
-    next_attempt_at: Option<Instant>,
-    /// The oldest first.
-    attempts: Vec<DeliveryAttempt>,
-}
-
-/// One attempt to deliver.
-#[derive(ToSchema)]
-struct DeliveryAttempt {
-    at: Instant,
-    /// The receiver's HTTP status; null where there was no answer.
-    #[schema(required)]
-    status: Option<u16>,
-    duration_ms: u64,
-    /// Why there was no answer, or it did not count.
-    #[schema(required)]
-    error: Option<String>,
-    /// How the answer's body begins.
-    #[schema(required)]
-    response: Option<String>,
 }

@@ -71,6 +71,21 @@ async fn a_live_key_needs_an_approved_merchant() {
 }
 
 #[tokio::test]
+async fn a_key_manages_the_account_only_where_that_was_asked_for() {
+    let world = World::new().await;
+    let merchant = world.merchant(false).await;
+    let manages = async |key: &str| {
+        let caller = world.gateway.merchant_caller(key).await.unwrap();
+        caller.key.allows(Scope::AccountManage)
+    };
+    let (_, usual) = issue(&world, merchant, json!({ "environment": "test" })).await;
+    assert!(!manages(&usual).await);
+    let asked = json!({ "environment": "test", "scopes": ["account:manage"] });
+    let (_, key) = issue(&world, merchant, asked).await;
+    assert!(manages(&key).await);
+}
+
+#[tokio::test]
 async fn a_key_gives_money_back_only_where_that_was_asked_for() {
     let world = World::new().await;
     let merchant = world.merchant(false).await;

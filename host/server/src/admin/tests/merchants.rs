@@ -199,6 +199,17 @@ async fn a_change_is_audited_with_operator_actor_and_reason() {
 }
 
 #[tokio::test]
+async fn under_serve_no_domain_is_this_machine() {
+    let world = World::new().await;
+    world.merchant(false).await;
+    for domain in ["localhost", "127.0.0.1", "[::1]"] {
+        let body = json!({ "domain": domain });
+        let refused = world.post("/merchants/1/domains", body).await;
+        assert!(refused.refused(422).starts_with("domain: "), "{domain}");
+    }
+}
+
+#[tokio::test]
 async fn domains_are_verified_once_and_removed() {
     let world = World::new().await;
     world.merchant(false).await;

@@ -194,6 +194,24 @@ async fn what_is_no_destination_is_refused_with_a_reason() {
 }
 
 #[tokio::test]
+async fn a_second_endpoint_of_the_same_address_is_refused_and_told_which_one_has_it() {
+    let world = World::new().await;
+    let merchant = world.merchant(false).await;
+    let (first, _) = create(&world, merchant, json!({})).await;
+    let path = format!("/merchants/{merchant}/webhook-endpoints");
+    let body = json!({ "url": URL, "environment": "test" });
+    let refused = world.post(&path, body).await;
+    assert!(refused.refused(409).contains(&first));
+    assert_eq!(refused.body["code"], "webhook_endpoint_exists");
+    create(&world, merchant, json!({ "environment": "live" })).await;
+    let elsewhere = json!({ "url": "https://shop.example/elsewhere" });
+    let (second, _) = create(&world, merchant, elsewhere).await;
+    let path = format!("/webhook-endpoints/{second}");
+    let refused = world.patch(&path, json!({ "url": URL })).await;
+    assert!(refused.refused(409).contains(&first));
+}
+
+#[tokio::test]
 async fn every_hostile_address_that_its_text_gives_away_is_refused() {
     /// The guarded client's corpus: rule, URL, why, and for names what they lead to.
     const CORPUS: &str = include_str!("../../../../http/tests/hostile.tsv");
@@ -500,8 +518,9 @@ async fn endpoints_are_listed_page_by_page_newest_first() {
     let world = World::new().await;
     let merchant = world.merchant(false).await;
     let mut made = Vec::new();
-    for environment in ["test", "live", "test"] {
-        let more = json!({ "environment": environment });
+    for (at, environment) in ["test", "live", "test"].into_iter().enumerate() {
+        let url = format!("https://shop.example/{at}");
+        let more = json!({ "environment": environment, "url": url });
         made.push(create(&world, merchant, more).await.0);
         world.clock.advance(Duration::from_secs(1));
     }

@@ -72,7 +72,7 @@ fn merchant(value: Value) -> Result<MerchantId, Wrong> {
 }
 
 impl CreateBody {
-    fn read(mut fields: Fields) -> Result<Self, Invalid> {
+    fn read(mut fields: Fields, loopback: bool) -> Result<Self, Invalid> {
         let body = Self {
             merchant_id: fields.required("merchant_id", merchant)?,
             client_ref: fields.required("client_ref", text(ClientRef::parse))?,
@@ -84,7 +84,8 @@ impl CreateBody {
                 .optional("checkout_mode", text(mode))?
                 .unwrap_or(CheckoutMode::Hosted),
             customer_email: fields.optional("customer_email", text(Email::parse))?,
-            return_url: fields.optional("return_url", text(ReturnUrl::parse))?,
+            return_url: fields
+                .optional("return_url", text(|url| ReturnUrl::parse(url, loopback)))?,
         };
         fields.finish()?;
         check_method(body.checkout_mode, body.payment_method, body.currency)?;
@@ -162,7 +163,8 @@ pub(super) async fn create(
 ) -> Result<Response, ApiError> {
     let fields = arrived.fields()?;
     arrived.no_query()?;
-    let request = CreateBody::read(fields)?.into_request(&caller);
+    let loopback = state.gateway().settings().webhooks.allow_loopback;
+    let request = CreateBody::read(fields, loopback)?.into_request(&caller);
     let gateway = state.gateway();
     Ok(match gateway.reseller_create(&caller, request).await? {
         CreateOutcome::Created(payment) => Json(PaymentBody::of(&payment, gateway)).into_response(),
@@ -213,7 +215,7 @@ mod tests {
         let object = body.as_object_mut().unwrap();
         object.extend(changes.as_object().unwrap().clone());
         let fields = Fields::of(parse(body.to_string().as_bytes()).unwrap()).unwrap();
-        CreateBody::read(fields).map_err(|invalid| invalid.message)
+        CreateBody::read(fields, false).map_err(|invalid| invalid.message)
     }
 
     #[test]

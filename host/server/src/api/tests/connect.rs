@@ -33,6 +33,42 @@ async fn under_serve_a_site_is_public_and_https() {
 }
 
 #[tokio::test]
+async fn a_webhook_path_that_is_none_is_named() {
+    let world = World::new().await;
+    for (path, status) in [
+        (json!("/modules/kassette/webhook"), 401),
+        (json!(null), 401),
+        (json!("//evil.test/"), 422),
+        (json!("/a/../b"), 422),
+        (json!("/hook?x"), 422),
+        (json!(1), 422),
+    ] {
+        let body = json!({
+            "code": format!("kc_{}", "A".repeat(40)),
+            "site_url": "https://shop.example/store",
+            "webhook_path": path,
+            "challenge": "a".repeat(32),
+            "proof": "0".repeat(64),
+        });
+        let answer = world.ask("POST", PATH, &JSON, body.to_string()).await;
+        let answer = answer.expect(status);
+        if status == 422 {
+            assert_eq!(answer.json()["field"], "webhook_path", "{}", answer.text);
+        }
+    }
+    // With the path the address is longer than one that events go to.
+    let body = json!({
+        "code": format!("kc_{}", "A".repeat(40)),
+        "site_url": format!("https://shop.example/{}", "a".repeat(1990)),
+        "webhook_path": format!("/{}", "b".repeat(60)),
+        "challenge": "a".repeat(32),
+        "proof": "0".repeat(64),
+    });
+    let refused = world.ask("POST", PATH, &JSON, body.to_string()).await;
+    assert_eq!(refused.expect(422).json()["field"], "site_url");
+}
+
+#[tokio::test]
 async fn guesses_are_counted_against_their_address_before_they_are_read() {
     let world = World::new().await;
     for _ in 0..NARROW.burst {

@@ -96,6 +96,56 @@ fn every_endpoint_tells_its_statuses_in_the_error_shape() {
         ),
         (
             "get",
+            "/api/v1/account/webhook-endpoints",
+            "200 400 401 403 413 422 429 500 503",
+        ),
+        (
+            "post",
+            "/api/v1/account/webhook-endpoints",
+            "201 400 401 403 408 409 413 422 429 500 503",
+        ),
+        (
+            "get",
+            "/api/v1/account/webhook-endpoints/{id}",
+            "200 400 401 403 404 413 422 429 500 503",
+        ),
+        (
+            "patch",
+            "/api/v1/account/webhook-endpoints/{id}",
+            "200 400 401 403 404 408 409 413 422 429 500 503",
+        ),
+        (
+            "post",
+            "/api/v1/account/webhook-endpoints/{id}/test",
+            "201 400 401 403 404 408 413 422 429 500 503",
+        ),
+        (
+            "post",
+            "/api/v1/account/webhook-endpoints/{id}/rotate",
+            "200 400 401 403 404 408 413 422 429 500 503",
+        ),
+        (
+            "post",
+            "/api/v1/account/webhook-endpoints/{id}/recover",
+            "200 400 401 403 404 408 413 422 429 500 503",
+        ),
+        (
+            "get",
+            "/api/v1/account/deliveries",
+            "200 400 401 403 404 413 422 429 500 503",
+        ),
+        (
+            "get",
+            "/api/v1/account/deliveries/{id}",
+            "200 400 401 403 404 413 422 429 500 503",
+        ),
+        (
+            "post",
+            "/api/v1/account/deliveries/{id}/redeliver",
+            "201 400 401 403 404 408 409 413 422 429 500 503",
+        ),
+        (
+            "get",
             "/api/v1/methods",
             "200 400 401 403 413 422 429 500 503",
         ),
@@ -194,6 +244,10 @@ fn bodies_are_closed_and_their_rules_are_told() {
         "ResellerPaymentCreateRequest",
         "InvitationRequest",
         "ConnectExchangeRequest",
+        "OwnEndpoint",
+        "EndpointPatch",
+        "EndpointRotation",
+        "Recovery",
     ] {
         assert_eq!(schemas[name]["additionalProperties"], false, "{name}");
     }

@@ -1,5 +1,6 @@
 //! The router in one process, over a real store and without any module.
 
+mod account;
 mod callbacks;
 mod connect;
 mod document;

@@ -84,5 +84,5 @@ fn audit_text(option: &str, said: Option<&str>, otherwise: &str) -> Result<Strin
 }
 
 fn until(text: &str, now: Time) -> Result<Time, String> {
-    admin::future(text, now).map_err(|why| format!("--expires-at {why}"))
+    crate::web::text::future(text, now).map_err(|why| format!("--expires-at {why}"))
 }

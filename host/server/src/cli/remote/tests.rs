@@ -120,6 +120,19 @@ fn commands_become_the_calls_of_the_contract() {
 
     let switched = call::<ProviderAction>("update sandbox-test --enabled false");
     assert_eq!(switched.body, Some(json!({ "enabled": false })));
+    let listed = call::<DomainAction>("list --merchant-id 7");
+    assert_eq!(
+        (listed.method, listed.path.join("/")),
+        (Method::GET, "merchants/7".into())
+    );
+    let merchant = json!({ "merchant_id": 7, "domains": [
+        { "domain": "shop.example", "include_subdomains": true },
+    ] });
+    let told = show::told(&listed.shape, &merchant, 60);
+    assert!(
+        told.contains("shop.example") && told.contains("true"),
+        "{told}"
+    );
     let removed = call::<DomainAction>("delete --merchant-id 7 --domain shop.example");
     assert_eq!(removed.path.join("/"), "merchants/7/domains/shop.example");
     assert_eq!(

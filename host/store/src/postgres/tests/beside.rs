@@ -204,6 +204,7 @@ async fn a_step_is_done_once_over_two_stores_and_told_once() {
     })
     .await;
     let filter = DeliveryFilter {
+        of: None,
         endpoint: Some(endpoint),
         status: None,
     };

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kassette_domain::audit::Audited;
-use kassette_domain::id::{EndpointId, MerchantId};
-use kassette_domain::key::Environment;
+use kassette_domain::id::EndpointId;
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{Endpoint, EndpointSecrets};
 use tokio_postgres::Row;
+use uuid::Uuid;
 
-use crate::postgres::database::{Failure, Operation, Tx, execute, row};
+use crate::postgres::database::{Failure, Operation, Tx, execute, row, rows};
 use crate::postgres::directory::keys::environment;
 use crate::postgres::directory::merchants;
 use crate::postgres::webhooks::endings;
@@ -19,7 +19,9 @@ use crate::postgres::{audit, millis, number, uuid};
 use crate::rows::seal::{Sealer, Secrets};
 use crate::rows::wants::Wants;
 use crate::rows::{endpoints, schema};
-use crate::{EndpointCreated, EndpointDeleted, EndpointRotated, Fault, Replaced, SwitchOff};
+use crate::{
+    EndpointCreated, EndpointDeleted, EndpointReplaced, EndpointRotated, Fault, SwitchOff,
+};
 
 /// Reads an endpoint's body.
 pub(crate) const ONE: &str = "/* endpoint */ SELECT body FROM endpoint WHERE id = $1";
@@ -52,19 +54,24 @@ async fn load(
     Ok(found.map(|found| whole(sealer, id, &found)).transpose()?)
 }
 
-/// How many endpoints a merchant has in an environment, one not counted.
+/// The endpoints of an endpoint's merchant in its environment, without itself and the one that leaves. Within
+/// a change of the directory.
 pub(crate) async fn beside(
     tx: &Tx<'_>,
-    merchant: MerchantId,
-    of: Environment,
+    endpoint: &Endpoint,
     leaving: Option<EndpointId>,
-) -> Result<usize, Failure> {
-    let sql = "/* endpoints: count */ SELECT count(*) FROM endpoint
-        WHERE merchant = $1 AND environment = $2 AND id IS DISTINCT FROM $3";
+) -> Result<Vec<Endpoint>, Failure> {
+    let sql = "/* endpoints: beside */ SELECT body, id FROM endpoint
+        WHERE merchant = $1 AND environment = $2 AND id <> $3 AND id IS DISTINCT FROM $4";
     let leaving = leaving.map(|id| uuid(id.as_bytes()));
-    let found = row(tx, sql, &[&number(merchant.0), &environment(of), &leaving]).await?;
-    let count = found.map_or(0, |found| found.get::<_, i64>(0));
-    Ok(usize::try_from(count).unwrap_or_default())
+    let (of, id) = (number(endpoint.merchant.0), uuid(endpoint.id.as_bytes()));
+    let world = environment(endpoint.environment);
+    let found = rows(tx, sql, &[&of, &world, &id, &leaving]).await?;
+    let each = found.iter().map(|row| {
+        let id = EndpointId::from_bytes(row.get::<_, Uuid>(1).into_bytes());
+        plain(id, row)
+    });
+    Ok(each.collect::<Result<_, Fault>>()?)
 }
 
 /// A new endpoint.
@@ -84,8 +91,11 @@ impl Operation for CreateEndpoint {
         if merchants::load(tx, endpoint.merchant).await?.is_none() {
             return Ok(EndpointCreated::NoSuchMerchant);
         }
-        let others = beside(tx, endpoint.merchant, endpoint.environment, None).await?;
-        if others >= Endpoint::MAX_PER_MERCHANT {
+        let others = beside(tx, endpoint, None).await?;
+        if let Some(same) = Endpoint::at(&others, &endpoint.url) {
+            return Ok(EndpointCreated::Taken(same.id));
+        }
+        if others.len() >= Endpoint::MAX_PER_MERCHANT {
             return Ok(EndpointCreated::TooMany);
         }
         write_new(tx, &self.secrets.sealer, endpoint, &self.endpoint_secrets).await?;
@@ -149,15 +159,21 @@ pub(super) struct ReplaceEndpoint {
 }
 
 impl Operation for ReplaceEndpoint {
-    type Outcome = Replaced<Endpoint>;
+    type Outcome = EndpointReplaced;
 
     async fn apply(&self, tx: &Tx<'_>) -> Result<Self::Outcome, Failure> {
         let sealer = &self.secrets.sealer;
         let Some((stored, secrets)) = load(tx, sealer, self.before.id).await? else {
-            return Ok(Replaced::Unknown);
+            return Ok(EndpointReplaced::Unknown);
         };
         if stored != self.before {
-            return Ok(Replaced::Stale);
+            return Ok(EndpointReplaced::Stale);
+        }
+        if stored.url != self.after.url {
+            let others = beside(tx, &stored, None).await?;
+            if let Some(same) = Endpoint::at(&others, &self.after.url) {
+                return Ok(EndpointReplaced::Taken(same.id));
+            }
         }
         let after = Endpoint {
             url: self.after.url.clone(),
@@ -167,7 +183,7 @@ impl Operation for ReplaceEndpoint {
         };
         update(tx, sealer, &after, &secrets).await?;
         audit::append(tx, self.audited.clone(), self.now).await?;
-        Ok(Replaced::Done(after))
+        Ok(EndpointReplaced::Done(after))
     }
 }
 

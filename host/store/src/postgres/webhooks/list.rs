@@ -7,6 +7,7 @@ use kassette_domain::webhook::{Delivery, DeliveryStatus, Endpoint};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+use crate::postgres::directory::keys::environment;
 use crate::postgres::lists::{Asked, Place};
 use crate::postgres::webhooks::endpoints;
 use crate::postgres::webhooks::outbox::{delivery, delivery_columns, status_number};
@@ -31,17 +32,21 @@ macro_rules! newest {
     };
 }
 
-/// The same of those with status `$4`, among the newest `$5` whatever their status: the last of these, and how many
-/// they are, stand behind the columns of each.
+/// The same of those with status `$4` to the endpoints of the merchant `$6` in the environment `$7`, as far as these
+/// are named, among the newest `$5` whatever they are: the last of these, and how many they are, stand behind the
+/// columns of each.
 macro_rules! with_status {
     ($which:literal) => {
         concat!(
             "/* deliveries: list by status */
             WITH looked AS MATERIALIZED (
-                SELECT id, status FROM delivery d WHERE ",
+                SELECT id, status, endpoint FROM delivery d WHERE ",
             $which,
             " AND d.id < $2 ORDER BY d.id DESC LIMIT $5),
-            hit AS (SELECT id FROM looked WHERE status = $4 ORDER BY id DESC LIMIT $3)
+            hit AS (SELECT id FROM looked WHERE ($4::smallint IS NULL OR status = $4)
+                AND ($6::bigint IS NULL OR endpoint IN (
+                    SELECT e.id FROM endpoint e WHERE e.merchant = $6 AND e.environment = $7))
+                ORDER BY id DESC LIMIT $3)
             SELECT ",
             delivery_columns!(),
             ", (SELECT id FROM looked ORDER BY id LIMIT 1), (SELECT count(*) FROM looked)
@@ -91,10 +96,11 @@ fn has_one(row: &&Row) -> bool {
 }
 
 impl PostgresStore {
-    /// A merchant's endpoints, newest first.
+    /// A merchant's endpoints, in one environment or in both, newest first.
     pub(crate) async fn list_endpoints(
         &self,
         merchant: MerchantId,
+        of: Option<Environment>,
         paging: Paging,
     ) -> Result<Listed<Endpoint>, Fault> {
         let tag = [b"endpoint/".as_slice(), &merchant.0.to_be_bytes()].concat();
@@ -102,12 +108,12 @@ impl PostgresStore {
             return Ok(Listed::BadCursor);
         };
         let sql = "/* endpoints: list */ SELECT body, created_at, id FROM endpoint
-            WHERE merchant = $1 AND (created_at, id) < ($2, $3)
+            WHERE merchant = $1 AND (created_at, id) < ($2, $3) AND ($5::smallint IS NULL OR environment = $5)
             ORDER BY created_at DESC, id DESC LIMIT $4";
-        let Place(at, id) = asked.before;
+        let (Place(at, id), world) = (asked.before, of.map(environment));
         let found = self
             .requests
-            .read(sql, &[&number(merchant.0), &at, &id, &asked.rows()])
+            .read(sql, &[&number(merchant.0), &at, &id, &asked.rows(), &world])
             .await?;
         let mut listed = Vec::new();
         for row in found {
@@ -136,6 +142,8 @@ impl PostgresStore {
             asked.before.1,
         );
         let sql = match (of, filter.status) {
+            (Some(_), _) if filter.of.is_some() => OF_ENDPOINT_WITH,
+            (None, _) if filter.of.is_some() => OF_ALL_WITH,
             (Some(_), Some(DeliveryStatus::Pending)) => {
                 let sorted = MAX_SCAN + 1;
                 let found = self
@@ -155,21 +163,26 @@ impl PostgresStore {
             (Some(_), None) => OF_ENDPOINT,
             (None, None) => OF_ALL,
         };
-        let (Some(status), true) = (
-            filter.status,
-            [OF_ENDPOINT_WITH, OF_ALL_WITH].contains(&sql),
-        ) else {
+        if ![OF_ENDPOINT_WITH, OF_ALL_WITH].contains(&sql) {
             let found = self
                 .requests
                 .read(sql, &[&of, &before, &asked.rows()])
                 .await?;
             let found = found.iter().map(placed).collect::<Result<_, _>>()?;
             return Ok(asked.page(found));
-        };
-        let status = status_number(status);
+        }
+        let status = filter.status.map(status_number);
+        let (merchant, world) = filter
+            .of
+            .map(|(merchant, world)| (number(merchant.0), environment(world)))
+            .unzip();
+        let (at_most, look_at) = (asked.rows(), MAX_SCAN);
         let rows = self
             .requests
-            .read(sql, &[&of, &before, &asked.rows(), &status, &MAX_SCAN])
+            .read(
+                sql,
+                &[&of, &before, &at_most, &status, &look_at, &merchant, &world],
+            )
             .await?;
         let found: Vec<_> = rows
             .iter()

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use kassette_domain::audit::Audited;
 use kassette_domain::id::{DeliveryId, EndpointId, MerchantId};
+use kassette_domain::key::Environment;
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{Delivery, Endpoint, EndpointSecrets, Tried};
@@ -26,8 +27,8 @@ use crate::postgres::webhooks::endpoints::{
 use crate::postgres::{PostgresStore, uuid};
 use crate::{
     Answer, Backlog, ClaimedDeliveries, Deliveries, DeliveryFilter, EndpointCreated,
-    EndpointDeleted, EndpointRotated, Hastened, Listed, Paging, Pruned, Recovered, Redelivered,
-    Replaced, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
+    EndpointDeleted, EndpointReplaced, EndpointRotated, Hastened, Listed, Paging, Pruned,
+    Recovered, Redelivered, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
 };
 
 impl PostgresStore {
@@ -86,8 +87,13 @@ impl Deliveries for PostgresStore {
         })
     }
 
-    fn endpoints(&self, merchant: MerchantId, paging: Paging) -> Answer<'_, Listed<Endpoint>> {
-        Box::pin(self.list_endpoints(merchant, paging))
+    fn endpoints(
+        &self,
+        merchant: MerchantId,
+        environment: Option<Environment>,
+        paging: Paging,
+    ) -> Answer<'_, Listed<Endpoint>> {
+        Box::pin(self.list_endpoints(merchant, environment, paging))
     }
 
     fn replace_endpoint(
@@ -96,7 +102,7 @@ impl Deliveries for PostgresStore {
         after: Endpoint,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, Replaced<Endpoint>> {
+    ) -> Answer<'_, EndpointReplaced> {
         // What waits for it may go on.
         let ringing = (before.id, Time::default());
         let replace = ReplaceEndpoint {

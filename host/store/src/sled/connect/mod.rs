@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use kassette_domain::audit::Audited;
 use kassette_domain::connect::{CodeUse, ConnectCode, Connection};
-use kassette_domain::id::{EndpointId, MerchantId};
+use kassette_domain::id::MerchantId;
 use kassette_domain::key::{Environment, TokenHash};
 use kassette_domain::time::Time;
 use kassette_domain::webhook::Endpoint;
@@ -106,11 +106,12 @@ impl Operation<Memory> for Redeem {
             schema::connect::connection(code.merchant, code.environment, &code.origin);
         let before: Option<Connection> = rows.load(&connection_key)?;
         // Everything that can say no comes before anything is written.
-        if !has_room(
-            rows,
-            &endpoint,
-            before.as_ref().map(|before| before.endpoint),
-        )? {
+        let leaving = before.as_ref().map(|before| before.endpoint);
+        let others = endpoints::beside(rows, &endpoint, leaving)?;
+        if let Some(same) = Endpoint::at(&others, &endpoint.url) {
+            return Ok(Exchanged::EndpointTaken(same.id));
+        }
+        if others.len() >= Endpoint::MAX_PER_MERCHANT {
             return Ok(Exchanged::TooManyEndpoints);
         }
         if !verify(&mut merchant, domain) {
@@ -154,17 +155,6 @@ impl Operation<Memory> for Redeem {
 fn live(rows: &Rows<'_>, hash: TokenHash, now: Time) -> Result<Option<ConnectCode>, Fault> {
     let code: Option<ConnectCode> = rows.load(&schema::connect::code(hash))?;
     Ok(code.filter(|code| code.is_live(now)))
-}
-
-/// Whether another endpoint may be made once `leaving` is gone.
-fn has_room(
-    rows: &Rows<'_>,
-    endpoint: &Endpoint,
-    leaving: Option<EndpointId>,
-) -> Result<bool, Fault> {
-    let others = endpoints::beside(rows, endpoint)?;
-    let others = others.into_iter().filter(|id| Some(*id) != leaving);
-    Ok(others.count() < Endpoint::MAX_PER_MERCHANT)
 }
 
 /// Cleans away codes that ended long ago, some of them; says whether there may be more.

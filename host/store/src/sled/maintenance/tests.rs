@@ -155,6 +155,7 @@ async fn full(options: &OpenOptions) -> Arc<SledStore> {
 /// Eight attempts in vain, with a long answer.
 async fn fail_a_delivery(store: &Arc<SledStore>, endpoint: EndpointId) {
     let filter = DeliveryFilter {
+        of: None,
         endpoint: Some(endpoint),
         status: None,
     };

@@ -18,7 +18,9 @@ use crate::sled::audit;
 use crate::sled::memory::{Memory, Rows};
 use crate::sled::webhooks::outbox;
 use crate::sled::webhooks::roster::Roster;
-use crate::{EndpointCreated, EndpointDeleted, EndpointRotated, Fault, Replaced, SwitchOff};
+use crate::{
+    EndpointCreated, EndpointDeleted, EndpointReplaced, EndpointRotated, Fault, SwitchOff,
+};
 
 /// An endpoint without its secrets.
 pub(crate) fn load(source: &impl Source, id: EndpointId) -> Result<Option<Endpoint>, Fault> {
@@ -50,10 +52,16 @@ fn save(
     Ok(())
 }
 
-/// The endpoints of an endpoint's merchant in its environment.
-pub(crate) fn beside(rows: &Rows<'_>, endpoint: &Endpoint) -> Result<Vec<EndpointId>, Fault> {
+/// The endpoints of an endpoint's merchant in its environment, without itself and the one that leaves.
+pub(crate) fn beside(
+    rows: &Rows<'_>,
+    endpoint: &Endpoint,
+    leaving: Option<EndpointId>,
+) -> Result<Vec<Endpoint>, Fault> {
     let (_, roster) = load_roster(rows, endpoint)?;
-    Ok(roster.0.into_iter().map(|(id, _)| id).collect())
+    let ids = roster.0.into_iter().map(|(id, _)| id);
+    let others = ids.filter(|id| *id != endpoint.id && Some(*id) != leaving);
+    others.filter_map(|id| load(rows, id).transpose()).collect()
 }
 
 fn load_roster(rows: &Rows<'_>, endpoint: &Endpoint) -> Result<(schema::Key, Roster), Fault> {
@@ -100,7 +108,11 @@ impl Operation<Memory> for CreateEndpoint {
         if rows.get(&schema::merchant(endpoint.merchant))?.is_none() {
             return Ok(EndpointCreated::NoSuchMerchant);
         }
-        if load_roster(rows, &endpoint)?.1.0.len() >= Endpoint::MAX_PER_MERCHANT {
+        let others = beside(rows, &endpoint, None)?;
+        if let Some(same) = Endpoint::at(&others, &endpoint.url) {
+            return Ok(EndpointCreated::Taken(same.id));
+        }
+        if others.len() >= Endpoint::MAX_PER_MERCHANT {
             return Ok(EndpointCreated::TooMany);
         }
         let sealer = &self.secrets.sealer;
@@ -140,15 +152,21 @@ pub(crate) struct ReplaceEndpoint {
 }
 
 impl Operation<Memory> for ReplaceEndpoint {
-    type Outcome = Replaced<Endpoint>;
+    type Outcome = EndpointReplaced;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
         let sealer = &self.secrets.sealer;
         let Some((stored, secrets)) = load_with_secrets(rows, sealer, self.before.id)? else {
-            return Ok(Replaced::Unknown);
+            return Ok(EndpointReplaced::Unknown);
         };
         if stored != self.before {
-            return Ok(Replaced::Stale);
+            return Ok(EndpointReplaced::Stale);
+        }
+        if stored.url != self.after.url {
+            let others = beside(rows, &stored, None)?;
+            if let Some(same) = Endpoint::at(&others, &self.after.url) {
+                return Ok(EndpointReplaced::Taken(same.id));
+            }
         }
         let after = Endpoint {
             url: self.after.url,
@@ -159,7 +177,7 @@ impl Operation<Memory> for ReplaceEndpoint {
         save(rows, sealer, &after, &secrets)?;
         enlist(rows, &after)?;
         audit::append(rows, self.audited, self.now)?;
-        Ok(Replaced::Done(after))
+        Ok(EndpointReplaced::Done(after))
     }
 }
 

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use kassette_domain::audit::Audited;
 use kassette_domain::id::{DeliveryId, EndpointId, MerchantId};
+use kassette_domain::key::Environment;
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{Delivery, DeliveryStatus, Endpoint, EndpointSecrets, Tried};
@@ -34,10 +35,11 @@ use crate::sled::webhooks::endpoints::{
     CreateEndpoint, DeleteEndpoint, ReplaceEndpoint, RotateEndpoint,
 };
 use crate::sled::webhooks::outbox::{DeliveryRow, read_due};
+use crate::sled::webhooks::roster::Roster;
 use crate::{
     Answer, Backlog, ClaimedDeliveries, Deliveries, DeliveryFilter, EndpointCreated,
-    EndpointDeleted, EndpointRotated, Fault, Hastened, Listed, Oldest, Paging, Pruned, Recovered,
-    Redelivered, Replaced, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
+    EndpointDeleted, EndpointReplaced, EndpointRotated, Fault, Hastened, Listed, Oldest, Paging,
+    Pruned, Recovered, Redelivered, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
 };
 
 /// Rows of waiting deliveries that are looked at for the oldest.
@@ -181,13 +183,19 @@ impl Deliveries for SledStore {
         self.read(move |view| endpoints::load_with_secrets(view, &secrets.sealer, id))
     }
 
-    fn endpoints(&self, merchant: MerchantId, paging: Paging) -> Answer<'_, Listed<Endpoint>> {
+    fn endpoints(
+        &self,
+        merchant: MerchantId,
+        environment: Option<Environment>,
+        paging: Paging,
+    ) -> Answer<'_, Listed<Endpoint>> {
         let (prefix, order) = (schema::webhooks::endpoints_of(merchant), Order::Keys);
-        self.list(&prefix, TIME_AND_ID, order, &paging, |view, key, _| {
+        self.list(&prefix, TIME_AND_ID, order, &paging, move |view, key, _| {
             let id = schema::trailing_id(key).map(EndpointId::from_bytes);
             let id = id.ok_or_else(|| records::damaged(key, "it names no endpoint"))?;
             // Deleted since its key was read where it is missing.
-            endpoints::load(view, id)
+            let endpoint = endpoints::load(view, id)?;
+            Ok(endpoint.filter(|found| environment.is_none_or(|of| of == found.environment)))
         })
     }
 
@@ -197,7 +205,7 @@ impl Deliveries for SledStore {
         after: Endpoint,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, Replaced<Endpoint>> {
+    ) -> Answer<'_, EndpointReplaced> {
         self.operate_ringing(ReplaceEndpoint {
             before,
             after,
@@ -291,12 +299,23 @@ impl Deliveries for SledStore {
             (Some(endpoint), _) => schema::webhooks::deliveries_to(endpoint),
             (None, _) => schema::webhooks::DELIVERIES.to_vec(),
         };
-        let take = move |view: &View<'_>, key: &[u8]| {
+        let mut own: Option<Roster> = None;
+        let mut take = move |view: &View<'_>, key: &[u8]| {
             let id = trailing_id(key)?;
             // Pruned since its key was read where it is missing.
             let Some(row) = view.load::<DeliveryRow>(&schema::webhooks::delivery(id))? else {
                 return Ok(None);
             };
+            if let Some((merchant, environment)) = filter.of {
+                if own.is_none() {
+                    let roster = schema::webhooks::roster(merchant, environment);
+                    own = Some(view.load(&roster)?.unwrap_or_default());
+                }
+                let is_own = |own: &Roster| own.0.iter().any(|(id, _)| *id == row.endpoint);
+                if !own.as_ref().is_some_and(is_own) {
+                    return Ok(None);
+                }
+            }
             if filter.status.is_some_and(|status| status != row.status) {
                 return Ok(None);
             }

@@ -22,8 +22,8 @@ pub(in crate::cli) enum ConnectCodeAction {
         /// The only site that may use it, such as https://shop.example.
         #[arg(long)]
         site_url: String,
-        /// payments:create, payments:read or payments:refund; all but payments:refund where none is named.
-        /// May be repeated.
+        /// payments:create, payments:read, payments:refund or account:manage; the first two where none is
+        /// named. May be repeated.
         #[arg(long = "scope")]
         scopes: Vec<String>,
     },

@@ -205,9 +205,9 @@ pub(in crate::cli) enum KeyAction {
         /// test or live.
         #[arg(long, value_parser = environment)]
         environment: Environment,
-        /// payments:create, payments:read or payments:refund, of a reseller's key reseller:invite,
-        /// reseller:payments:create or reseller:payments:read; all but payments:refund where none is
-        /// named. May be repeated.
+        /// payments:create, payments:read, payments:refund or account:manage, the first two where none is
+        /// named; of a reseller's key reseller:invite, reseller:payments:create or
+        /// reseller:payments:read, all where none is named. May be repeated.
         #[arg(long = "scope")]
         scopes: Vec<String>,
         /// When it ends, such as 2030-01-31T12:00:00Z.
@@ -294,6 +294,12 @@ pub(in crate::cli) enum DomainAction {
         #[arg(long)]
         include_subdomains: bool,
     },
+    /// List a merchant's domains.
+    List {
+        /// The merchant's number.
+        #[arg(long, alias = "merchant")]
+        merchant_id: u64,
+    },
     /// Accept them no more.
     Delete {
         /// The merchant's number.
@@ -304,6 +310,11 @@ pub(in crate::cli) enum DomainAction {
         domain: String,
     },
 }
+
+const DOMAINS: Shape = Shape::List(
+    "domains",
+    &[("Domain", "/domain"), ("Subdomains", "/include_subdomains")],
+);
 
 impl Action for DomainAction {
     fn call(self) -> Result<Call, String> {
@@ -320,6 +331,11 @@ impl Action for DomainAction {
                     "domains".to_owned(),
                 ];
                 Call::new(Method::POST, path).body(body)
+            }
+            // The merchant holds all of them.
+            Self::List { merchant_id } => {
+                let path = ["merchants".to_owned(), merchant_id.to_string()];
+                Call::new(Method::GET, path).shown(DOMAINS)
             }
             Self::Delete {
                 merchant_id,

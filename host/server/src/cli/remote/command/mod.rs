@@ -64,5 +64,5 @@ impl Paging {
 
 /// `test` or `live`.
 fn environment(text: &str) -> Result<Environment, String> {
-    crate::admin::environment(text).map_err(str::to_owned)
+    crate::web::text::environment(text).map_err(str::to_owned)
 }

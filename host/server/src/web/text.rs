@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use kassette_domain::key::Environment;
 use kassette_domain::text::shows;
 use kassette_domain::time::Time;
 
@@ -20,6 +21,15 @@ pub(crate) fn plain<const MOST: usize>(text: &str) -> Result<String, String> {
     }
 }
 
+/// `test` or `live`.
+pub(crate) fn environment(text: &str) -> Result<Environment, &'static str> {
+    match text {
+        "test" => Ok(Environment::Test),
+        "live" => Ok(Environment::Live),
+        _ => Err("must be \"test\" or \"live\""),
+    }
+}
+
 /// A time to come, RFC 3339.
 pub(crate) fn future(text: &str, now: Time) -> Result<Time, String> {
     match Time::parse_rfc3339(text) {
@@ -30,7 +40,7 @@ pub(crate) fn future(text: &str, now: Time) -> Result<Time, String> {
 }
 
 /// A time that has been, RFC 3339.
-pub(super) fn past(text: &str, now: Time) -> Result<Time, String> {
+pub(crate) fn past(text: &str, now: Time) -> Result<Time, String> {
     match Time::parse_rfc3339(text) {
         Some(time) if time <= now => Ok(time),
         Some(_) => Err("must not lie in the future".into()),
@@ -38,7 +48,8 @@ pub(super) fn past(text: &str, now: Time) -> Result<Time, String> {
     }
 }
 
-pub(super) fn switch(value: Value) -> Result<bool, Wrong> {
+/// `true` or `false`.
+pub(crate) fn switch(value: Value) -> Result<bool, Wrong> {
     match value {
         Value::Bool(on) => Ok(on),
         _ => Err(Wrong::new("must be true or false")),
@@ -46,7 +57,7 @@ pub(super) fn switch(value: Value) -> Result<bool, Wrong> {
 }
 
 /// A whole number between two bounds, both inclusive.
-pub(super) fn whole(least: u64, most: u64) -> impl FnOnce(Value) -> Result<u64, Wrong> {
+pub(crate) fn whole(least: u64, most: u64) -> impl FnOnce(Value) -> Result<u64, Wrong> {
     move |value| match value {
         Value::Number(number) => number
             .as_u64()
@@ -57,7 +68,7 @@ pub(super) fn whole(least: u64, most: u64) -> impl FnOnce(Value) -> Result<u64, 
 }
 
 /// Reads a value as the field of that name, so that what is wrong with it is told with the name.
-pub(super) fn within<T>(
+pub(crate) fn within<T>(
     field: &str,
     value: Value,
     read: impl FnOnce(Value) -> Result<T, Wrong>,

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use crate::web::ApiError;
 
 /// What a path names. Whatever is no text at all names nothing: 404, in the shape of every error.
-pub(super) struct At<T>(pub(super) T);
+pub(crate) struct At<T>(pub(crate) T);
 
 impl<S, T> FromRequestParts<S> for At<T>
 where

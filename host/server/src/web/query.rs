@@ -13,11 +13,11 @@ const DEFAULT_LIMIT: usize = 50;
 const MAX_LIMIT: usize = 100;
 
 /// The parameters of a request, each taken by the one who knows it.
-pub(super) struct Query(Vec<(String, String)>);
+pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
     /// Reads a raw query; a repeated parameter is refused.
-    pub(super) fn of(raw: Option<&str>) -> Result<Self, ApiError> {
+    pub(crate) fn of(raw: Option<&str>) -> Result<Self, ApiError> {
         let pairs: Vec<(String, String)> =
             form_urlencoded::parse(raw.unwrap_or_default().as_bytes())
                 .into_owned()
@@ -36,13 +36,13 @@ impl Query {
     }
 
     /// Takes a parameter.
-    pub(super) fn take(&mut self, name: &str) -> Option<String> {
+    pub(crate) fn take(&mut self, name: &str) -> Option<String> {
         let index = self.0.iter().position(|(known, _)| known == name)?;
         Some(self.0.swap_remove(index).1)
     }
 
     /// Takes a parameter and reads it.
-    pub(super) fn read<T>(
+    pub(crate) fn read<T>(
         &mut self,
         name: &'static str,
         read: impl FnOnce(&str) -> Option<T>,
@@ -54,7 +54,7 @@ impl Query {
     }
 
     /// Takes `limit` and `cursor`, and refuses whatever is left.
-    pub(super) fn paging(mut self) -> Result<Paging, ApiError> {
+    pub(crate) fn paging(mut self) -> Result<Paging, ApiError> {
         let limit = self
             .read(
                 "limit",
@@ -72,7 +72,7 @@ impl Query {
     }
 
     /// Refuses parameters that the handler did not take.
-    pub(super) fn finish(self) -> Result<(), ApiError> {
+    pub(crate) fn finish(self) -> Result<(), ApiError> {
         match self.0.into_iter().next() {
             None => Ok(()),
             Some((name, _)) => {
@@ -88,7 +88,7 @@ impl Query {
 }
 
 /// `{"<plural>":[…],"next_cursor":…}`.
-pub(super) fn page<T>(
+pub(crate) fn page<T>(
     plural: &str,
     listed: Result<Listed<T>, Fault>,
     mut view: impl FnMut(T) -> Value,
@@ -106,7 +106,7 @@ pub(super) fn page<T>(
 
 /// A page of a list that is held in memory, in the order of its items' names; a cursor is the name of
 /// the last item before.
-pub(super) fn named<'a, T>(
+pub(crate) fn named<'a, T>(
     plural: &str,
     items: &'a [T],
     name: impl Fn(&'a T) -> &'a str,

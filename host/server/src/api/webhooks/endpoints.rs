@@ -1,0 +1,292 @@
+//! Webhook endpoints: make, list, change, delete, and what is done with one.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::Json;
+use axum::response::{IntoResponse as _, Response};
+use http::StatusCode;
+use kassette_domain::audit::Audited;
+use kassette_domain::event::EventType;
+use kassette_domain::id::{EndpointId, MerchantId};
+use kassette_domain::key::Environment;
+use kassette_domain::time::Time;
+use kassette_domain::webhook::{Endpoint, EndpointSecrets, EventFilter};
+use kassette_gateway::Gateway;
+use kassette_gateway::webhooks::{EndpointError, NewEndpoint};
+use serde_json::json;
+
+use super::{Line, Reach};
+use crate::web::ApiError;
+use crate::web::code::Code;
+use crate::web::json::{Fields, Value, Wrong, echo, text};
+use crate::web::query::{Query, page};
+use crate::web::text::{environment, past, switch, whole};
+
+/// Longest overlap of a rotation, hours.
+const MAX_OVERLAP: u64 = EndpointSecrets::MAX_OVERLAP.as_secs() / 3600;
+/// How often a change is tried again that met another one.
+const RACES: usize = 8;
+
+/// An endpoint that the caller reaches; 404 for any other.
+pub(crate) async fn find(gateway: &Gateway, reach: Reach, id: &str) -> Result<Endpoint, ApiError> {
+    let missing = || refused(EndpointError::NotFound);
+    let id = EndpointId::parse(id).map_err(|_| missing())?;
+    let endpoint = gateway.endpoint(id).await.map_err(refused)?;
+    if reach.covers(&endpoint) {
+        Ok(endpoint)
+    } else {
+        Err(missing())
+    }
+}
+
+/// Makes an endpoint. A caller of one environment may leave it out, and can name no other.
+pub(crate) async fn create(
+    gateway: &Gateway,
+    merchant: MerchantId,
+    own: Option<Environment>,
+    mut fields: Fields,
+    line: impl Line,
+) -> Result<Response, ApiError> {
+    let url = fields.required("url", text(address))?;
+    let environment = match own {
+        None => fields.required("environment", text(environment))?,
+        Some(own) => {
+            let named = fields.optional("environment", text(environment))?;
+            if named.is_some_and(|named| named != own) {
+                let why = format!("must be the key's, {own:?}; use a key of the other environment");
+                return Err(ApiError::invalid("environment", why.to_lowercase()));
+            }
+            own
+        }
+    };
+    let event_types = fields
+        .optional("event_types", event_types)?
+        .unwrap_or_default();
+    fields.finish()?;
+    let after = json!({
+        "merchant_id": merchant,
+        "url": url,
+        "environment": environment,
+        "event_types": event_types.types(),
+    });
+    let new = NewEndpoint {
+        merchant,
+        environment,
+        url,
+        event_types,
+    };
+    let audited = Audited {
+        after: Some(after.to_string()),
+        ..line.of("endpoint.create", "endpoint".to_owned())
+    };
+    let issued = gateway.create_endpoint(new, audited).await;
+    let issued = issued.map_err(refused)?;
+    let body = json!({
+        "id": issued.endpoint.id.to_string(),
+        "secret": issued.secret.expose(),
+    });
+    Ok((StatusCode::CREATED, Json(body)).into_response())
+}
+
+/// A page of a merchant's endpoints, in one environment or in both.
+pub(crate) async fn list(
+    gateway: &Gateway,
+    merchant: MerchantId,
+    environment: Option<Environment>,
+    query: Option<&str>,
+) -> Result<Json<serde_json::Value>, ApiError> {
+    let paging = Query::of(query)?.paging()?;
+    let listed = gateway.endpoints(merchant, environment, paging).await;
+    page("webhook_endpoints", listed, |endpoint| {
+        shown(gateway, &endpoint)
+    })
+}
+
+/// Changes an endpoint: JSON merge patch (RFC 7396).
+pub(crate) async fn change(
+    gateway: &Gateway,
+    endpoint: Endpoint,
+    mut fields: Fields,
+    line: impl Line,
+) -> Result<Json<serde_json::Value>, ApiError> {
+    let nulls = fields.nulls();
+    if let Some(name) = ["url", "enabled"]
+        .into_iter()
+        .find(|name| nulls.contains(*name))
+    {
+        return Err(ApiError::invalid(name, "must not be null"));
+    }
+    let url = fields.optional("url", text(address))?;
+    let wanted = fields.optional("event_types", event_types)?;
+    let enabled = fields.optional("enabled", switch)?;
+    fields.finish()?;
+    let wanted = wanted.or_else(|| nulls.contains("event_types").then(EventFilter::default));
+    let line = line.of("endpoint.change", object(&endpoint));
+    let mut before = endpoint;
+    for _ in 0..RACES {
+        let id = before.id;
+        let after = Endpoint {
+            url: url.clone().unwrap_or_else(|| before.url.clone()),
+            event_types: wanted.clone().unwrap_or_else(|| before.event_types.clone()),
+            enabled: enabled.unwrap_or(before.enabled),
+            ..before.clone()
+        };
+        let audited = Audited {
+            before: Some(view(&before).to_string()),
+            after: Some(view(&after).to_string()),
+            ..line.clone()
+        };
+        match gateway.change_endpoint(before, after, audited).await {
+            Ok(endpoint) => return Ok(Json(shown(gateway, &endpoint))),
+            Err(EndpointError::Stale) => before = gateway.endpoint(id).await.map_err(refused)?,
+            Err(error) => return Err(refused(error)),
+        }
+    }
+    Err(refused(EndpointError::Stale))
+}
+
+/// Deletes an endpoint.
+pub(crate) async fn remove(
+    gateway: &Gateway,
+    endpoint: &Endpoint,
+    line: impl Line,
+) -> Result<StatusCode, ApiError> {
+    let audited = Audited {
+        before: Some(view(endpoint).to_string()),
+        ..line.of("endpoint.delete", object(endpoint))
+    };
+    let deleted = gateway.delete_endpoint(endpoint.id, audited).await;
+    deleted.map_err(refused)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Queues a `webhook.test`.
+pub(crate) async fn test(
+    gateway: &Gateway,
+    endpoint: &Endpoint,
+    line: impl Line,
+) -> Result<Response, ApiError> {
+    let audited = line.of("endpoint.test", object(endpoint));
+    let queued = gateway.test_endpoint(endpoint.id, audited).await;
+    let delivery = queued.map_err(refused)?;
+    let body = json!({ "delivery_id": delivery.id.to_string() });
+    Ok((StatusCode::CREATED, Json(body)).into_response())
+}
+
+/// Gives an endpoint another secret.
+pub(crate) async fn rotate(
+    gateway: &Gateway,
+    endpoint: &Endpoint,
+    mut fields: Fields,
+    line: impl Line,
+) -> Result<Json<serde_json::Value>, ApiError> {
+    let hours = fields
+        .optional("overlap_hours", whole(0, MAX_OVERLAP))?
+        .unwrap_or(0);
+    fields.finish()?;
+    let audited = Audited {
+        after: Some(json!({ "overlap_hours": hours }).to_string()),
+        ..line.of("endpoint.rotate", object(endpoint))
+    };
+    let overlap = Duration::from_secs(hours * 3600);
+    let rotated = gateway.rotate_endpoint(endpoint.id, overlap, audited);
+    let rotated = rotated.await.map_err(refused)?;
+    Ok(Json(json!({
+        "id": rotated.endpoint.id.to_string(),
+        "secret": rotated.secret.expose(),
+        "active_from": rotated.active_from.rfc3339(),
+    })))
+}
+
+/// Sends again what failed since a time.
+pub(crate) async fn recover(
+    gateway: &Gateway,
+    endpoint: &Endpoint,
+    mut fields: Fields,
+    line: impl Line,
+) -> Result<Json<serde_json::Value>, ApiError> {
+    let now = gateway.clock().now();
+    let since = fields.required("since", text(|text| past(text, now)))?;
+    fields.finish()?;
+    let audited = Audited {
+        after: Some(json!({ "since": since.rfc3339() }).to_string()),
+        ..line.of("endpoint.recover", object(endpoint))
+    };
+    let recovered = gateway.recover_endpoint(endpoint.id, since, audited);
+    let deliveries = recovered.await.map_err(refused)?;
+    Ok(Json(json!({ "deliveries": deliveries })))
+}
+
+pub(crate) fn object(endpoint: &Endpoint) -> String {
+    format!("endpoint/{}", endpoint.id)
+}
+
+/// An address as it was written: the gateway judges it.
+fn address(text: &str) -> Result<String, Infallible> {
+    Ok(text.to_owned())
+}
+
+/// Names of events: at least one, each once.
+fn event_types(value: Value) -> Result<EventFilter, Wrong> {
+    let not_a_list = || Wrong::new("must be a list of event types");
+    let Value::List(list) = value else {
+        return Err(not_a_list());
+    };
+    let mut types = Vec::new();
+    for value in list {
+        let Value::Text(name) = value else {
+            return Err(not_a_list());
+        };
+        let event = EventType::parse(&name)
+            .ok_or_else(|| Wrong::new(format!("{} is no event type", echo(&name))))?;
+        if types.contains(&event) {
+            return Err(Wrong::new(format!("{name} is named twice")));
+        }
+        types.push(event);
+    }
+    if types.is_empty() {
+        return Err(Wrong::new(
+            "must name at least one event type; leave it out for all of them",
+        ));
+    }
+    Ok(EventFilter::only(&types))
+}
+
+pub(crate) fn refused(error: EndpointError) -> ApiError {
+    let message = error.to_string();
+    match error {
+        EndpointError::NoSuchMerchant => ApiError::NotFound("merchant not found"),
+        EndpointError::NotFound => ApiError::NotFound("webhook endpoint not found"),
+        EndpointError::Destination(why) => ApiError::invalid("url", why),
+        EndpointError::Overlap => {
+            ApiError::invalid_of(Code::InvalidField, message, "overlap_hours")
+        }
+        EndpointError::Taken(_) => ApiError::conflict_of(Code::WebhookEndpointExists, message),
+        EndpointError::TooMany | EndpointError::Stale | EndpointError::Disabled => {
+            ApiError::conflict(message)
+        }
+        EndpointError::Random(error) => ApiError::internal(error),
+        EndpointError::Store(fault) => ApiError::from(fault),
+    }
+}
+
+/// An endpoint as its readers see it, with what its circuit lets through at the moment.
+pub(crate) fn shown(gateway: &Gateway, endpoint: &Endpoint) -> serde_json::Value {
+    let mut shown = view(endpoint);
+    shown["circuit"] = gateway.circuit(endpoint.id).as_str().into();
+    shown
+}
+
+/// An endpoint as the audit log has it; never a secret.
+fn view(endpoint: &Endpoint) -> serde_json::Value {
+    json!({
+        "id": endpoint.id.to_string(),
+        "merchant_id": endpoint.merchant,
+        "url": endpoint.url,
+        "environment": endpoint.environment,
+        "event_types": endpoint.event_types.types(),
+        "enabled": endpoint.enabled,
+        "created_at": Time::rfc3339(endpoint.created_at),
+    })
+}

@@ -1,0 +1,84 @@
+//! A merchant's backend manages its own webhook endpoints, and hears through them.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Answer, Server, shared};
+use crate::receiver::{Receiver, Reply};
+
+const ENDPOINTS: &str = "/api/v1/account/webhook-endpoints";
+
+impl Server {
+    async fn account_key(&self, merchant: u64, environment: &str) -> String {
+        let body = json!({ "environment": environment, "scopes": ["account:manage"] });
+        let path = format!("/merchants/{merchant}/keys");
+        let issued = self.admin("POST", &path, Some(&body)).await.expect(201);
+        issued.json()["key"].as_str().unwrap().to_owned()
+    }
+
+    async fn delete(&self, key: &str, path: &str) -> Answer {
+        let url = format!("{}{path}", self.base());
+        self.send(self.http.delete(url).bearer_auth(key)).await
+    }
+}
+
+#[tokio::test]
+async fn a_backend_makes_its_endpoint_and_sends_again_what_failed() {
+    let server = shared().await;
+    let (merchant, pays, _) = server.merchant(json!({})).await;
+    let key = server.account_key(merchant, "test").await;
+    let live = server.account_key(merchant, "live").await;
+    let receiver = Receiver::new().await;
+    receiver.answer(Reply::Status(410));
+    let body = json!({ "url": receiver.url(), "event_types": ["payment.pending"] });
+    let made = server.post(&key, ENDPOINTS, &body).await.expect(201).json();
+    let path = format!("{ENDPOINTS}/{}", made["id"].as_str().unwrap());
+    server.get(&live, &path).await.expect(404);
+
+    // 410 switches it off: the backend sees that, switches it on and has the event again.
+    server.started(&pays, "ideal", json!({})).await;
+    let refused = receiver.wait(1).await.remove(0);
+    assert!(refused.is_signed_by(made["secret"].as_str().unwrap()));
+    let off = async || {
+        let shown = server.get(&key, &path).await.expect(200).json();
+        (shown["enabled"] == false).then_some(shown)
+    };
+    server.wait_for("the endpoint is off", off).await;
+    let list = format!(
+        "/api/v1/account/deliveries?endpoint_id={}",
+        made["id"].as_str().unwrap()
+    );
+    let listed = server.get(&key, &list).await.expect(200).json();
+    let delivery = &listed["deliveries"][0];
+    assert_eq!(delivery["attempts"][0]["status"], 410);
+    receiver.answer(Reply::Status(200));
+    let url = format!("{}{path}", server.base());
+    let on = server.http.patch(url).bearer_auth(&key);
+    let on = server.send(on.json(&json!({ "enabled": true }))).await;
+    assert_eq!(on.expect(200).json()["enabled"], true);
+    let again = format!(
+        "/api/v1/account/deliveries/{}/redeliver",
+        delivery["id"].as_str().unwrap()
+    );
+    server.post(&key, &again, &json!({})).await.expect(201);
+    let got = receiver.wait(2).await.remove(1);
+    assert_eq!(got.event_id(), refused.event_id());
+
+    let log = server
+        .admin("GET", "/audit?action=endpoint&limit=100", None)
+        .await;
+    let log = log.expect(200).json();
+    let object = format!("endpoint/{}", made["id"].as_str().unwrap());
+    let ours = |line: &&Value| line["object"] == object && line["action"] == "endpoint.create";
+    let line = log["entries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(ours)
+        .unwrap();
+    assert!(
+        line["actor"].as_str().unwrap().starts_with("key/"),
+        "{line}"
+    );
+    server.delete(&key, &path).await.expect(204);
+    server.get(&key, &path).await.expect(404);
+}
