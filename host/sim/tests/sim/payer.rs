@@ -230,7 +230,7 @@ async fn the_pages_can_be_mounted_elsewhere() {
         ))
         .bearer_auth(bearer)
         .header("idempotency-key", "attempt-1")
-        .json(&crate::world::payment("attempt-1"))
+        .json(&payment("attempt-1"))
         .send()
         .await
         .unwrap()
