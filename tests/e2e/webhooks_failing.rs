@@ -129,12 +129,12 @@ async fn what_went_wrong_stands_in_the_log_and_only_2xx_is_a_success() {
 async fn nobody_at_the_address_is_a_failure_and_not_the_end() {
     let server = Server::fresh().await;
     let receiver = Receiver::new().await;
-    let (merchant, ..) = server.merchant(json!({})).await;
     for url in [
         "http://127.0.0.1:1/",
         "https://127.0.0.1:1/",
         "https://nothing.invalid/",
     ] {
+        let (merchant, ..) = server.merchant(json!({})).await;
         let hook = server
             .hook(merchant, &receiver, json!({ "url": url }))
             .await;

@@ -460,8 +460,8 @@ async fn slices_of_what_waits_for_all_reach_each_endpoint_once_with_a_line_of_it
     }
     let mut expected = BTreeSet::new();
     for merchant in merchants {
-        for _ in 0..EACH {
-            let url = "https://shop.example/hook".to_owned();
+        for number in 0..EACH {
+            let url = format!("https://shop.example/{number}");
             let endpoint = endpoint_of(gateway, merchant, url).await.id;
             gateway.test_endpoint(endpoint, audited()).await.unwrap();
             expected.insert(format!("endpoint/{endpoint}"));

@@ -54,8 +54,8 @@ pub(crate) async fn create(
         Some(own) => {
             let named = fields.optional("environment", text(environment))?;
             if named.is_some_and(|named| named != own) {
-                let why = format!("must be the key's, {own:?}; use a key of the other environment");
-                return Err(ApiError::invalid("environment", why.to_lowercase()));
+                let why = format!("must be the key's, {own}; use a key of the other environment");
+                return Err(ApiError::invalid("environment", why));
             }
             own
         }
