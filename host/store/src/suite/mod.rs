@@ -20,6 +20,7 @@ pub mod directory;
 pub mod due;
 pub mod endpoints;
 pub mod fixtures;
+pub mod full;
 pub mod keys;
 pub mod lists;
 pub mod nonces;
