@@ -4,14 +4,14 @@ use kassette_domain::attempt::{Attempt, AttemptState};
 use kassette_domain::event::{Event, EventType};
 use kassette_domain::id::{AccountId, AttemptId, EventId, PaymentId};
 use kassette_domain::lifecycle::{Change, PaymentAggregate, Step, Transition, Via};
-use kassette_domain::payment::{Decision, Origin, Payment, Request, Settlement};
+use kassette_domain::payment::{Decision, Origin, Payment, Request, Settlement, Status};
 use kassette_domain::provider::{Report, VendorStatus};
 use kassette_domain::refund::Refund;
 use kassette_domain::time::Time;
 
 use crate::Fault;
 use crate::rows::seal::random_id;
-use crate::rows::stored::{Books, MAX_TRANSITIONS};
+use crate::rows::stored::{Books, EventRow, MAX_TRANSITIONS};
 
 /// Most routing decisions kept of one payment: one per attempt and one at creation fit five times.
 const MAX_DECISIONS: u16 = 100;
@@ -21,7 +21,7 @@ const MAX_IDLE_TRANSITIONS: u16 = MAX_TRANSITIONS / 4;
 const MAX_EVENTS: u16 = 1000;
 /// From here on, events that a vendor can cause over and over are left out, so that whatever ends the
 /// payment is told all the same.
-pub(crate) const MAX_REPEATED_EVENTS: u16 = MAX_EVENTS - MAX_EVENTS / 10;
+const MAX_REPEATED_EVENTS: u16 = MAX_EVENTS - MAX_EVENTS / 10;
 
 /// References are one space per merchant, or per reseller, across environments.
 pub(crate) fn is_same_reference(payment: &Payment, request: &Request) -> bool {
@@ -207,4 +207,49 @@ pub(crate) fn events(
         books.events += 1;
     }
     Ok(told)
+}
+
+/// In what timeline, events and payment contradict each other.
+pub(crate) fn contradiction(
+    payment: &Payment,
+    transitions: &[Transition],
+    events: &[EventRow],
+) -> Option<&'static str> {
+    if transitions.len() >= usize::from(MAX_TRANSITIONS)
+        || events.len() >= usize::from(MAX_REPEATED_EVENTS)
+    {
+        // What came after is not kept.
+        return None;
+    }
+    let mut status = Status::Created;
+    for line in transitions.iter().filter(|line| line.applied) {
+        if line.from != status {
+            return Some("a line of its timeline does not begin where the one before ended");
+        }
+        status = line.to;
+    }
+    if status != payment.status {
+        return Some("its timeline ends in another status than its own");
+    }
+    let moved = transitions
+        .iter()
+        .filter(|line| line.applied && line.from != line.to)
+        .filter_map(|line| Some((EventType::of_transition(line.to)?, line.at)));
+    let told = events
+        .iter()
+        .filter(|event| {
+            Status::ALL
+                .into_iter()
+                .any(|status| EventType::of_transition(status) == Some(event.kind))
+        })
+        .map(|event| (event.kind, event.created_at));
+    if !moved.eq(told) {
+        return Some("its events are not those of its timeline");
+    }
+    let completed = events
+        .iter()
+        .filter(|event| event.kind == EventType::PaymentCompleted)
+        .count();
+    (completed != usize::from(payment.is_paid()))
+        .then_some("it was told as completed another number of times than it was")
 }

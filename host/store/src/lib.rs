@@ -13,6 +13,7 @@ mod deliveries;
 mod ledger;
 mod nonces;
 pub mod postgres;
+pub mod report;
 mod resellers;
 mod retention;
 mod rows;

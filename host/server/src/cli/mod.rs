@@ -66,7 +66,7 @@ enum Command {
     Backup(store::BackupArgs),
     /// Restore a backup into a data directory without a store.
     Restore(store::RestoreArgs),
-    /// Read the store of a stopped server, or a backup, through from end to end.
+    /// Read the store of a stopped server, a database, or a backup, through from end to end.
     Verify(store::VerifyArgs),
     /// Write the store of a stopped server anew, as small as it gets.
     Compact(store::CompactArgs),

@@ -4,7 +4,7 @@ use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use kassette_store::sled::maintenance::{Progress, Unit};
+use kassette_store::report::{Progress, Unit};
 use parking_lot::Mutex;
 
 /// How often a line is written where there is no terminal.

@@ -65,3 +65,9 @@ pub enum OpenError {
     )]
     NotDurable(&'static str),
 }
+
+impl From<tokio_postgres::Error> for OpenError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Database(said(&error))
+    }
+}

@@ -15,6 +15,7 @@
 //! | `lists`, `audit` | pages of lists; lines of the audit log |
 //! | `payments`, `directory`, `nonces` | the traits of these names |
 //! | `webhooks`, `resellers`, `connects`, `upkeep` | likewise |
+//! | `verify` | a database is read through |
 //! | `private`, `scratch` | a server of one's own, for tests and `dev`; databases for tests |
 
 mod audit;
@@ -36,6 +37,7 @@ mod schema;
 pub mod scratch;
 mod target;
 mod upkeep;
+mod verify;
 mod webhooks;
 
 #[cfg(test)]
@@ -54,6 +56,7 @@ use uuid::Uuid;
 
 pub use crate::postgres::errors::OpenError;
 pub use crate::postgres::open::{OpenOptions, migrate};
+pub use crate::postgres::verify::verify;
 
 use crate::postgres::batches::Batches;
 use crate::postgres::database::{Database, Failure, Operation};

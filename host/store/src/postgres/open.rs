@@ -108,7 +108,7 @@ async fn version(client: &Client) -> Result<Option<i32>, OpenError> {
 }
 
 /// Refuses a database that this program does not read, or that loses what it acknowledges.
-async fn check(client: &Client, volatile: bool) -> Result<(), OpenError> {
+pub(crate) async fn check(client: &Client, volatile: bool) -> Result<(), OpenError> {
     let failed = |error: tokio_postgres::Error| OpenError::Database(said(&error));
     let found = version(client).await?.ok_or(OpenError::Empty)?;
     if found < schema::VERSION {
@@ -153,7 +153,7 @@ async fn warn_of_failovers(client: &Client) -> Result<(), OpenError> {
 }
 
 /// Proves the master key, and reads the key of marks.
-async fn secrets(client: &Client, master: &MasterKey) -> Result<Secrets, OpenError> {
+pub(crate) async fn secrets(client: &Client, master: &MasterKey) -> Result<Secrets, OpenError> {
     let row = client.query_opt("SELECT canary, mark FROM meta", &[]).await;
     let row = row
         .map_err(|error| OpenError::Database(said(&error)))?

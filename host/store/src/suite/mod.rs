@@ -21,6 +21,7 @@ pub mod due;
 pub mod endpoints;
 pub mod events;
 pub mod fixtures;
+pub mod full;
 pub mod keys;
 pub mod lists;
 pub mod nonces;

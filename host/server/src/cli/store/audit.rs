@@ -2,25 +2,36 @@
 
 use http::Method;
 use kassette_store::sled::maintenance;
+use kassette_store::{PostgresStore, Upkeep as _};
 use serde_json::Value;
 
 use super::{blocking, tell};
 use crate::cli::remote::{Connection, ask};
-use crate::cli::stopped_store::StoppedStore;
+use crate::cli::stopped_store::{Place, StoppedStore};
 
 /// Goes along the audit log of a running server where there is an operator token, else of a stopped
-/// one's store.
+/// one's store, or of a database.
 pub(in crate::cli) async fn verify(
     connection: &Connection,
     store: StoppedStore,
 ) -> Result<(), String> {
     let offline = store.is_named() || connection.token()?.is_none();
     let verdict = if offline {
-        let options = store.options()?;
-        let chain = blocking(move || {
-            maintenance::verify_audit(&options).map_err(|error| error.to_string())
-        })
-        .await?;
+        let chain = match store.place()? {
+            Place::Folder(options) => {
+                let read = blocking(move || {
+                    maintenance::verify_audit(&options).map_err(|error| error.to_string())
+                });
+                read.await?
+            }
+            Place::Database(options) => {
+                let visited = PostgresStore::visit(&options).await;
+                let read = visited.map_err(|error| error.to_string())?;
+                read.verify_audit()
+                    .await
+                    .map_err(|error| error.to_string())?
+            }
+        };
         crate::admin::audit_verdict(&chain)
     } else {
         ask(connection, Method::GET, &["audit", "verify"]).await?

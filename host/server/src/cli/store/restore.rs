@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use kassette_store::sled::maintenance::{self, MaintenanceError, Report};
+use kassette_store::report::Report;
+use kassette_store::sled::maintenance::{self, MaintenanceError};
 use serde::Serialize;
 
 use super::source::BelievedArgs;

@@ -3,19 +3,22 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use kassette_store::sled::maintenance::{self, Report, Told};
+use kassette_store::postgres;
+use kassette_store::report::Report;
+use kassette_store::sled::maintenance::{self, Told};
 use serde::Serialize;
 
 use super::source::BelievedArgs;
 use super::{blocking, tell};
 use crate::cli::progress::Shown;
-use crate::cli::stopped_store::{self, StoppedStore};
+use crate::cli::stopped_store::{self, Place, StoppedStore};
 use crate::master_key;
 
 /// The options of `kassette verify`.
 #[derive(Args)]
 pub(in crate::cli) struct VerifyArgs {
-    /// A backup; without one the store of the stopped server is verified.
+    /// A backup; without one the store of the stopped server is verified, or the database, beside the servers
+    /// that it has.
     file: Option<PathBuf>,
     #[command(flatten)]
     store: StoppedStore,
@@ -34,14 +37,25 @@ pub(in crate::cli) struct VerifyArgs {
 pub(in crate::cli) async fn verify(args: VerifyArgs) -> Result<(), String> {
     let json = args.json;
     let Some(file) = args.file else {
-        let options = args.store.options()?;
-        let path = options.path.clone();
-        let report = blocking(move || {
-            let shown = Shown::new(None);
-            maintenance::verify(&options, &shown).map_err(|error| error.to_string())
-        })
-        .await?;
-        return said(&report, &report, &path.display().to_string(), json);
+        let (report, what) = match args.store.place()? {
+            Place::Folder(options) => {
+                let what = options.path.display().to_string();
+                let read = blocking(move || {
+                    let shown = Shown::new(None);
+                    maintenance::verify(&options, &shown).map_err(|error| error.to_string())
+                });
+                (read.await?, what)
+            }
+            Place::Database(options) => {
+                let shown = Shown::new(None);
+                let read = postgres::verify(&options, &shown).await;
+                (
+                    read.map_err(|error| error.to_string())?,
+                    "the database".to_owned(),
+                )
+            }
+        };
+        return said(&report, &report, &what, json);
     };
     let found = args.store.find()?;
     let key = master_key::read(found.key_file.as_deref()).map_err(|error| error.to_string())?;

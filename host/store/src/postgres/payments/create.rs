@@ -85,7 +85,7 @@ impl Create {
             .map(|decision| records::encode(&line, &decision))
             .transpose()?;
         Ok(Self {
-            reference: stored::origin(&request),
+            reference: stored::origin(request.merchant, &request.origin),
             due,
             body: PaymentRow::encode(&secrets.sealer, &payment, books)?
                 .1
@@ -127,7 +127,7 @@ pub(crate) async fn replay(
     secrets: &Secrets,
     request: &Request,
 ) -> Result<Option<(PaymentId, Created)>, Fault> {
-    let (kind, owner, reference) = stored::origin(request);
+    let (kind, owner, reference) = stored::origin(request.merchant, &request.origin);
     let sql = format!(
         "SELECT {COLUMNS} FROM {FROM} WHERE p.owner_kind = $1 AND p.owner = $2 AND p.reference = $3"
     );

@@ -2,10 +2,10 @@
 
 use kassette_domain::attempt::Attempt;
 use kassette_domain::event::Event;
-use kassette_domain::id::{AccountId, PaymentId};
+use kassette_domain::id::{AccountId, MerchantId, PaymentId};
 use kassette_domain::key::TokenHash;
 use kassette_domain::lifecycle::{Change, PaymentAggregate};
-use kassette_domain::payment::{Origin, Payment, Request, Status};
+use kassette_domain::payment::{Origin, Payment, Status};
 use kassette_domain::time::Time;
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -69,13 +69,11 @@ pub(crate) fn status(status: Status) -> i16 {
 }
 
 /// The space of a reference and the reference, as they are stored.
-pub(crate) fn origin(request: &Request) -> (i16, i64, Vec<u8>) {
-    match &request.origin {
-        Origin::Merchant { idempotency_key } => (
-            0,
-            number(request.merchant.0),
-            idempotency_key.as_str().into(),
-        ),
+pub(crate) fn origin(merchant: MerchantId, origin: &Origin) -> (i16, i64, Vec<u8>) {
+    match origin {
+        Origin::Merchant { idempotency_key } => {
+            (0, number(merchant.0), idempotency_key.as_str().into())
+        }
         Origin::Reseller {
             reseller,
             client_ref,
@@ -83,7 +81,8 @@ pub(crate) fn origin(request: &Request) -> (i16, i64, Vec<u8>) {
     }
 }
 
-fn open(
+/// Opens a payment's row; `claimed` is until when `due` says that it is claimed.
+pub(crate) fn open(
     sealer: &Sealer,
     id: Uuid,
     body: &[u8],

@@ -4,6 +4,7 @@ mod beside;
 mod hostile;
 mod opening;
 mod proxy;
+mod verify;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -34,6 +35,26 @@ impl Harness for Database {
             let store: Arc<dyn Store> = PostgresStore::open(&scratch.options()).await.unwrap();
             store
         })
+    }
+}
+
+/// Whatever a test has done, its database reads through.
+impl Drop for Database {
+    fn drop(&mut self) {
+        let Some(scratch) = self.0.get().filter(|_| !std::thread::panicking()) else {
+            return;
+        };
+        let options = scratch.options();
+        // A runtime of its own: this may be the end of the test's.
+        let read = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build();
+            runtime
+                .unwrap()
+                .block_on(crate::postgres::verify(&options, &()))
+        });
+        assert_eq!(read.join().unwrap().unwrap().findings, []);
     }
 }
 

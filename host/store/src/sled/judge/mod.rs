@@ -15,50 +15,13 @@ use sha2::{Digest as _, Sha256};
 
 use self::kinds::{Derived, Kind, Kinds};
 use crate::Fault;
+use crate::report::{ELSEWHERE, Findings, MISSING, Report, STRAY};
 use crate::rows::schema::{Key, Position};
 use crate::rows::seal::Secrets;
 use crate::sled::memory::{Shown, View};
 
-/// Findings that are named; further ones are counted.
-const MAX_FINDINGS: usize = 1000;
-
 /// What to do about damage.
 const RESTORE: &str = "keep a copy of the data directory and restore the latest backup that `kassette verify` finds whole";
-
-/// Something that is not as it should be.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Finding {
-    /// The kind of row.
-    pub kind: &'static str,
-    /// The row's key in hexadecimal; keys hold ids and hashes, never secrets.
-    pub row: String,
-    /// What is wrong.
-    pub what: String,
-    /// What to do.
-    pub advice: &'static str,
-}
-
-/// What was found in a whole store.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Report {
-    /// Rows of each kind that has any.
-    pub rows: BTreeMap<&'static str, u64>,
-    /// Payments.
-    pub payments: u64,
-    /// Lines of the audit log.
-    pub audit_lines: u64,
-    /// What is not as it should be.
-    pub findings: Vec<Finding>,
-    /// Findings beyond those.
-    pub more_findings: u64,
-}
-
-impl Report {
-    /// Whether nothing was found.
-    pub const fn is_whole(&self) -> bool {
-        self.findings.is_empty()
-    }
-}
 
 /// Rows of a kind, and the sums of what is there and of what is promised.
 #[derive(Clone, Copy, Default)]
@@ -81,8 +44,7 @@ pub(crate) struct Judge<'a> {
     /// Deliveries that are pending so far.
     pub(crate) pending: u64,
     pub(crate) audit: Chain,
-    findings: Vec<Finding>,
-    more_findings: u64,
+    findings: Findings,
     second: Option<SecondLook>,
 }
 
@@ -102,11 +64,6 @@ struct Left {
     balance: i64,
 }
 
-/// What is wrong with a row that follows from others.
-const MISSING: &str = "it is missing: what it leads to is there";
-const STRAY: &str = "nothing that is there needs it: what it led to is missing or damaged";
-const ELSEWHERE: &str = "it leads elsewhere than it should";
-
 impl<'a> Judge<'a> {
     pub(crate) fn new(kinds: &'static Kinds, memtable: &'a Memtable, secrets: &'a Secrets) -> Self {
         Self {
@@ -118,8 +75,7 @@ impl<'a> Judge<'a> {
             indexed: 0,
             pending: 0,
             audit: Chain::default(),
-            findings: Vec::new(),
-            more_findings: 0,
+            findings: Findings::new(RESTORE),
             second: None,
         }
     }
@@ -286,20 +242,7 @@ impl<'a> Judge<'a> {
                 .kinds
                 .find(key)
                 .map_or("unknown", |(kind, _)| kind.name);
-            self.name(kind, key, what.into());
-        }
-    }
-
-    fn name(&mut self, kind: &'static str, key: &[u8], what: String) {
-        if self.findings.len() < MAX_FINDINGS {
-            self.findings.push(Finding {
-                kind,
-                row: hex::encode(key),
-                what,
-                advice: RESTORE,
-            });
-        } else {
-            self.more_findings += 1;
+            self.findings.add(kind, key, what.into());
         }
     }
 
@@ -335,8 +278,8 @@ impl<'a> Judge<'a> {
             payments: self.rows_of(crate::rows::schema::PAYMENTS),
             audit_lines: self.rows_of(crate::rows::schema::AUDIT),
             rows,
-            findings: self.findings,
-            more_findings: self.more_findings,
+            findings: self.findings.named,
+            more_findings: self.findings.unnamed,
         })
     }
 
@@ -356,9 +299,11 @@ impl<'a> Judge<'a> {
                     .any(|left| left.balance < 0 && left.what == STRAY);
             for each in left {
                 match is_both {
-                    true if each.balance > 0 => self.name(each.kind.name, &row, ELSEWHERE.into()),
+                    true if each.balance > 0 => {
+                        self.findings.add(each.kind.name, &row, ELSEWHERE.into());
+                    }
                     true => {}
-                    false => self.name(each.kind.name, &row, each.what.into()),
+                    false => self.findings.add(each.kind.name, &row, each.what.into()),
                 }
             }
         }

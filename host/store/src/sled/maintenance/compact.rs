@@ -5,8 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use kassette_engine::{Db, GoOn, Memtable, Rebuild, always, disk_bytes};
 
 use crate::Fault;
+use crate::report::Report;
 use crate::rows::seal::Secrets;
-use crate::sled::judge::{Judge, Report};
+use crate::sled::judge::Judge;
 use crate::sled::maintenance::kinds::{KINDS, whole};
 use crate::sled::maintenance::{AuditNote, MaintenanceError, Progress, Stopped, Unit};
 use crate::sled::open::OpenOptions;

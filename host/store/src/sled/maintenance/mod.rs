@@ -33,7 +33,7 @@ use crate::Fault;
 use crate::rows::seal::{Sealer, Secrets};
 use crate::sled::open::{OpenError, OpenOptions};
 
-pub use crate::sled::judge::{Finding, Report};
+use crate::report::{Progress, Report, Unit};
 pub use audit_note::AuditNote;
 pub(crate) use backup::stream;
 pub use backup::{BackedUp, Received, backup, receive};
@@ -43,31 +43,6 @@ pub use rekey::{Rekeyed, rekey};
 pub use restore::{Restored, Source, Told, restore, verify_backup};
 pub(crate) use upgrade::open;
 pub use verify::{verify, verify_audit};
-
-/// What progress is counted in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// Payments of a store.
-    Payments,
-    /// Rows of a store.
-    Rows,
-    /// Bytes of a file.
-    Bytes,
-}
-
-/// Hears how far a long task is. Called from the thread that does it.
-pub trait Progress {
-    /// A part begins; `total` is how much there is to do, where that is known.
-    fn begin(&self, what: &str, unit: Unit, total: Option<u64>);
-    /// So much more of it is done.
-    fn advance(&self, by: u64);
-}
-
-/// No observer.
-impl Progress for () {
-    fn begin(&self, _: &str, _: Unit, _: Option<u64>) {}
-    fn advance(&self, _: u64) {}
-}
 
 /// Why a task on a whole store was not done. The store is then as it was.
 #[derive(Debug, thiserror::Error)]

@@ -10,9 +10,9 @@ use kassette_engine::{Db, GoOn, IVec, Rebuild, always, remove_leftovers};
 use serde_json::json;
 
 use crate::Fault;
+use crate::report::Report;
 use crate::rows::schema;
 use crate::rows::seal::{Marker, MasterKey, Sealer, Secrets};
-use crate::sled::judge::Report;
 use crate::sled::maintenance::compact::judged;
 use crate::sled::maintenance::format::{Decoder, FileError, Piece};
 use crate::sled::maintenance::kinds::KINDS;

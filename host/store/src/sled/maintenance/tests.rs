@@ -6,13 +6,10 @@ mod rebuilding;
 mod upgrading;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use kassette_domain::id::{EndpointId, PaymentId};
-use kassette_domain::key::{Environment, KeyOwner, TokenHash};
+use kassette_domain::id::EndpointId;
+use kassette_domain::key::TokenHash;
 use kassette_domain::provider::VendorStatus;
-use kassette_domain::signing::NONCE_LIFE;
-use kassette_domain::webhook::{DeliveryAttempt, Tried};
 use tempfile::TempDir;
 
 use crate::rows::seal::MasterKey;
@@ -25,17 +22,14 @@ use crate::sled::maintenance::{
     Restored, Source, Stopped, backup, verify, verify_audit,
 };
 use crate::suite::fixtures::{open, secrets as secrets_of, *};
-use crate::suite::refunds;
-use crate::suite::resellers::{everything_of_a_reseller, opens};
+use crate::suite::full::{self, NAMES};
+use crate::suite::resellers::opens;
 use crate::{
-    Connects as _, Deliveries as _, DeliveryFilter, Directory as _, Exchanged, Health as _,
-    Nonces as _, PaymentFilter, Payments as _, RefundOrdered, Resellers as _, Reserved, Retention,
+    Deliveries as _, Directory as _, Health as _, PaymentFilter, Payments as _, Resellers as _,
     Store, Upkeep as _,
 };
 
 const CACHE_BYTES: u64 = 8 << 20;
-/// The payments of [`full`].
-const NAMES: [&str; 3] = ["a", "b", "c"];
 
 fn options(folder: &TempDir) -> OpenOptions {
     under(folder, 7)
@@ -90,92 +84,8 @@ fn rekey(
 async fn full(options: &OpenOptions) -> Arc<SledStore> {
     let store = SledStore::open(options).unwrap();
     let shared: Arc<dyn Store> = store.clone();
-    let merchant = shop(&shared).await;
-    let listening = listen(&shared, endpoint("listening", NOW)).await;
-    for name in NAMES {
-        pay(&shared, name).await;
-    }
-    let paid = news("attempt of a", report("vendor-a", VendorStatus::Completed));
-    done(&shared, payment_of("a"), paid, later(1)).await;
-    // Money that is given back is work for an operator.
-    let mut returned = report("vendor-a", VendorStatus::Completed);
-    returned.returned.0 = 100;
-    returned.particulars.references = vec!["statement-a".into()];
-    let step = news("attempt of a", returned);
-    done(&shared, payment_of("a"), step, later(2)).await;
-    let refund = refunds::order("a", "a", Some(1000));
-    let payment = PaymentId::from_bytes(id_of("a"));
-    let ordered = store.refund(payment, refund, None, None, later(3)).await;
-    assert!(matches!(ordered, Ok(RefundOrdered::New { .. })));
-    fail_a_delivery(&store, listening.id).await;
+    full::fill(&shared).await;
     store
-        .keep_callback(account("sandbox-test"), "unknown".into(), None, NOW)
-        .await
-        .unwrap();
-    // The second frees the first.
-    for at in [NOW.before(NONCE_LIFE), NOW] {
-        let taken = store.reserve_nonce(nonce_of("a", at), at).await;
-        assert_eq!(taken, Ok(Reserved::Fresh));
-    }
-    everything_of_a_reseller(&shared).await;
-    let code = connect_code("code", "https://shop.example", Environment::Test);
-    let exchange = exchange_of(&code, "connected");
-    store
-        .issue_connect_code(code, audited("connect-code.create"), NOW)
-        .await
-        .unwrap();
-    let exchanged = store.exchange(exchange, audited("connect.exchange"), NOW);
-    assert!(matches!(exchanged.await, Ok(Exchanged::Done { .. })));
-    let key = api_key("key", KeyOwner::Merchant(merchant), Environment::Test);
-    let hash = key.hash;
-    store
-        .issue_key(key, audited("key.create"), NOW)
-        .await
-        .unwrap();
-    store.keys_seen(vec![(hash, later(9))]).await.unwrap();
-    store
-        .create_operator(operator("ann", NOW), audited("operator.create"), NOW)
-        .await
-        .unwrap();
-    let switched = audited("provider.change");
-    store
-        .switch_account(account("sandbox-test"), true, switched, NOW)
-        .await
-        .unwrap();
-    // Some payments are over and some are not when their time has passed.
-    let retention = Retention {
-        decisions: None,
-        personal_data: Some(Duration::from_secs(60)),
-    };
-    store.forget(retention, later(120)).await.unwrap();
-    store.probe().await.unwrap();
-    store
-}
-
-/// Eight attempts in vain, with a long answer.
-async fn fail_a_delivery(store: &Arc<SledStore>, endpoint: EndpointId) {
-    let filter = DeliveryFilter {
-        of: None,
-        endpoint: Some(endpoint),
-        status: None,
-    };
-    let queued = page(store.deliveries(filter, first(9)).await.unwrap()).items;
-    for after in 0..8 {
-        let attempt = DeliveryAttempt {
-            at: NOW,
-            status: Some(503),
-            duration_ms: 9,
-            error: None,
-            response: Some("busy ".repeat(200)),
-        };
-        let tried = Tried {
-            attempt,
-            after,
-            delivered: false,
-            retry_at: NOW,
-        };
-        store.tried(queued[0].id, tried, None, NOW).await.unwrap();
-    }
 }
 
 async fn everything_in(store: &Arc<SledStore>) -> String {

@@ -3,9 +3,9 @@
 use kassette_domain::audit::Chain;
 
 use crate::Fault;
+use crate::report::Report;
 use crate::rows::{records, schema};
 use crate::sled::audit;
-use crate::sled::judge::Report;
 use crate::sled::maintenance::compact::judged;
 use crate::sled::maintenance::{MaintenanceError, Progress, Stopped};
 use crate::sled::open::OpenOptions;

@@ -21,7 +21,7 @@ use crate::sled::payments::works;
 use crate::sled::webhooks::outbox;
 use crate::{About, Fault};
 
-pub(crate) use crate::ledger::{MAX_REPEATED_EVENTS, uses_account};
+pub(crate) use crate::ledger::uses_account;
 
 /// A payment as it was loaded.
 pub(crate) struct Loaded {

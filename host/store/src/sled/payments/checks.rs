@@ -1,30 +1,29 @@
 //! What must hold of each kind of row, and of how they fit each other.
 
-use kassette_domain::event::EventType;
 use kassette_domain::id::{RefundId, WorkId};
 use kassette_domain::key::TokenHash;
 use kassette_domain::lifecycle::{PaymentAggregate, Transition};
-use kassette_domain::payment::{Decision, Payment, Status};
+use kassette_domain::payment::{Decision, Payment};
 use kassette_domain::time::Time;
 use kassette_domain::work::WorkItem;
 use kassette_engine::{IVec, Span};
 use serde::de::DeserializeOwned;
 
 use crate::Fault;
+use crate::ledger;
 use crate::rows::records;
 use crate::rows::schema::{self, Line, Position};
 use crate::rows::seal::Sealer;
 use crate::rows::source::Source as _;
 use crate::rows::stored::previous::{v3, v4, v5};
 use crate::rows::stored::{
-    self, AllReached, AttemptKey, Books, EventRow, ListedEvent, MAX_TRANSITIONS, PaymentRow,
-    PendingCallback, Timer,
+    self, AllReached, AttemptKey, Books, EventRow, ListedEvent, PaymentRow, PendingCallback, Timer,
 };
 use crate::sled::judge::Judge;
 use crate::sled::judge::kinds::{Derived, Kind, empty, plain};
 use crate::sled::memory::payment_index::Entry;
 use crate::sled::memory::payment_index_rows;
-use crate::sled::payments::aggregates::{self, MAX_REPEATED_EVENTS};
+use crate::sled::payments::aggregates;
 
 /// The kinds of rows of payments.
 pub(crate) const KINDS: &[Kind] = &[
@@ -231,7 +230,7 @@ fn history(
     let events: Vec<EventRow> = lines(judge, key, "events", books.events, |at| {
         schema::event(id, at)
     })?;
-    if let Some(what) = contradiction(payment, &transitions, &events) {
+    if let Some(what) = ledger::contradiction(payment, &transitions, &events) {
         judge.find(key, what);
     }
     Ok(())
@@ -279,51 +278,6 @@ fn lines<T: DeserializeOwned>(
         }
     }
     Ok(read)
-}
-
-/// In what timeline, events and payment contradict each other.
-fn contradiction(
-    payment: &Payment,
-    transitions: &[Transition],
-    events: &[EventRow],
-) -> Option<&'static str> {
-    if transitions.len() >= usize::from(MAX_TRANSITIONS)
-        || events.len() >= usize::from(MAX_REPEATED_EVENTS)
-    {
-        // What came after is not kept.
-        return None;
-    }
-    let mut status = Status::Created;
-    for line in transitions.iter().filter(|line| line.applied) {
-        if line.from != status {
-            return Some("a line of its timeline does not begin where the one before ended");
-        }
-        status = line.to;
-    }
-    if status != payment.status {
-        return Some("its timeline ends in another status than its own");
-    }
-    let moved = transitions
-        .iter()
-        .filter(|line| line.applied && line.from != line.to)
-        .filter_map(|line| Some((EventType::of_transition(line.to)?, line.at)));
-    let told = events
-        .iter()
-        .filter(|event| {
-            Status::ALL
-                .into_iter()
-                .any(|status| EventType::of_transition(status) == Some(event.kind))
-        })
-        .map(|event| (event.kind, event.created_at));
-    if !moved.eq(told) {
-        return Some("its events are not those of its timeline");
-    }
-    let completed = events
-        .iter()
-        .filter(|event| event.kind == EventType::PaymentCompleted)
-        .count();
-    (completed != usize::from(payment.is_paid()))
-        .then_some("it was told as completed another number of times than it was")
 }
 
 /// A line of a timeline; its kind stands after the payment.

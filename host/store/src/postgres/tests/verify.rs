@@ -1,0 +1,273 @@
+//! What `verify` sees in a database.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::Store;
+use crate::postgres::scratch::Scratch;
+use crate::postgres::target::Target;
+use crate::postgres::{PostgresStore, verify};
+use crate::report::Report;
+use crate::suite::fixtures::*;
+use crate::suite::full;
+
+/// Kinds of rows, as reports name them.
+const KINDS: [&str; 29] = [
+    "account-switch",
+    "api-key",
+    "api-key-seen",
+    "attempt",
+    "audit-line",
+    "connect-code",
+    "connection",
+    "consent-code",
+    "delegation",
+    "delivery",
+    "due",
+    "endpoint",
+    "event",
+    "invitation",
+    "merchant",
+    "nonces",
+    "operator",
+    "parked-notice",
+    "payment",
+    "reference",
+    "reference-for-search",
+    "refund-by-id",
+    "reseller",
+    "retention-laggard",
+    "timeline",
+    "webhook-event",
+    "work",
+    // Counted without a row of their own.
+    "merchant-count",
+    "reseller-count",
+];
+
+/// A statement that plants damage, the kind of row that is found, and a part of what is told.
+const DAMAGE: [(&str, &str, &str); 37] = [
+    ("DELETE FROM due", "payment", "no row says when"),
+    (
+        "UPDATE due SET due_at = due_at + 1",
+        "payment",
+        "does not follow",
+    ),
+    (
+        "INSERT INTO due (payment, due_at) VALUES (gen_random_uuid(), 1)",
+        "due",
+        "is missing",
+    ),
+    (
+        "UPDATE payment SET body = set_byte(body, 30, get_byte(body, 30) # 1)",
+        "payment",
+        "checksum",
+    ),
+    (
+        "UPDATE payment SET order_id = 'another'",
+        "payment",
+        "columns",
+    ),
+    ("UPDATE payment SET status = -1", "payment", "columns"),
+    (
+        "DELETE FROM payment",
+        "timeline",
+        "nothing that is there needs it",
+    ),
+    ("DELETE FROM attempt", "attempt", "it is missing"),
+    (
+        "UPDATE attempt SET ordinal = 7",
+        "attempt",
+        "nothing that is there needs it",
+    ),
+    (
+        "UPDATE attempt SET in_use = NOT in_use",
+        "attempt",
+        "columns",
+    ),
+    (
+        "UPDATE attempt SET body = set_byte(body, 30, get_byte(body, 30) # 1)",
+        "attempt",
+        "checksum",
+    ),
+    (
+        "DELETE FROM timeline WHERE kind = 0",
+        "payment",
+        "routing decisions is missing",
+    ),
+    (
+        "DELETE FROM timeline WHERE kind = 1",
+        "payment",
+        "lines of its timeline is missing",
+    ),
+    (
+        "DELETE FROM timeline WHERE kind = 2",
+        "payment",
+        "events is missing",
+    ),
+    (
+        "DELETE FROM reference WHERE payment IS NOT NULL",
+        "reference",
+        "it is missing",
+    ),
+    (
+        "UPDATE reference SET ordinal = 7 WHERE payment IS NOT NULL",
+        "reference",
+        "elsewhere",
+    ),
+    (
+        "DELETE FROM search_reference",
+        "reference-for-search",
+        "it is missing",
+    ),
+    ("DELETE FROM refund", "refund-by-id", "it is missing"),
+    ("UPDATE work SET is_open = NOT is_open", "work", "columns"),
+    (
+        "UPDATE work SET attempt = gen_random_uuid()",
+        "work",
+        "another payment's",
+    ),
+    ("UPDATE parked SET until = 1", "parked-notice", "columns"),
+    (
+        "UPDATE laggard SET payment = gen_random_uuid()",
+        "retention-laggard",
+        "is missing",
+    ),
+    (
+        "DELETE FROM delivery",
+        "webhook-event",
+        "a delivery of it is missing",
+    ),
+    (
+        "UPDATE delivery SET next_at = NULL WHERE status = 0",
+        "delivery",
+        "due and over",
+    ),
+    (
+        "DELETE FROM event_body",
+        "delivery",
+        "the event that it is of is missing",
+    ),
+    (
+        "UPDATE event_body SET deliveries = 0",
+        "delivery",
+        "counts fewer",
+    ),
+    (
+        "UPDATE event_body SET body = '{}'",
+        "webhook-event",
+        "not this event's",
+    ),
+    ("UPDATE endpoint SET wants = 0", "endpoint", "what it wants"),
+    (
+        "DELETE FROM merchant",
+        "endpoint",
+        "the merchant whose it is is missing",
+    ),
+    (
+        "DELETE FROM reseller",
+        "delegation",
+        "the reseller whose it is is missing",
+    ),
+    (
+        "DELETE FROM delegation",
+        "invitation",
+        "what came of it is missing",
+    ),
+    (
+        "DELETE FROM connection",
+        "connect-code",
+        "what it was redeemed for is missing",
+    ),
+    (
+        "DELETE FROM api_key",
+        "connection",
+        "the key that was made is missing",
+    ),
+    ("UPDATE operator SET created_at = 0", "operator", "columns"),
+    ("DELETE FROM audit WHERE number = 2", "audit-line", "2"),
+    (
+        "UPDATE audit_end SET number = number + 1",
+        "audit-line",
+        "missing",
+    ),
+    (
+        "UPDATE counter SET value = value + 1 WHERE name = 'reseller'",
+        "reseller-count",
+        "it counts",
+    ),
+];
+
+/// A database with rows of every kind, which a gateway serves; none where there is no PostgreSQL.
+async fn filled() -> Option<(Scratch, Arc<PostgresStore>)> {
+    if !Scratch::available().unwrap() {
+        eprintln!("NOT RUN: no PostgreSQL is installed");
+        return None;
+    }
+    let scratch = Scratch::new().await.unwrap();
+    let store = PostgresStore::open(&scratch.options()).await.unwrap();
+    let shared: Arc<dyn Store> = store.clone();
+    full::fill(&shared).await;
+    Some((scratch, store))
+}
+
+async fn read(scratch: &Scratch) -> Report {
+    verify(&scratch.options(), &()).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_database_that_was_not_harmed_is_whole() {
+    let Some((scratch, _store)) = filled().await else {
+        return;
+    };
+    let report = read(&scratch).await;
+    assert_eq!(report.findings, []);
+    assert_eq!((report.payments, report.audit_lines), (4, 13));
+    let there: BTreeSet<_> = report.rows.keys().copied().collect();
+    let known = BTreeSet::from(KINDS);
+    assert_eq!(
+        known.difference(&there).collect::<Vec<_>>(),
+        [&"merchant-count", &"reseller-count"]
+    );
+    assert!(there.is_subset(&known), "{there:?}");
+}
+
+#[tokio::test]
+async fn a_database_is_whole_while_it_is_written() {
+    let Some((scratch, store)) = filled().await else {
+        return;
+    };
+    let shared: Arc<dyn Store> = store.clone();
+    let write = async {
+        for number in 0..20 {
+            pay(&shared, &format!("meanwhile-{number}")).await;
+        }
+    };
+    let look = async {
+        for _ in 0..5 {
+            assert_eq!(read(&scratch).await.findings, []);
+        }
+    };
+    tokio::join!(write, look);
+    assert_eq!(read(&scratch).await.payments, 24);
+}
+
+#[tokio::test]
+async fn planted_damage_is_found() {
+    let known = BTreeSet::from(KINDS);
+    for (plant, kind, what) in DAMAGE {
+        assert!(known.contains(kind), "{kind}");
+        let Some((scratch, _store)) = filled().await else {
+            return;
+        };
+        let target = Target::parse(&scratch.options().url).unwrap();
+        let client = target.connect().await.unwrap();
+        assert_ne!(client.execute(plant, &[]).await.unwrap(), 0, "{plant}");
+        let report = read(&scratch).await;
+        let is_told = report
+            .findings
+            .iter()
+            .any(|found| found.kind == kind && found.what.contains(what));
+        assert!(is_told, "{plant}: {:?}", report.findings);
+    }
+}

@@ -1,0 +1,273 @@
+//! Merchants, keys, operators, resellers, codes: what each row holds, and whether what it names is there.
+
+use std::collections::HashSet;
+
+use kassette_domain::connect::{ConnectCode, Connection};
+use kassette_domain::consent::ConsentCode;
+use kassette_domain::delegation::{Delegation, DelegationStatus};
+use kassette_domain::id::{InvitationId, MerchantId, ResellerId};
+use kassette_domain::invitation::Reply;
+use kassette_domain::key::{ApiKey, TokenHash};
+use kassette_domain::operator::Operator;
+use kassette_domain::reseller::Reseller;
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use crate::postgres::directory::{account, keys};
+use crate::postgres::errors::OpenError;
+use crate::postgres::verify::COLUMNS;
+use crate::postgres::verify::reading::{Looked, Reading};
+use crate::postgres::{millis, number, uuid};
+use crate::rows::schema::Key;
+use crate::rows::seal::Secrets;
+use crate::rows::{invitations, merchants, records, schema};
+
+const MERCHANTS: &str = "/* verify: merchants */ SELECT id, body, live_approved FROM merchant";
+const KEYS: &str = "/* verify: keys */ SELECT k.hash, k.body, k.id, k.owner_kind, k.owner, k.environment, k.created_at,
+        k.expires_at, k.revoked, m.id IS NOT NULL, r.id IS NOT NULL
+    FROM api_key k LEFT JOIN merchant m ON k.owner_kind = 0 AND m.id = k.owner
+        LEFT JOIN reseller r ON k.owner_kind = 1 AND r.id = k.owner";
+const SEEN: &str = "/* verify: keys seen */ SELECT s.hash, k.hash IS NOT NULL
+    FROM api_key_seen s LEFT JOIN api_key k ON k.hash = s.hash";
+const OPERATORS: &str = "/* verify: operators */ SELECT hash, body, id, created_at FROM operator";
+const SWITCHES: &str = "/* verify: switches */ SELECT account FROM account_switch";
+const RESELLERS: &str = "/* verify: resellers */ SELECT id, body, live_rollout FROM reseller";
+const INVITATIONS: &str =
+    "/* verify: invitations */ SELECT i.id, i.body, i.reseller, i.client_ref, i.token_hash,
+        i.created_at, i.merchant, d.merchant IS NOT NULL, r.id IS NOT NULL
+    FROM invitation i LEFT JOIN delegation d ON d.reseller = i.reseller AND d.merchant = i.merchant
+        LEFT JOIN reseller r ON r.id = i.reseller";
+const DELEGATIONS: &str =
+    "/* verify: delegations */ SELECT d.reseller, d.merchant, d.body, d.authorized, d.invitation,
+        d.created_at, i.id IS NOT NULL, m.id IS NOT NULL, r.id IS NOT NULL
+    FROM delegation d LEFT JOIN invitation i ON i.id = d.invitation
+        LEFT JOIN merchant m ON m.id = d.merchant LEFT JOIN reseller r ON r.id = d.reseller";
+const CONSENT_CODES: &str =
+    "/* verify: consent codes */ SELECT handle, body, expires_at FROM consent_code";
+const CONNECT_CODES: &str =
+    "/* verify: connect codes */ SELECT c.hash, c.body, c.id, c.merchant, c.created_at,
+        c.expires_at FROM connect_code c";
+const CONNECTIONS: &str =
+    "/* verify: connections */ SELECT merchant, environment, origin, body FROM connection";
+const KNOWN_MERCHANTS: &str = "/* verify: merchants */ SELECT id FROM merchant";
+const KNOWN_KEYS: &str = "/* verify: keys */ SELECT id FROM api_key";
+
+const NO_MERCHANT: &str = "the merchant whose it is is missing";
+const NO_RESELLER: &str = "the reseller whose it is is missing";
+
+pub(super) async fn read(reading: &mut Reading<'_>) -> Result<(), OpenError> {
+    reading.each("merchant", MERCHANTS, merchant).await?;
+    reading.each("api-key", KEYS, api_key).await?;
+    reading.each("api-key-seen", SEEN, seen).await?;
+    reading.each("operator", OPERATORS, operator).await?;
+    reading.each("account-switch", SWITCHES, switch).await?;
+    reading.each("reseller", RESELLERS, reseller).await?;
+    reading.each("invitation", INVITATIONS, invitation).await?;
+    reading.each("delegation", DELEGATIONS, delegation).await?;
+    let known = Known {
+        merchants: reading.all(KNOWN_MERCHANTS, |row| row.get(0)).await?,
+        keys: reading.all(KNOWN_KEYS, |row| row.get(0)).await?,
+        connections: reading.all(CONNECTIONS, connection_key).await?,
+    };
+    let look = |row: &Row, _: &Secrets| consent_code(&known, row);
+    reading.each("consent-code", CONSENT_CODES, look).await?;
+    let look = |row: &Row, _: &Secrets| connect_code(&known, row);
+    reading.each("connect-code", CONNECT_CODES, look).await?;
+    let look = |row: &Row, _: &Secrets| connection(&known, row);
+    reading.each("connection", CONNECTIONS, look).await
+}
+
+/// What bodies name that no column beside them does.
+struct Known {
+    merchants: HashSet<i64>,
+    keys: HashSet<Uuid>,
+    connections: HashSet<Key>,
+}
+
+fn merchant_id(row: &Row, column: usize) -> MerchantId {
+    MerchantId(row.get::<_, i64>(column).unsigned_abs())
+}
+
+fn reseller_id(row: &Row) -> ResellerId {
+    ResellerId(row.get::<_, i64>(0).unsigned_abs())
+}
+
+/// The hash in the first column; one of another length is that of no row.
+fn hash(row: &Row) -> TokenHash {
+    TokenHash(row.get::<_, &[u8]>(0).try_into().unwrap_or_default())
+}
+
+fn merchant(row: &Row, _: &Secrets) -> Looked {
+    let id = merchant_id(row, 0);
+    let key = schema::merchant(id);
+    let looked = merchants::decode(&key, row.get(1)).map(|merchant| {
+        vec![
+            (merchant.id == id, "it is another merchant's"),
+            (merchant.live_approved == row.get::<_, bool>(2), COLUMNS),
+        ]
+    });
+    (key, looked)
+}
+
+fn api_key(row: &Row, _: &Secrets) -> Looked {
+    let key = schema::api_key(hash(row));
+    let looked = records::decode::<ApiKey>(&key, row.get(1)).map(|api_key| {
+        let (kind, owner) = keys::owner(api_key.owner);
+        let columns = uuid(api_key.id.as_bytes()) == row.get::<_, Uuid>(2)
+            && (kind, owner) == (row.get(3), row.get(4))
+            && keys::environment(api_key.environment) == row.get::<_, i16>(5)
+            && millis(api_key.created_at) == row.get::<_, i64>(6)
+            && api_key.expires_at.map(millis) == row.get(7)
+            && api_key.revoked_at.is_some() == row.get::<_, bool>(8);
+        vec![
+            (api_key.hash == hash(row), "it is another key's"),
+            (columns, COLUMNS),
+            (kind != 0 || row.get(9), NO_MERCHANT),
+            (kind == 0 || row.get(10), NO_RESELLER),
+        ]
+    });
+    (key, looked)
+}
+
+fn seen(row: &Row, _: &Secrets) -> Looked {
+    let known = vec![(row.get(1), "the key that was seen is missing")];
+    (schema::api_key_seen(hash(row)), Ok(known))
+}
+
+fn operator(row: &Row, _: &Secrets) -> Looked {
+    let key = schema::operator(hash(row));
+    let looked = records::decode::<Operator>(&key, row.get(1)).map(|operator| {
+        let columns = uuid(operator.id.as_bytes()) == row.get::<_, Uuid>(2)
+            && millis(operator.created_at) == row.get::<_, i64>(3);
+        vec![
+            (operator.hash == hash(row), "it is another operator's"),
+            (columns, COLUMNS),
+        ]
+    });
+    (key, looked)
+}
+
+fn switch(row: &Row, _: &Secrets) -> Looked {
+    let text: &str = row.get(0);
+    let key = [schema::SWITCHES, text.as_bytes()].concat();
+    (key, account(text).map(|_| Vec::new()))
+}
+
+fn reseller(row: &Row, _: &Secrets) -> Looked {
+    let key = schema::resellers::reseller(reseller_id(row));
+    let looked = records::decode::<Reseller>(&key, row.get(1)).map(|reseller| {
+        vec![
+            (reseller.id == reseller_id(row), "it is another reseller's"),
+            (reseller.live_rollout == row.get::<_, bool>(2), COLUMNS),
+        ]
+    });
+    (key, looked)
+}
+
+fn invitation(row: &Row, secrets: &Secrets) -> Looked {
+    let id = InvitationId::from_bytes(row.get::<_, Uuid>(0).into_bytes());
+    let key = schema::resellers::invitation(id);
+    let decoded = records::decode(&key, row.get(1));
+    let opened = decoded.and_then(|decoded| invitations::open(&secrets.sealer, id, decoded));
+    let looked = opened.map(|invitation| {
+        let merchant = match invitation.reply {
+            Reply::Accepted { merchant, .. } => Some(number(merchant.0)),
+            Reply::Open | Reply::Declined { .. } => None,
+        };
+        let columns = number(invitation.reseller.0) == row.get::<_, i64>(2)
+            && invitation.client_ref.as_str().as_bytes() == row.get::<_, &[u8]>(3)
+            && TokenHash::of(invitation.token.expose()).0 == row.get::<_, &[u8]>(4)
+            && millis(invitation.created_at) == row.get::<_, i64>(5)
+            && merchant == row.get(6);
+        let lost = "it was accepted, and what came of it is missing";
+        vec![
+            (columns, COLUMNS),
+            (merchant.is_none() || row.get(7), lost),
+            (row.get(8), NO_RESELLER),
+        ]
+    });
+    (key, looked)
+}
+
+fn delegation(row: &Row, _: &Secrets) -> Looked {
+    let (reseller, merchant) = (reseller_id(row), merchant_id(row, 1));
+    let key = schema::resellers::delegation(reseller, merchant);
+    let looked = records::decode::<Delegation>(&key, row.get(2)).map(|delegation| {
+        let between = (delegation.reseller, delegation.merchant);
+        let invitation = delegation.invitation.map(|id| uuid(id.as_bytes()));
+        let is_authorized = delegation.status() == DelegationStatus::Authorized;
+        let columns = is_authorized == row.get::<_, bool>(3)
+            && invitation == row.get(4)
+            && millis(delegation.created_at) == row.get::<_, i64>(5);
+        let uninvited = "the invitation that it comes from is missing";
+        vec![
+            (
+                between == (reseller, merchant),
+                "it is another delegation's",
+            ),
+            (columns, COLUMNS),
+            (invitation.is_none() || row.get(6), uninvited),
+            (row.get(7), NO_MERCHANT),
+            (row.get(8), NO_RESELLER),
+        ]
+    });
+    (key, looked)
+}
+
+fn consent_code(known: &Known, row: &Row) -> Looked {
+    let key = schema::resellers::consent(hash(row));
+    let looked = records::decode::<ConsentCode>(&key, row.get(1)).map(|code| {
+        let is_known = known.merchants.contains(&number(code.merchant.0));
+        vec![
+            (code.handle == hash(row), "it is another code's"),
+            (millis(code.expires_at) == row.get::<_, i64>(2), COLUMNS),
+            (is_known, NO_MERCHANT),
+        ]
+    });
+    (key, looked)
+}
+
+fn connect_code(known: &Known, row: &Row) -> Looked {
+    let key = schema::connect::code(hash(row));
+    let looked = records::decode::<ConnectCode>(&key, row.get(1)).map(|code| {
+        let columns = uuid(code.id.as_bytes()) == row.get::<_, Uuid>(2)
+            && number(code.merchant.0) == row.get::<_, i64>(3)
+            && millis(code.created_at) == row.get::<_, i64>(4)
+            && millis(code.expires_at) == row.get::<_, i64>(5);
+        let made = schema::connect::connection(code.merchant, code.environment, &code.origin);
+        let is_made = code.redeemed_at.is_none() || known.connections.contains(&made);
+        let is_known = known.merchants.contains(&number(code.merchant.0));
+        vec![
+            (code.hash == hash(row), "it is another code's"),
+            (columns, COLUMNS),
+            (is_known, NO_MERCHANT),
+            (is_made, "what it was redeemed for is missing"),
+        ]
+    });
+    (key, looked)
+}
+
+fn connection_key(row: &Row) -> Key {
+    let world: &[u8] = match row.get::<_, i16>(1) {
+        0 => b"t",
+        _ => b"l",
+    };
+    let (merchant, origin) = (row.get::<_, i64>(0).to_be_bytes(), row.get(2));
+    [schema::connect::CONNECTIONS, &merchant, world, origin].concat()
+}
+
+/// What an exchange made. Its endpoint may have been removed since.
+fn connection(known: &Known, row: &Row) -> Looked {
+    let key = connection_key(row);
+    let looked = records::decode::<Connection>(&key, row.get(3)).map(|made| {
+        let own = schema::connect::connection(made.merchant, made.environment, &made.origin);
+        let has_key = known.keys.contains(&uuid(made.key.as_bytes()));
+        let is_known = known.merchants.contains(&number(made.merchant.0));
+        vec![
+            (own == key, "it is another connection's"),
+            (has_key, "the key that was made is missing"),
+            (is_known, NO_MERCHANT),
+        ]
+    });
+    (key, looked)
+}

@@ -1,0 +1,213 @@
+//! A snapshot that is read through.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::hash::Hash;
+
+use tokio_postgres::{Portal, Row, Transaction};
+use uuid::Uuid;
+
+use crate::Fault;
+use crate::postgres::errors::OpenError;
+use crate::report::{ELSEWHERE, Findings, MISSING, Progress, Report, STRAY};
+use crate::rows::schema::Key;
+use crate::rows::seal::Secrets;
+
+/// What to do about damage.
+const RESTORE: &str = "keep a copy of the database as it is, and bring its latest backup back in which `kassette verify` finds nothing";
+/// Rows that are read at once.
+const AT_ONCE: i32 = 256;
+
+/// What was seen in a row: the key of its body, and what has to hold of it, each with what is wrong where it
+/// does not.
+pub(super) type Looked = (Key, Result<Vec<(bool, &'static str)>, Fault>);
+
+/// The rows of a query, in parts.
+pub(super) struct Cursor {
+    portal: Portal,
+    /// Which column holds the id that they are in the order of.
+    by: usize,
+    rows: VecDeque<Row>,
+    is_done: bool,
+}
+
+/// What is read, and what was found so far.
+pub(super) struct Reading<'a> {
+    snapshot: &'a Transaction<'a>,
+    pub(super) secrets: &'a Secrets,
+    progress: &'a (dyn Progress + Sync),
+    findings: Findings,
+    rows: BTreeMap<&'static str, u64>,
+}
+
+impl<'a> Reading<'a> {
+    pub(super) const fn new(
+        snapshot: &'a Transaction<'a>,
+        secrets: &'a Secrets,
+        progress: &'a (dyn Progress + Sync),
+    ) -> Self {
+        Self {
+            snapshot,
+            secrets,
+            progress,
+            findings: Findings::new(RESTORE),
+            rows: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn report(self) -> Report {
+        let rows_of = |kind| self.rows.get(kind).copied().unwrap_or_default();
+        Report {
+            payments: rows_of("payment"),
+            audit_lines: rows_of("audit-line"),
+            rows: self.rows,
+            findings: self.findings.named,
+            more_findings: self.findings.unnamed,
+        }
+    }
+
+    /// A row of a kind was read.
+    pub(super) fn count(&mut self, kind: &'static str) {
+        *self.rows.entry(kind).or_default() += 1;
+        self.progress.advance(1);
+    }
+
+    /// Rows of a kind so far.
+    pub(super) fn rows_of(&self, kind: &'static str) -> u64 {
+        self.rows.get(kind).copied().unwrap_or_default()
+    }
+
+    /// Something about a row is wrong.
+    pub(super) fn find(&mut self, kind: &'static str, key: &[u8], what: impl Into<String>) {
+        self.findings.add(kind, key, what.into());
+    }
+
+    /// What was read of a row; none where it is damaged, which is told.
+    pub(super) fn readable<T>(
+        &mut self,
+        kind: &'static str,
+        key: &[u8],
+        read: Result<T, Fault>,
+    ) -> Result<Option<T>, OpenError> {
+        match read {
+            Ok(value) => Ok(Some(value)),
+            Err(Fault::Corrupt(what)) => {
+                self.find(kind, key, what);
+                Ok(None)
+            }
+            Err(fault) => Err(OpenError::Database(fault.to_string())),
+        }
+    }
+
+    /// The one row of a query, none where there is no such row.
+    pub(super) async fn one(&self, sql: &str) -> Result<Option<Row>, OpenError> {
+        Ok(self.snapshot.query_opt(sql, &[]).await?)
+    }
+
+    /// The rows of a query, in the order of the id in a column.
+    pub(super) async fn cursor(&self, sql: &str, by: usize) -> Result<Cursor, OpenError> {
+        let statement = self.snapshot.prepare(sql).await?;
+        Ok(Cursor {
+            portal: self.snapshot.bind(&statement, &[]).await?,
+            by,
+            rows: VecDeque::new(),
+            is_done: false,
+        })
+    }
+
+    /// The next row.
+    pub(super) async fn next(&self, cursor: &mut Cursor) -> Result<Option<Row>, OpenError> {
+        if cursor.rows.is_empty() && !cursor.is_done {
+            let rows = self.snapshot.query_portal(&cursor.portal, AT_ONCE).await?;
+            cursor.is_done = rows.is_empty();
+            cursor.rows = rows.into();
+        }
+        Ok(cursor.rows.pop_front())
+    }
+
+    /// The rows that belong to an id, or to none where there is no further one: those of ids before it belong to
+    /// nothing, and are told. `name` says the kind and key of a row.
+    pub(super) async fn own(
+        &mut self,
+        cursor: &mut Cursor,
+        of: Option<Uuid>,
+        stray: &'static str,
+        name: fn(&Row) -> (&'static str, Key),
+    ) -> Result<Vec<Row>, OpenError> {
+        let mut own = Vec::new();
+        while let Some(row) = self.next(cursor).await? {
+            let id: Uuid = row.get(cursor.by);
+            if of.is_some_and(|of| id > of) {
+                cursor.rows.push_front(row);
+                break;
+            }
+            let (kind, key) = name(&row);
+            self.count(kind);
+            match of {
+                Some(of) if of == id => own.push(row),
+                _ => self.find(kind, &key, stray),
+            }
+        }
+        Ok(own)
+    }
+
+    /// What each row of a query says, without counting them.
+    pub(super) async fn all<T: Eq + Hash>(
+        &self,
+        sql: &str,
+        of: fn(&Row) -> T,
+    ) -> Result<HashSet<T>, OpenError> {
+        let (mut rows, mut all) = (self.cursor(sql, 0).await?, HashSet::new());
+        while let Some(row) = self.next(&mut rows).await? {
+            all.insert(of(&row));
+        }
+        Ok(all)
+    }
+
+    /// Compares rows that lead to something with those that it promises, each by its key.
+    pub(super) fn match_up<V: PartialEq>(
+        &mut self,
+        kind: &'static str,
+        promised: &BTreeMap<Key, V>,
+        there: &BTreeMap<Key, V>,
+    ) {
+        for (key, value) in promised {
+            match there.get(key) {
+                None => self.find(kind, key, MISSING),
+                Some(other) if other != value => self.find(kind, key, ELSEWHERE),
+                Some(_) => {}
+            }
+        }
+        for key in there.keys().filter(|key| !promised.contains_key(*key)) {
+            self.find(kind, key, STRAY);
+        }
+    }
+
+    /// Tells what does not hold of a row.
+    pub(super) fn judge(
+        &mut self,
+        kind: &'static str,
+        (key, looked): Looked,
+    ) -> Result<(), OpenError> {
+        let looked = self.readable(kind, &key, looked)?;
+        for (_, what) in looked.into_iter().flatten().filter(|(holds, _)| !holds) {
+            self.find(kind, &key, what);
+        }
+        Ok(())
+    }
+
+    /// Looks at every row of a query, each of which is of a kind.
+    pub(super) async fn each(
+        &mut self,
+        kind: &'static str,
+        sql: &str,
+        look: impl Fn(&Row, &Secrets) -> Looked,
+    ) -> Result<(), OpenError> {
+        let mut rows = self.cursor(sql, 0).await?;
+        while let Some(row) = self.next(&mut rows).await? {
+            self.count(kind);
+            let looked = look(&row, self.secrets);
+            self.judge(kind, looked)?;
+        }
+        Ok(())
+    }
+}
