@@ -46,7 +46,7 @@ const KINDS: [&str; 29] = [
 ];
 
 /// A statement that plants damage, the kind of row that is found, and a part of what is told.
-const DAMAGE: [(&str, &str, &str); 37] = [
+const DAMAGE: [(&str, &str, &str); 39] = [
     ("DELETE FROM due", "payment", "no row says when"),
     (
         "UPDATE due SET due_at = due_at + 1",
@@ -121,6 +121,12 @@ const DAMAGE: [(&str, &str, &str); 37] = [
         "it is missing",
     ),
     ("DELETE FROM refund", "refund-by-id", "it is missing"),
+    ("DELETE FROM event", "event-by-time", "it is missing"),
+    (
+        "UPDATE event SET kind = kind + 1",
+        "event-by-time",
+        "leads elsewhere",
+    ),
     ("UPDATE work SET is_open = NOT is_open", "work", "columns"),
     (
         "UPDATE work SET attempt = gen_random_uuid()",

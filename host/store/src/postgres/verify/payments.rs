@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use kassette_domain::attempt::Attempt;
-use kassette_domain::id::{PaymentId, RefundId, WorkId};
-use kassette_domain::key::TokenHash;
+use kassette_domain::id::{EventId, MerchantId, PaymentId, RefundId, WorkId};
+use kassette_domain::key::{Environment, TokenHash};
 use kassette_domain::lifecycle::{PaymentAggregate, Transition};
 use kassette_domain::payment::{Decision, Payment};
 use kassette_domain::work::WorkItem;
@@ -25,6 +25,7 @@ use crate::rows::records;
 use crate::rows::schema::{self, Key, Line};
 use crate::rows::seal::Secrets;
 use crate::rows::stored::{Books, EventRow, PendingCallback, open_attempt};
+use crate::rows::wants::number_of;
 
 /// A payment; the last column says whether retention has been at its routing decisions.
 const PAYMENTS: &str =
@@ -37,6 +38,9 @@ const ATTEMPTS: &str =
     FROM attempt ORDER BY payment, ordinal";
 const LINES: &str = "/* verify: timelines */ SELECT payment, kind, ordinal, body
     FROM timeline ORDER BY payment, kind, ordinal";
+const LISTED: &str =
+    "/* verify: events by time */ SELECT payment, merchant, environment, created_at, id, ordinal, kind
+    FROM event ORDER BY payment";
 const DUE: &str =
     "/* verify: due */ SELECT payment, due_at, claimed_until FROM due ORDER BY payment";
 const REFUNDS: &str = "/* verify: refunds */ SELECT payment, id, merchant, environment, key
@@ -61,6 +65,7 @@ const LAGGARDS: &str = "/* verify: laggards */ SELECT l.rule, l.payment, l.at, p
 struct Own {
     attempts: Vec<Row>,
     lines: Vec<Row>,
+    listed: Vec<Row>,
     due: Vec<Row>,
     refunds: Vec<Row>,
     references: Vec<Row>,
@@ -71,6 +76,7 @@ pub(super) async fn read(reading: &mut Reading<'_>) -> Result<(), OpenError> {
     let mut payments = reading.cursor(PAYMENTS, 0).await?;
     let mut attempts = reading.cursor(ATTEMPTS, 0).await?;
     let mut lines = reading.cursor(LINES, 0).await?;
+    let mut listed = reading.cursor(LISTED, 0).await?;
     let mut due = reading.cursor(DUE, 0).await?;
     let mut refunds = reading.cursor(REFUNDS, 0).await?;
     let mut references = reading.cursor(REFERENCES, 0).await?;
@@ -81,6 +87,7 @@ pub(super) async fn read(reading: &mut Reading<'_>) -> Result<(), OpenError> {
         let own = Own {
             attempts: reading.own(&mut attempts, of, STRAY, attempt_named).await?,
             lines: reading.own(&mut lines, of, STRAY, line_named).await?,
+            listed: reading.own(&mut listed, of, STRAY, listed_named).await?,
             due: reading
                 .own(
                     &mut due,
@@ -126,6 +133,17 @@ fn line_named(row: &Row) -> (&'static str, Key) {
         DECISION => ("timeline", schema::line(id, Line::Decision, at)),
         _ => ("timeline", schema::line(id, Line::Transition, at)),
     }
+}
+
+fn listed_named(row: &Row) -> (&'static str, Key) {
+    let environment = match row.get::<_, i16>(2) {
+        0 => Environment::Test,
+        _ => Environment::Live,
+    };
+    let merchant = MerchantId(u64::try_from(row.get::<_, i64>(1)).unwrap_or_default());
+    let id = EventId::from_bytes(row.get::<_, Uuid>(4).into_bytes());
+    let key = schema::listed_event(merchant, environment, time(row.get(3)), id);
+    ("event-by-time", key)
 }
 
 fn line_number(row: &Row) -> u16 {
@@ -178,7 +196,7 @@ fn judge(reading: &mut Reading<'_>, row: &Row, own: &Own) -> Result<(), OpenErro
         let what = "the mark of its e-mail address is another address's";
         reading.find("payment", &key, what);
     }
-    history(reading, &key, &payment, &books, row, &own.lines)?;
+    history(reading, &key, &payment, &books, row, own)?;
     let attempts = attempts(reading, &payment, books.attempts, &own.attempts)?;
     indexes(reading, &payment, &attempts, row.get(11), own);
     if attempts.len() != usize::from(books.attempts) {
@@ -297,8 +315,9 @@ fn history(
     payment: &Payment,
     books: &Books,
     row: &Row,
-    rows: &[Row],
+    own: &Own,
 ) -> Result<(), OpenError> {
+    let rows = &own.lines;
     let is_decision = |line: &&Row| line.get::<_, i16>(1) == DECISION;
     let decisions = rows.iter().filter(is_decision).count();
     // Retention takes all of them, of payments that are over.
@@ -320,6 +339,16 @@ fn history(
     }
     let complete = (transitions.len(), events.len())
         == (usize::from(books.transitions), usize::from(books.events));
+    if complete {
+        let of = (payment.merchant, payment.environment);
+        let listed = (0_u16..).zip(&events).map(|(ordinal, event)| {
+            let (key, listed) = event.listed(of, payment.id, ordinal);
+            (key, (i32::from(ordinal), i16::from(number_of(listed.kind))))
+        });
+        let there = own.listed.iter();
+        let there = there.map(|row| (listed_named(row).1, (row.get(5), row.get(6))));
+        reading.match_up("event-by-time", &listed.collect(), &there.collect());
+    }
     if complete && let Some(what) = contradiction(payment, &transitions, &events) {
         reading.find("payment", key, what);
     }
