@@ -26,10 +26,9 @@ pub(in crate::cli) async fn verify(
             }
             Place::Database(options) => {
                 let visited = PostgresStore::visit(&options).await;
-                let read = visited.map_err(|error| error.to_string())?;
-                read.verify_audit()
-                    .await
-                    .map_err(|error| error.to_string())?
+                let database = visited.map_err(|error| error.to_string())?;
+                let read = database.verify_audit().await;
+                read.map_err(|error| error.to_string())?
             }
         };
         crate::admin::audit_verdict(&chain)
