@@ -275,7 +275,7 @@ async fn subdomains_are_verified_where_the_operator_says_so() {
     let path = format!("/merchants/{id}/domains");
     let body = json!({ "domain": domain, "include_subdomains": true });
     server.admin("POST", &path, Some(&body)).await.expect(201);
-    for suffix in ["com", "co.uk", "127.0.0.1", "localhost"] {
+    for suffix in ["com", "co.uk", "10.0.0.1"] {
         let body = json!({ "domain": suffix });
         server
             .admin("POST", &path, Some(&body))
