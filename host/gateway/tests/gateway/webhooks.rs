@@ -301,7 +301,8 @@ async fn what_is_held_back_for_72_hours_is_exhausted_and_what_is_deleted_cancell
     let run = Running::new().await;
     let receiver = Receiver::start([FAILURE]).await;
     let (held, _) = run.endpoint(&receiver).await;
-    let (deleted, _) = run.endpoint(&receiver).await;
+    let other = format!("{}?other", receiver.url());
+    let (deleted, _) = run.endpoint_at(other, EventFilter::All).await;
     let first = run.test(held.id).await;
     let second = run.test(deleted.id).await;
     run.attempts(first, 1).await;
@@ -622,8 +623,9 @@ async fn ten_silent_endpoints_do_not_delay_another() {
     let run = Running::with(settings).await;
     let silent = Receiver::start([Reply::Silence]).await;
     let mut waiting = Vec::new();
-    for _ in 0..10 {
-        let (endpoint, _) = run.endpoint(&silent).await;
+    for number in 0..10 {
+        let address = format!("{}?{number}", silent.url());
+        let (endpoint, _) = run.endpoint_at(address, EventFilter::All).await;
         for _ in 0..20 {
             waiting.push(run.test(endpoint.id).await);
         }
