@@ -208,6 +208,8 @@ pub(super) async fn list(
 }
 
 /// Reads a refund.
+///
+/// A pending one may succeed or fail later, and one that succeeded may fail at the bank.
 #[utoipa::path(
     get, path = "/api/v1/refunds/{refund_id}", tag = "Refunds", operation_id = "readRefund",
     params(("refund_id" = inline(formats::RefundId), Path, description = "The refund's id.")),

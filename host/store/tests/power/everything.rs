@@ -24,8 +24,8 @@ use kassette_domain::work::WorkKind;
 use kassette_store::suite::fixtures::*;
 use kassette_store::suite::{refunds, resellers};
 use kassette_store::{
-    About, ClaimedDeliveries, DeliveryFilter, DueDelivery, Hastened, RefundOrdered, Reserved,
-    Retention, Store,
+    About, ClaimedDeliveries, DeliveryFilter, DueDelivery, EventsAsked, Hastened, RefundOrdered,
+    Reserved, Retention, Store,
 };
 
 /// What is done, in order: the operation's name, and what is particular about it.
@@ -136,7 +136,7 @@ steps! {
 }
 
 /// The operations that read, all of which are asked here or by the judge of payments, or end a process.
-const READS: [&str; 41] = [
+const READS: [&str; 42] = [
     "account_switches",
     "accounts_in_use",
     "audit_log",
@@ -153,6 +153,7 @@ const READS: [&str; 41] = [
     "endpoint",
     "endpoint_secrets",
     "endpoints",
+    "events",
     "failed",
     "history",
     "invitation",
@@ -789,6 +790,18 @@ pub(crate) async fn observe(store: &Arc<dyn Store>) -> String {
             each.created_at,
             each.next_attempt_at,
             each.attempts
+        ));
+    }
+    let asked = EventsAsked {
+        merchant,
+        environment: Environment::Test,
+        kind: None,
+        since: None,
+    };
+    for (event, payment) in page(store.events(asked, first(100)).await.unwrap()).items {
+        listed.push(format!(
+            "{:?} {:?} {:?}",
+            event.kind, event.created_at, payment.id
         ));
     }
     listed.sort();

@@ -8,7 +8,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::call::{Call, joined};
 use super::formats::*;
-use crate::api::formats::{CheckoutMode, CheckoutUrl, IdempotencyKey, RefundId};
+use crate::api::formats::{CheckoutMode, CheckoutUrl, ClaimUrl, IdempotencyKey, RefundId};
 use crate::api::{PaymentBody, RefundBody};
 
 pub(super) fn calls() -> Vec<Call> {
@@ -144,7 +144,7 @@ impl ToSchema for OperatorsRefund {
 struct RefundsOperatorsFields {
     /// Null for viewers: it lets its holder take the money.
     #[schema(required)]
-    claim_url: Option<String>,
+    claim_url: Option<ClaimUrl>,
     /// The provider's id; null before it has told one, and for what it tells as part of a sum alone.
     #[schema(required)]
     reference: Option<String>,

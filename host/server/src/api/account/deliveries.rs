@@ -42,6 +42,8 @@ pub(super) async fn list(
 }
 
 /// Shows a delivery with its attempts.
+///
+/// Each attempt tells the status that the receiver answered and the beginning of its body, or why none came.
 #[utoipa::path(
     get, path = "/api/v1/account/deliveries/{id}", tag = "Account", operation_id = "readOwnDelivery",
     params(("id" = inline(formats::DeliveryId), Path, description = "The delivery's id.")),
@@ -62,6 +64,8 @@ pub(super) async fn show(
 }
 
 /// Sends the same event to the same endpoint again.
+///
+/// A new delivery with the same event id is due at once, whatever became of this one.
 #[utoipa::path(
     post, path = "/api/v1/account/deliveries/{id}/redeliver", tag = "Account", operation_id = "redeliverOwn",
     params(("id" = inline(formats::DeliveryId), Path, description = "The delivery's id.")),

@@ -19,6 +19,8 @@ use crate::web::error::{ApiError, ErrorBody};
 use crate::web::path::At;
 
 /// Lists the webhook endpoints of the key's environment, the newest first.
+///
+/// Those that an operator or a plugin made for the merchant are among them. No secret is shown.
 #[utoipa::path(
     get, path = "/api/v1/account/webhook-endpoints", tag = "Account", operation_id = "listOwnEndpoints",
     params(
@@ -42,6 +44,8 @@ pub(super) async fn list(
 }
 
 /// Makes a webhook endpoint in the key's environment.
+///
+/// It gets the events that are made from now on, signed with the secret that this answer alone shows.
 #[utoipa::path(
     post, path = "/api/v1/account/webhook-endpoints", tag = "Account", operation_id = "createOwnEndpoint",
     request_body(content = OwnEndpoint, content_type = "application/json"),
@@ -64,6 +68,8 @@ pub(super) async fn create(
 }
 
 /// Shows a webhook endpoint.
+///
+/// Its circuit says whether attempts are held back because the receiver failed.
 #[utoipa::path(
     get, path = "/api/v1/account/webhook-endpoints/{id}", tag = "Account", operation_id = "readOwnEndpoint",
     params(("id" = inline(formats::EndpointId), Path, description = "The endpoint's id.")),
@@ -135,6 +141,8 @@ pub(super) async fn remove(
 }
 
 /// Sends an event of the type `webhook.test`.
+///
+/// It is delivered like any other event, and shows in the list of deliveries.
 #[utoipa::path(
     post, path = "/api/v1/account/webhook-endpoints/{id}/test", tag = "Account", operation_id = "testOwnEndpoint",
     params(("id" = inline(formats::EndpointId), Path, description = "The endpoint's id.")),

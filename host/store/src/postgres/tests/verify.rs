@@ -12,7 +12,7 @@ use crate::suite::fixtures::*;
 use crate::suite::full;
 
 /// Kinds of rows, as reports name them.
-const KINDS: [&str; 29] = [
+const KINDS: [&str; 30] = [
     "account-switch",
     "api-key",
     "api-key-seen",
@@ -26,6 +26,7 @@ const KINDS: [&str; 29] = [
     "due",
     "endpoint",
     "event",
+    "event-by-time",
     "invitation",
     "merchant",
     "nonces",
