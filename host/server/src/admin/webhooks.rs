@@ -60,9 +60,8 @@ pub(super) async fn change(
     At(id): At<String>,
     JsonBody(mut fields): JsonBody,
 ) -> Result<Json<serde_json::Value>, ApiError> {
-    let endpoint = find(&state.gateway, Reach::All, &id).await?;
     let line = caller.line(Attribution::in_body(&mut fields)?);
-    endpoints::change(&state.gateway, endpoint, fields, line).await
+    endpoints::change(&state.gateway, (Reach::All, &id), fields, line).await
 }
 
 /// `DELETE /webhook-endpoints/{id}`
@@ -96,9 +95,8 @@ pub(super) async fn rotate(
     At(id): At<String>,
     JsonBody(mut fields): JsonBody,
 ) -> Result<Json<serde_json::Value>, ApiError> {
-    let endpoint = find(&state.gateway, Reach::All, &id).await?;
     let line = caller.line(Attribution::in_body(&mut fields)?);
-    endpoints::rotate(&state.gateway, &endpoint, fields, line).await
+    endpoints::rotate(&state.gateway, (Reach::All, &id), fields, line).await
 }
 
 /// `POST /webhook-endpoints/{id}/recover`
@@ -108,9 +106,8 @@ pub(super) async fn recover(
     At(id): At<String>,
     JsonBody(mut fields): JsonBody,
 ) -> Result<Json<serde_json::Value>, ApiError> {
-    let endpoint = find(&state.gateway, Reach::All, &id).await?;
     let line = caller.line(Attribution::in_body(&mut fields)?);
-    endpoints::recover(&state.gateway, &endpoint, fields, line).await
+    endpoints::recover(&state.gateway, (Reach::All, &id), fields, line).await
 }
 
 /// `POST /webhook-endpoints/{id}/deliver`: what waits is due at once.

@@ -112,8 +112,8 @@ pub(super) async fn change(
 ) -> Result<Json<Value>, ApiError> {
     let fields = request.arrived.fields()?;
     request.arrived.no_query()?;
-    let endpoint = find(state.gateway(), request.reach(), &id).await?;
-    endpoints::change(state.gateway(), endpoint, fields, request.line()).await
+    let of = (request.reach(), id.as_str());
+    endpoints::change(state.gateway(), of, fields, request.line()).await
 }
 
 /// Deletes a webhook endpoint.
@@ -185,8 +185,8 @@ pub(super) async fn rotate(
 ) -> Result<Json<Value>, ApiError> {
     let fields = request.arrived.optional_fields()?;
     request.arrived.no_query()?;
-    let endpoint = find(state.gateway(), request.reach(), &id).await?;
-    endpoints::rotate(state.gateway(), &endpoint, fields, request.line()).await
+    let of = (request.reach(), id.as_str());
+    endpoints::rotate(state.gateway(), of, fields, request.line()).await
 }
 
 /// Sends again what failed since a time.
@@ -210,6 +210,6 @@ pub(super) async fn recover(
 ) -> Result<Json<Value>, ApiError> {
     let fields = request.arrived.fields()?;
     request.arrived.no_query()?;
-    let endpoint = find(state.gateway(), request.reach(), &id).await?;
-    endpoints::recover(state.gateway(), &endpoint, fields, request.line()).await
+    let of = (request.reach(), id.as_str());
+    endpoints::recover(state.gateway(), of, fields, request.line()).await
 }

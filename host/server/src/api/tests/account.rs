@@ -193,4 +193,13 @@ async fn what_the_scope_the_key_or_the_shape_does_not_allow_is_refused() {
     }
     let refused = call(&world, &key, "PATCH", &unknown, None).await;
     refused.expect(400);
+    // As everywhere, what is wrong with a request is said before whether its object is the caller's.
+    for (method, path, body) in [
+        ("PATCH", unknown.clone(), json!({ "x": 1 })),
+        ("POST", format!("{unknown}/rotate"), json!({ "x": 1 })),
+        ("POST", format!("{unknown}/recover"), json!({})),
+    ] {
+        let refused = call(&world, &key, method, &path, Some(body)).await;
+        refused.expect(422);
+    }
 }

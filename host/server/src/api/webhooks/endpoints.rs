@@ -106,7 +106,7 @@ pub(crate) async fn list(
 /// Changes an endpoint: JSON merge patch (RFC 7396).
 pub(crate) async fn change(
     gateway: &Gateway,
-    endpoint: Endpoint,
+    (reach, id): (Reach, &str),
     mut fields: Fields,
     line: impl Line,
 ) -> Result<Json<serde_json::Value>, ApiError> {
@@ -122,8 +122,8 @@ pub(crate) async fn change(
     let enabled = fields.optional("enabled", switch)?;
     fields.finish()?;
     let wanted = wanted.or_else(|| nulls.contains("event_types").then(EventFilter::default));
-    let line = line.of("endpoint.change", object(&endpoint));
-    let mut before = endpoint;
+    let mut before = find(gateway, reach, id).await?;
+    let line = line.of("endpoint.change", object(&before));
     for _ in 0..RACES {
         let id = before.id;
         let after = Endpoint {
@@ -177,7 +177,7 @@ pub(crate) async fn test(
 /// Gives an endpoint another secret.
 pub(crate) async fn rotate(
     gateway: &Gateway,
-    endpoint: &Endpoint,
+    (reach, id): (Reach, &str),
     mut fields: Fields,
     line: impl Line,
 ) -> Result<Json<serde_json::Value>, ApiError> {
@@ -185,9 +185,10 @@ pub(crate) async fn rotate(
         .optional("overlap_hours", whole(0, MAX_OVERLAP))?
         .unwrap_or(0);
     fields.finish()?;
+    let endpoint = find(gateway, reach, id).await?;
     let audited = Audited {
         after: Some(json!({ "overlap_hours": hours }).to_string()),
-        ..line.of("endpoint.rotate", object(endpoint))
+        ..line.of("endpoint.rotate", object(&endpoint))
     };
     let overlap = Duration::from_secs(hours * 3600);
     let rotated = gateway.rotate_endpoint(endpoint.id, overlap, audited);
@@ -202,16 +203,17 @@ pub(crate) async fn rotate(
 /// Sends again what failed since a time.
 pub(crate) async fn recover(
     gateway: &Gateway,
-    endpoint: &Endpoint,
+    (reach, id): (Reach, &str),
     mut fields: Fields,
     line: impl Line,
 ) -> Result<Json<serde_json::Value>, ApiError> {
     let now = gateway.clock().now();
     let since = fields.required("since", text(|text| past(text, now)))?;
     fields.finish()?;
+    let endpoint = find(gateway, reach, id).await?;
     let audited = Audited {
         after: Some(json!({ "since": since.rfc3339() }).to_string()),
-        ..line.of("endpoint.recover", object(endpoint))
+        ..line.of("endpoint.recover", object(&endpoint))
     };
     let recovered = gateway.recover_endpoint(endpoint.id, since, audited);
     let deliveries = recovered.await.map_err(refused)?;
