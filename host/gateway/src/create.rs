@@ -208,10 +208,11 @@ impl Gateway {
         environment: Environment,
         id: PaymentId,
     ) -> Result<Option<History>, Fault> {
-        match self.payment_of(merchant, environment, id).await? {
-            Some(_) => self.store().history(id).await,
-            None => Ok(None),
-        }
+        let history = self.store().history(id).await?;
+        Ok(history.filter(|found| {
+            let payment = &found.aggregate.payment;
+            (payment.merchant, payment.environment) == (merchant, environment)
+        }))
     }
 
     /// `{public_url}/checkout/<token>`.

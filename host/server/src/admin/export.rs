@@ -173,35 +173,23 @@ fn movements(attempt: &Attempt) -> Vec<Movement<'_>> {
         id: "",
         refund: None,
     });
-    let refunds = attempt.returns.refunds.iter().map(|refund| {
-        let (state, gone) = match refund.state {
-            RefundState::Pending => ("pending", false),
-            RefundState::Succeeded => ("succeeded", true),
-            RefundState::Failed => ("failed", false),
-        };
-        Movement {
-            kind: "refund",
-            state,
-            at: refund.at,
-            amount: moved(refund.amount, gone),
-            full: refund.amount,
-            fee: None,
-            id: refund.reference.as_deref().unwrap_or_default(),
-            refund: Some(refund.id),
-        }
+    let refunds = attempt.returns.refunds.iter().map(|refund| Movement {
+        kind: "refund",
+        state: refund.state.as_str(),
+        at: refund.at,
+        amount: moved(refund.amount, refund.state == RefundState::Succeeded),
+        full: refund.amount,
+        fee: None,
+        id: refund.reference.as_deref().unwrap_or_default(),
+        refund: Some(refund.id),
     });
     let disputes = attempt.returns.disputes.iter().map(|disputed| {
         let dispute = &disputed.dispute;
-        let (state, gone) = match dispute.state {
-            DisputeState::Open => ("open", false),
-            DisputeState::Won => ("won", false),
-            DisputeState::Lost => ("lost", true),
-        };
         Movement {
             kind: "dispute",
-            state,
+            state: dispute.state.as_str(),
             at: disputed.at,
-            amount: moved(dispute.amount, gone),
+            amount: moved(dispute.amount, dispute.state == DisputeState::Lost),
             full: dispute.amount,
             fee: None,
             id: &dispute.id,

@@ -124,8 +124,9 @@ impl From<Connected> for ConnectedBody {
 /// minutes and can be used once. `proof` is the lower-case hex HMAC-SHA256, keyed with the code, over
 /// `challenge`, a newline and the site's origin. The site answers
 /// `GET {origin}/.well-known/kassette-connect/{challenge}` with exactly the proof, over https, with 200
-/// and without a redirect. Events go to `webhook_path` below `site_url`, whose path is kept. Five wrong sites or proofs burn the code. Connecting the same site again
-/// takes the place of what the exchange before made: that endpoint is deleted, that key revoked.
+/// and without a redirect. Events go to `webhook_path` below `site_url`, whose path is kept. Five wrong
+/// sites or proofs burn the code. Connecting the same site again takes the place of what the exchange before
+/// made: that endpoint is deleted, that key revoked.
 #[utoipa::path(
     post, path = "/api/v1/connect/exchange", tag = "Shop plugin", operation_id = "exchangeConnectCode",
     request_body(content = ExchangeBody, content_type = "application/json"),

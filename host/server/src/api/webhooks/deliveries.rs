@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
+use kassette_domain::audit::Audited;
 use kassette_domain::id::{DeliveryId, EndpointId};
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{Delivery, DeliveryAttempt, DeliveryStatus};
@@ -11,7 +12,7 @@ use kassette_gateway::webhooks::DeliveryError;
 use kassette_store::DeliveryFilter;
 use serde_json::{Value, json};
 
-use super::{Line, Reach, endpoints};
+use super::{Reach, endpoints};
 use crate::web::ApiError;
 use crate::web::query::{Query, page};
 
@@ -81,10 +82,10 @@ pub(crate) async fn redeliver(
     gateway: &Gateway,
     reach: Reach,
     id: &str,
-    line: impl Line,
+    line: impl FnOnce(&str, String) -> Audited,
 ) -> Result<Response, ApiError> {
     let id = find(gateway, reach, id).await?.id;
-    let audited = line.of("delivery.redeliver", format!("delivery/{id}"));
+    let audited = line("delivery.redeliver", format!("delivery/{id}"));
     let queued = gateway.redeliver(id, audited).await;
     let delivery = queued.map_err(refused)?;
     Ok((StatusCode::CREATED, Json(view(&delivery))).into_response())

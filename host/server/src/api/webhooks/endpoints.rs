@@ -16,7 +16,7 @@ use kassette_gateway::Gateway;
 use kassette_gateway::webhooks::{EndpointError, NewEndpoint};
 use serde_json::json;
 
-use super::{Line, Reach};
+use super::Reach;
 use crate::web::ApiError;
 use crate::web::code::Code;
 use crate::web::json::{Fields, Value, Wrong, echo, text};
@@ -46,7 +46,7 @@ pub(crate) async fn create(
     merchant: MerchantId,
     own: Option<Environment>,
     mut fields: Fields,
-    line: impl Line,
+    line: impl FnOnce(&str, String) -> Audited,
 ) -> Result<Response, ApiError> {
     let url = fields.required("url", text(address))?;
     let environment = match own {
@@ -78,7 +78,7 @@ pub(crate) async fn create(
     };
     let audited = Audited {
         after: Some(after.to_string()),
-        ..line.of("endpoint.create", "endpoint".to_owned())
+        ..line("endpoint.create", "endpoint".to_owned())
     };
     let issued = gateway.create_endpoint(new, audited).await;
     let issued = issued.map_err(refused)?;
@@ -108,7 +108,7 @@ pub(crate) async fn change(
     gateway: &Gateway,
     (reach, id): (Reach, &str),
     mut fields: Fields,
-    line: impl Line,
+    line: impl FnOnce(&str, String) -> Audited,
 ) -> Result<Json<serde_json::Value>, ApiError> {
     let nulls = fields.nulls();
     if let Some(name) = ["url", "enabled"]
@@ -123,7 +123,7 @@ pub(crate) async fn change(
     fields.finish()?;
     let wanted = wanted.or_else(|| nulls.contains("event_types").then(EventFilter::default));
     let mut before = find(gateway, reach, id).await?;
-    let line = line.of("endpoint.change", object(&before));
+    let line = line("endpoint.change", object(&before));
     for _ in 0..RACES {
         let id = before.id;
         let after = Endpoint {
@@ -150,11 +150,11 @@ pub(crate) async fn change(
 pub(crate) async fn remove(
     gateway: &Gateway,
     endpoint: &Endpoint,
-    line: impl Line,
+    line: impl FnOnce(&str, String) -> Audited,
 ) -> Result<StatusCode, ApiError> {
     let audited = Audited {
         before: Some(view(endpoint).to_string()),
-        ..line.of("endpoint.delete", object(endpoint))
+        ..line("endpoint.delete", object(endpoint))
     };
     let deleted = gateway.delete_endpoint(endpoint.id, audited).await;
     deleted.map_err(refused)?;
@@ -165,9 +165,9 @@ pub(crate) async fn remove(
 pub(crate) async fn test(
     gateway: &Gateway,
     endpoint: &Endpoint,
-    line: impl Line,
+    line: impl FnOnce(&str, String) -> Audited,
 ) -> Result<Response, ApiError> {
-    let audited = line.of("endpoint.test", object(endpoint));
+    let audited = line("endpoint.test", object(endpoint));
     let queued = gateway.test_endpoint(endpoint.id, audited).await;
     let delivery = queued.map_err(refused)?;
     let body = json!({ "delivery_id": delivery.id.to_string() });
@@ -179,7 +179,7 @@ pub(crate) async fn rotate(
     gateway: &Gateway,
     (reach, id): (Reach, &str),
     mut fields: Fields,
-    line: impl Line,
+    line: impl FnOnce(&str, String) -> Audited,
 ) -> Result<Json<serde_json::Value>, ApiError> {
     let hours = fields
         .optional("overlap_hours", whole(0, MAX_OVERLAP))?
@@ -188,7 +188,7 @@ pub(crate) async fn rotate(
     let endpoint = find(gateway, reach, id).await?;
     let audited = Audited {
         after: Some(json!({ "overlap_hours": hours }).to_string()),
-        ..line.of("endpoint.rotate", object(&endpoint))
+        ..line("endpoint.rotate", object(&endpoint))
     };
     let overlap = Duration::from_secs(hours * 3600);
     let rotated = gateway.rotate_endpoint(endpoint.id, overlap, audited);
@@ -205,7 +205,7 @@ pub(crate) async fn recover(
     gateway: &Gateway,
     (reach, id): (Reach, &str),
     mut fields: Fields,
-    line: impl Line,
+    line: impl FnOnce(&str, String) -> Audited,
 ) -> Result<Json<serde_json::Value>, ApiError> {
     let now = gateway.clock().now();
     let since = fields.required("since", text(|text| past(text, now)))?;
@@ -213,7 +213,7 @@ pub(crate) async fn recover(
     let endpoint = find(gateway, reach, id).await?;
     let audited = Audited {
         after: Some(json!({ "since": since.rfc3339() }).to_string()),
-        ..line.of("endpoint.recover", object(&endpoint))
+        ..line("endpoint.recover", object(&endpoint))
     };
     let recovered = gateway.recover_endpoint(endpoint.id, since, audited);
     let deliveries = recovered.await.map_err(refused)?;

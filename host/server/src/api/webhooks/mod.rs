@@ -1,10 +1,10 @@
-//! What operators do with webhook endpoints and the delivery log, and merchants with their own.
+//! What operators do with webhook endpoints and the delivery log, and merchants with their own. What changes
+//! something is given `line`, which makes the line of the audit log of an action on an object.
 
 pub(crate) mod deliveries;
 pub(crate) mod endpoints;
 pub(crate) mod schemas;
 
-use kassette_domain::audit::Audited;
 use kassette_domain::id::MerchantId;
 use kassette_domain::key::Environment;
 use kassette_domain::webhook::Endpoint;
@@ -26,16 +26,5 @@ impl Reach {
                 (endpoint.merchant, endpoint.environment) == (merchant, environment)
             }
         }
-    }
-}
-
-/// Makes the line of the audit log of an action on an object.
-pub(crate) trait Line {
-    fn of(self, action: &str, object: String) -> Audited;
-}
-
-impl<F: FnOnce(&str, String) -> Audited> Line for F {
-    fn of(self, action: &str, object: String) -> Audited {
-        self(action, object)
     }
 }

@@ -110,17 +110,17 @@ impl Terms {
         if let Some(policy) = self.policy {
             body.insert("policy".into(), json_of(&policy)?);
         }
-        let given = |text: &String| text != "none";
-        let logo = match self.logo {
-            None => None,
-            Some(path) => Some(Some(path).filter(given).map(file).transpose()?),
-        };
+        let colour = self.colour.map(|colour| match colour.as_str() {
+            "none" => Value::Null,
+            _ => colour.into(),
+        });
+        let logo = self.logo.map(|path| match path.as_str() {
+            "none" => Ok(Value::Null),
+            _ => file(path).map(Value::from),
+        });
         let brand = [
-            (
-                "colour",
-                self.colour.map(|colour| json!(Some(colour).filter(given))),
-            ),
-            ("logo", logo.map(|logo| json!(logo))),
+            ("colour", colour),
+            ("logo", logo.transpose()?),
             ("show_provider", self.show_provider.map(Value::from)),
         ];
         let brand = brand
