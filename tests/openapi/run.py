@@ -57,15 +57,16 @@ LEFT_OUT = ["moveClock", "redirectCallbacks", "removeOperator", "uploadPlugin"]
 LEAST_SHARE = 0.5
 
 
-def call(base, token, path, body=None):
+def call(base, token, path, body=None, method=None):
     """What a JSON API answers."""
     request = urllib.request.Request(
         base + path,
         data=None if body is None else json.dumps(body).encode(),
         headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+        method=method,
     )
     with urllib.request.urlopen(request, timeout=30) as answer:
-        return json.load(answer)
+        return json.loads(answer.read() or "null")
 
 
 def paid(base, key):
@@ -86,8 +87,13 @@ def paid(base, key):
     sys.exit("the payment to be given back was never completed")
 
 
+def endpoints(base, key):
+    """The ids of the endpoints that a merchant has in its key's environment."""
+    return {each["id"] for each in call(base, key, "/account/webhook-endpoints")["endpoints"]}
+
+
 def public(ready):
-    """The document's address, the settings, and further arguments."""
+    """The document's address, the settings, further arguments, and what to do at the end."""
     base = ready["base_url"] + "/api/v1"
     merchant = ready["merchants"][0]["merchant_id"]
     scopes = ["payments:create", "payments:read", "payments:refund", "account:manage"]
@@ -106,7 +112,14 @@ def public(ready):
     config += "".join(
         EXISTING.format(path=path, name=name, value=json.dumps(value)) for path, name, value in things
     )
-    return ready["base_url"] + "/openapi.json", config, []
+    before = endpoints(base, key)
+
+    # Drawn addresses never answer: a later move of this gateway's clock would wait for them.
+    def tidy():
+        for each in endpoints(base, key) - before:
+            call(base, key, f"/account/webhook-endpoints/{each}", method="DELETE")
+
+    return ready["base_url"] + "/openapi.json", config, [], tidy
 
 
 def admin(ready):
@@ -141,12 +154,13 @@ def admin(ready):
         EXISTING.format(path=path, name=name, value=json.dumps(value)) for path, name, value in things
     )
     root = base.removesuffix("/admin/v1")
-    return root + "/openapi.json", config, [part for each in LEFT_OUT for part in ("--exclude-operation-id", each)]
+    left_out = [part for each in LEFT_OUT for part in ("--exclude-operation-id", each)]
+    return root + "/openapi.json", config, left_out, lambda: None
 
 
 def main():
     ready = json.loads(pathlib.Path(sys.argv[1]).read_text())
-    document, config, arguments = {"public": public, "admin": admin}[sys.argv[2]](ready)
+    document, config, arguments, tidy = {"public": public, "admin": admin}[sys.argv[2]](ready)
     # Of the admin API's many operations each needs fewer.
     examples = sys.argv[3] if len(sys.argv) > 3 else {"public": "150", "admin": "10"}[sys.argv[2]]
     folder = pathlib.Path(tempfile.mkdtemp())
@@ -169,6 +183,7 @@ def main():
         *arguments,
     ]
     done = subprocess.run(command, check=False)
+    tidy()
     calls = json.loads(har.read_text())["log"]["entries"]
     statuses = collections.Counter(entry["response"]["status"] for entry in calls)
     past = sum(count for status, count in statuses.items() if status != 401)

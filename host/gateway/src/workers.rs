@@ -33,8 +33,8 @@ const FORGET_PAUSE: Duration = Duration::from_secs(60);
 const FORGET_GAP: Duration = Duration::from_millis(20);
 /// Deliveries that are looked at at once: some five rows each.
 const FORGET_DELIVERIES: usize = 32;
-/// How long it waits for payments that other tasks hold.
-const IDLE_WAIT: Duration = Duration::from_secs(60);
+/// How long it waits for vendors and receivers, which may be silent: less than its callers wait for it.
+const IDLE_WAIT: Duration = Duration::from_secs(30);
 
 /// Wakes the worker when something is due sooner than it sleeps.
 #[derive(Debug)]
