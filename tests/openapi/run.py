@@ -89,7 +89,12 @@ def paid(base, key):
 
 def endpoints(base, key):
     """The ids of the endpoints that a merchant has in its key's environment."""
-    return {each["id"] for each in call(base, key, "/account/webhook-endpoints")["endpoints"]}
+    ids, cursor = set(), ""
+    while cursor is not None:
+        page = call(base, key, "/account/webhook-endpoints?limit=100" + (cursor and "&cursor=" + cursor))
+        ids |= {each["id"] for each in page["webhook_endpoints"]}
+        cursor = page["next_cursor"]
+    return ids
 
 
 def public(ready):
