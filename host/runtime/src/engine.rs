@@ -1,4 +1,4 @@
-//! The engines: pooled instances, copy-on-write memories, a tick every millisecond.
+//! The engines: pooled instances, copy-on-write memories.
 //!
 //! There are two kinds, which differ in nothing but how they clear a memory after a call; each module is
 //! loaded for the one that suits it. Asking the system which pages a guest wrote takes longer than
@@ -7,19 +7,13 @@
 //! not: clearing the megabyte of a guest that is not tuned takes twice as long as asking. Of the kind that
 //! clears whole there is one for each [shard](crate::shards).
 
-use std::time::Duration;
-
 use wasmtime::component::Component;
-use wasmtime::{
-    Config, Enabled, Engine, EngineWeak, InstanceAllocationStrategy, PoolingAllocationConfig,
-};
+use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 
 use crate::error::RuntimeError;
 use crate::limits::{Limits, PoolSizes};
 use crate::shards::{self, Sharded};
-
-/// Length of a tick. Deadlines are counted in ticks before a thread's own clock takes over.
-pub(crate) const TICK: Duration = Duration::from_millis(1);
+use crate::ticks;
 
 /// Core instances, memories and tables of a component that is written in a compiled language, its
 /// adapters included (one to three were seen).
@@ -79,7 +73,9 @@ impl Engines {
             scanned: engine(scanned)?,
             cleared: Sharded::per_shard(first, others.collect::<Result<_, _>>()?),
         };
-        tick(&engines).map_err(|error| RuntimeError::Engine(error.to_string()))?;
+        let all = std::iter::once(&engines.scanned).chain(engines.cleared.all());
+        ticks::start(all.map(Engine::weak).collect())
+            .map_err(|error| RuntimeError::Engine(error.to_string()))?;
         Ok(engines)
     }
 
@@ -177,23 +173,4 @@ fn config(pool: PoolingAllocationConfig) -> Config {
         .max_wasm_stack(WASM_STACK)
         .async_stack_size(FIBER_STACK);
     config
-}
-
-/// Raises the engines' epochs every [`TICK`]. Holds only weak handles, so it ends with them.
-fn tick(engines: &Engines) -> std::io::Result<()> {
-    let engines = std::iter::once(&engines.scanned).chain(engines.cleared.all());
-    let engines: Vec<EngineWeak> = engines.map(Engine::weak).collect();
-    std::thread::Builder::new()
-        .name("plugin-ticks".into())
-        .spawn(move || {
-            // A module may outlive its runtime, and with it some of them.
-            let tick = || {
-                let left = engines.iter().filter_map(EngineWeak::upgrade);
-                left.inspect(Engine::increment_epoch).count()
-            };
-            while tick() > 0 {
-                std::thread::sleep(TICK);
-            }
-        })?;
-    Ok(())
 }

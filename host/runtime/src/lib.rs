@@ -56,6 +56,7 @@ mod slots;
 mod start;
 mod status;
 mod text;
+mod ticks;
 mod tokens;
 mod v0_2;
 mod workbench;

@@ -5,9 +5,9 @@ use std::time::Duration;
 use cpu_time::ThreadTime;
 use wasmtime::{ResourceLimiter, Store, Trap, UpdateDeadline};
 
-use crate::engine::TICK;
 use crate::error::CallError;
 use crate::limits::CallLimits;
+use crate::ticks::{TICK, Ticking};
 
 /// Elements of all tables of a module together; an interpreter's function table has thousands.
 const MAX_TABLE_ELEMENTS: usize = 20_000;
@@ -16,12 +16,12 @@ const MAX_TABLE_ELEMENTS: usize = 20_000;
 const HOSTCALL_BYTES: usize = 2 << 20;
 
 /// Counts the memory of one call, all memories together.
-#[derive(Debug)]
 pub(crate) struct Meter {
     left: usize,
     elements: usize,
     /// Whether anything was refused: then what follows (a panic, usually) is for lack of memory.
     refused: bool,
+    _ticking: Ticking,
 }
 
 impl Meter {
@@ -30,6 +30,7 @@ impl Meter {
             left: limits.memory,
             elements: MAX_TABLE_ELEMENTS,
             refused: false,
+            _ticking: Ticking::begin(),
         }
     }
 }

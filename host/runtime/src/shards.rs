@@ -92,17 +92,18 @@ impl<T> Sharded<T> {
         }
         let shard = match self.len() {
             1 => 0,
-            // A thread that is ending has no number any more.
-            count => {
-                THREAD_NUMBER
-                    .try_with(|number| number.0)
-                    .unwrap_or_default()
-                    % count
-            }
+            count => thread_number() % count,
         };
         let other = shard.checked_sub(1).and_then(|at| self.others.get(at));
         (Some(shard), other.unwrap_or(&self.first))
     }
+}
+
+/// The number of the calling thread; zero where it is ending.
+pub(crate) fn thread_number() -> usize {
+    THREAD_NUMBER
+        .try_with(|number| number.0)
+        .unwrap_or_default()
 }
 
 /// The lowest number that no other thread has.
