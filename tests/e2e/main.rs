@@ -27,6 +27,7 @@ mod disk;
 mod documents;
 mod earlier;
 mod expiry;
+mod explain;
 mod fallback;
 mod fallible;
 mod faults;

@@ -44,6 +44,20 @@ pub struct MethodPolicy {
     pub max: Option<Minor>,
 }
 
+/// Why a merchant's policy does not let a method take a payment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Disallowed {
+    /// It does not name the method, which live payments need.
+    #[error("the merchant's policy does not enable it for live payments")]
+    Absent,
+    /// It switches the method off.
+    #[error("the merchant's policy switches it off")]
+    Disabled,
+    /// The amount is outside of its limits for the method.
+    #[error("the amount is outside of the limits in USD of the merchant's policy")]
+    Amount,
+}
+
 /// A token bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RateLimit {
@@ -66,20 +80,28 @@ impl Policy {
     /// Whether a method may take a payment of `usd` (none: only browsing, limits not applied).
     ///
     /// `live_default` says what an absent method means in live: false but under `dev`.
+    ///
+    /// # Errors
+    /// Why it may not.
     pub fn allows(
         &self,
         method: MethodId,
         environment: Environment,
         usd: Option<Minor>,
         live_default: bool,
-    ) -> bool {
+    ) -> Result<(), Disallowed> {
         let Some(policy) = self.methods.get(&method) else {
-            return environment == Environment::Test || live_default;
+            let is_on = environment == Environment::Test || live_default;
+            return is_on.then_some(()).ok_or(Disallowed::Absent);
         };
         let outside = |usd: Minor| {
             policy.min.is_some_and(|least| usd < least) || policy.max.is_some_and(|most| usd > most)
         };
-        policy.enabled && !usd.is_some_and(outside)
+        match policy.enabled {
+            false => Err(Disallowed::Disabled),
+            true if usd.is_some_and(outside) => Err(Disallowed::Amount),
+            true => Ok(()),
+        }
     }
 
     /// Whether an account may take a method.
@@ -108,9 +130,11 @@ mod tests {
     #[test]
     fn an_absent_method_is_on_in_test_and_off_in_live() {
         let policy = Policy::default();
-        assert!(policy.allows(MethodId::Ideal, Environment::Test, None, false));
-        assert!(!policy.allows(MethodId::Ideal, Environment::Live, None, false));
-        assert!(policy.allows(MethodId::Ideal, Environment::Live, None, true));
+        let allows =
+            |environment, default| policy.allows(MethodId::Ideal, environment, None, default);
+        assert_eq!(allows(Environment::Test, false), Ok(()));
+        assert_eq!(allows(Environment::Live, false), Err(Disallowed::Absent));
+        assert_eq!(allows(Environment::Live, true), Ok(()));
     }
 
     #[test]
@@ -126,8 +150,12 @@ mod tests {
             },
         );
         let allows = |usd| policy.allows(MethodId::Ideal, Environment::Live, usd, false);
-        assert!(allows(None) && allows(Some(Minor(100))) && allows(Some(Minor(200))));
-        assert!(!allows(Some(Minor(99))) && !allows(Some(Minor(201))));
+        for within in [None, Some(Minor(100)), Some(Minor(200))] {
+            assert_eq!(allows(within), Ok(()));
+        }
+        for outside in [99, 201] {
+            assert_eq!(allows(Some(Minor(outside))), Err(Disallowed::Amount));
+        }
     }
 
     #[test]

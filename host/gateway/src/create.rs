@@ -154,6 +154,28 @@ impl Gateway {
         })
     }
 
+    /// An amount in US cents at the rate that a payment would be converted with now; none without an amount.
+    ///
+    /// # Errors
+    /// [`CreateError::NoRate`], [`CreateError::TooSmall`] and [`CreateError::OverLimit`]: no method takes it.
+    pub fn usd_now(
+        &self,
+        merchant: &Merchant,
+        amount: Option<Minor>,
+        currency: Currency,
+    ) -> Result<Option<Minor>, CreateError> {
+        let quote = self.usable_rate(merchant, currency);
+        let quote = quote.ok_or(CreateError::NoRate(currency))?;
+        let Some(amount) = amount else {
+            return Ok(None);
+        };
+        let usd = quote.rate.usd(amount).ok_or(CreateError::TooSmall)?;
+        if merchant.policy.refuses(usd) {
+            return Err(CreateError::OverLimit);
+        }
+        Ok(Some(usd))
+    }
+
     /// Whether a direct payment's method can be used now.
     async fn eligible(
         &self,
@@ -180,7 +202,10 @@ impl Gateway {
                 let first: Option<&AccountId> = ranking.eligible().next();
                 Ok(first.map(|first| ranking.decision(first, Purpose::Create, "")))
             }
-            Err(barred) => Err(CreateError::NotEligible(barred.words())),
+            Err(barred) => {
+                self.tell_why_not(method, &question).await;
+                Err(CreateError::NotEligible(barred.words()))
+            }
         }
     }
 

@@ -36,6 +36,7 @@ pub mod connect;
 pub mod create;
 mod directory_cache;
 mod early;
+pub mod explain;
 pub mod health;
 mod keyed_lock;
 pub mod methods;

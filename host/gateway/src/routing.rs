@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use kassette_domain::id::AccountId;
+use kassette_domain::id::{AccountId, MerchantId, Slot};
 use kassette_domain::key::Environment;
 use kassette_domain::merchant::Merchant;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor};
 use kassette_domain::payment::{Decision, Judgement, Purpose};
+use kassette_domain::policy::Disallowed;
 use kassette_domain::routing::{
     Answer, Candidate, Context, Ground, Health, MAX_CANDIDATES, MethodDescription, Refusal, Verdict,
 };
@@ -49,11 +50,15 @@ pub(crate) struct Ranking {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Barred {
     /// The merchant's policy.
-    Policy,
+    Policy(Disallowed),
     /// No account takes it for this merchant, environment and currency.
     NoAccount,
-    /// Its module is missing, switched off or failed.
+    /// Its module is missing.
     NoModule,
+    /// An operator has switched its module off.
+    ModuleOff,
+    /// Its module failed.
+    ModuleFailed,
     /// Its module said no, or said no to every account.
     Refused(Ground),
 }
@@ -62,9 +67,9 @@ impl Barred {
     /// For the merchant, after `payment_method: `.
     pub(crate) const fn words(self) -> &'static str {
         match self {
-            Self::Policy => "is not enabled for this merchant and amount",
+            Self::Policy(_) => "is not enabled for this merchant and amount",
             Self::NoAccount => "no provider takes it for this currency",
-            Self::NoModule => "is not available now",
+            Self::NoModule | Self::ModuleOff | Self::ModuleFailed => "is not available now",
             Self::Refused(ground) => match ground {
                 Ground::Currency => "cannot be paid in this currency",
                 Ground::Amount => "is not available for this amount",
@@ -75,6 +80,31 @@ impl Barred {
             },
         }
     }
+}
+
+/// Why an account takes no part in a method's ranking; for operators.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum LeftOut {
+    #[error("it is an account of the {0} environment")]
+    Environment(Environment),
+    #[error("it takes payments of other merchants alone")]
+    Merchant,
+    #[error("an operator has switched it off")]
+    SwitchedOff,
+    #[error("its configuration cannot be used: see kassette config check")]
+    Unusable,
+    #[error("an operator has switched its module {0} off")]
+    ModuleOff(Slot),
+    #[error("its module {0} is missing")]
+    NoModule(Slot),
+    #[error("its configuration lacks what its module needs: {}", .0.join("; "))]
+    Lacks(Vec<String>),
+    #[error("the merchant's policy names other accounts for the method")]
+    Policy,
+    #[error("its configuration does not name the method")]
+    Method,
+    #[error("its module does not take the method in {0}")]
+    Currency(Currency),
 }
 
 impl Ranking {
@@ -128,11 +158,11 @@ pub(crate) struct Field<'a> {
     configured: &'a Configured,
     accounts: Vec<EligibleAccount<'a>>,
     /// When they were looked at, which is when the question is asked.
-    at: Time,
+    pub(crate) at: Time,
 }
 
 /// An account that serves the payment, with its module and its health.
-struct EligibleAccount<'a> {
+pub(crate) struct EligibleAccount<'a> {
     account: &'a Account,
     module: Arc<dyn Provider>,
     health: Health,
@@ -147,10 +177,24 @@ impl EligibleAccount<'_> {
         })
     }
 
-    fn candidate(&self, terms: &Terms, question: &Question<'_>) -> Candidate {
+    /// The account as the method's module sees it.
+    pub(crate) fn candidate(
+        &self,
+        method: MethodId,
+        question: &Question<'_>,
+    ) -> Result<Candidate, LeftOut> {
+        let id = &self.account.id;
+        if !question.merchant.policy.allows_account(method, id) {
+            return Err(LeftOut::Policy);
+        }
+        let terms = self.account.methods.get(&method);
+        let terms = terms.ok_or(LeftOut::Method)?;
+        if !self.takes(method, question.currency) {
+            return Err(LeftOut::Currency(question.currency));
+        }
         let limits = terms.limits.get(&question.currency);
         let (minimum, maximum) = limits.copied().unwrap_or_default();
-        Candidate {
+        Ok(Candidate {
             id: self.account.id.clone(),
             minimum,
             maximum,
@@ -159,7 +203,7 @@ impl EligibleAccount<'_> {
                 .and_then(|amount| fee(terms, amount, question.currency)),
             priority: terms.priority,
             health: self.health,
-        }
+        })
     }
 }
 
@@ -167,13 +211,9 @@ impl Field<'_> {
     /// Accounts that could take a payment by this method, the operator's favourites first where
     /// there are too many.
     fn candidates(&self, method: MethodId, question: &Question<'_>) -> Vec<Candidate> {
-        let policy = &question.merchant.policy;
         let accounts = self.accounts.iter();
         let mut candidates: Vec<Candidate> = accounts
-            .filter(|eligible| policy.allows_account(method, &eligible.account.id))
-            .filter_map(|eligible| Some((eligible, eligible.account.methods.get(&method)?)))
-            .filter(|(eligible, _)| eligible.takes(method, question.currency))
-            .map(|(eligible, terms)| eligible.candidate(terms, question))
+            .filter_map(|eligible| eligible.candidate(method, question).ok())
             .collect();
         if candidates.len() > MAX_CANDIDATES {
             candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.priority));
@@ -214,29 +254,47 @@ impl Gateway {
         let accounts = settings.accounts.values();
         let eligible = accounts
             .filter(|account| only.is_none_or(|only| *only == account.id))
-            .filter(|account| serves(account, question))
-            .filter(|account| self.is_switched_on(account))
-            .filter_map(|account| {
-                let slot = configured.slot(&account.id)?;
-                if self.modules().is_disabled(slot) {
-                    return None;
-                }
-                let module = self.modules().provider(slot.name())?;
-                if !lacks(account, module.description()).is_empty() {
-                    return None;
-                }
-                let health = self.measured_health(&account.id, settings.health_max_age, now);
-                Some(EligibleAccount {
-                    account,
-                    module,
-                    health,
-                })
-            });
+            .filter_map(|account| self.account(configured, account, question, now).ok());
         Field {
             configured,
             accounts: eligible.collect(),
             at: now,
         }
+    }
+
+    /// An account as it stands for the payment, whatever the method.
+    pub(crate) fn account<'a>(
+        &self,
+        configured: &Configured,
+        account: &'a Account,
+        question: &Question<'_>,
+        now: Time,
+    ) -> Result<EligibleAccount<'a>, LeftOut> {
+        if account.environment != question.environment {
+            return Err(LeftOut::Environment(account.environment));
+        }
+        if !serves(account, question.merchant.id) {
+            return Err(LeftOut::Merchant);
+        }
+        if !self.is_switched_on(account) {
+            return Err(LeftOut::SwitchedOff);
+        }
+        let slot = configured.slot(&account.id).ok_or(LeftOut::Unusable)?;
+        if self.modules().is_disabled(slot) {
+            return Err(LeftOut::ModuleOff(slot.clone()));
+        }
+        let module = self.modules().provider(slot.name());
+        let module = module.ok_or_else(|| LeftOut::NoModule(slot.clone()))?;
+        let lacks = lacks(account, module.description());
+        if !lacks.is_empty() {
+            return Err(LeftOut::Lacks(lacks));
+        }
+        let health_max_age = configured.settings.health_max_age;
+        Ok(EligibleAccount {
+            account,
+            module,
+            health: self.measured_health(&account.id, health_max_age, now),
+        })
     }
 
     /// The question to a method's module about a payment that accounts of this field may take; none
@@ -251,16 +309,16 @@ impl Gateway {
         let settings = &field.configured.settings;
         let policy = &question.merchant.policy;
         let default = settings.live_default;
-        if !policy.allows(method, question.environment, question.usd, default) {
-            return Err(Barred::Policy);
-        }
+        policy
+            .allows(method, question.environment, question.usd, default)
+            .map_err(Barred::Policy)?;
         let fixed = method.fixed_currency();
         if fixed.is_some_and(|fixed| fixed != question.currency) {
             return Err(Barred::Refused(Ground::Currency));
         }
         let module = self.modules().method(method).ok_or(Barred::NoModule)?;
         if self.modules().is_disabled(module.slot()) {
-            return Err(Barred::NoModule);
+            return Err(Barred::ModuleOff);
         }
         let currencies = &module.description().currencies;
         if !currencies.is_empty() && !currencies.contains(&question.currency) {
@@ -304,6 +362,14 @@ impl RankingQuery {
         Some(self.judge(answer))
     }
 
+    /// What the module says, whatever it is.
+    pub(crate) async fn answer(&self) -> Result<Arc<Answer>, CallError> {
+        match self.module.at_once(&self.context) {
+            Some(answer) => answer,
+            None => Arc::clone(&self.module).rank(&self.context).await,
+        }
+    }
+
     /// The ranking.
     pub(crate) async fn wait(self) -> Result<Ranking, Barred> {
         let answer = Arc::clone(&self.module).rank(&self.context).await;
@@ -312,7 +378,7 @@ impl RankingQuery {
 
     fn judge(&self, answer: Result<Arc<Answer>, CallError>) -> Result<Ranking, Barred> {
         // The runtime has logged a failure, with slot, digest and function.
-        let answer = answer.map_err(|_| Barred::NoModule)?;
+        let answer = answer.map_err(|_| Barred::ModuleFailed)?;
         match &*answer {
             Err(Refusal { ground, .. }) => return Err(Barred::Refused(*ground)),
             Ok(verdicts) if verdicts.iter().all(|verdict| verdict.outcome.is_err()) => {
@@ -328,13 +394,12 @@ impl RankingQuery {
     }
 }
 
-/// Whether an account is in the payment's world and takes the merchant's payments.
-fn serves(account: &Account, question: &Question<'_>) -> bool {
-    let merchant = match &account.merchants {
+/// Whether an account takes a merchant's payments.
+fn serves(account: &Account, merchant: MerchantId) -> bool {
+    match &account.merchants {
         Merchants::All => true,
-        Merchants::Only(merchants) => merchants.contains(&question.merchant.id),
-    };
-    account.environment == question.environment && merchant
+        Merchants::Only(merchants) => merchants.contains(&merchant),
+    }
 }
 
 /// What an account would charge: the share half-up, plus the fixed part; none where nothing is known

@@ -93,6 +93,11 @@ impl Run<'_> {
             .gateway
             .rank(self.start.method, &question, only, country)
             .await;
+        if ranked.is_err() {
+            self.gateway
+                .tell_why_not(self.start.method, &question)
+                .await;
+        }
         ranked.map_err(|barred| {
             if let Some(left_out) = self.gateway.inner.lines.barred.line() {
                 tracing::info!(

@@ -14,6 +14,7 @@ mod dev;
 mod document;
 mod domains;
 mod download;
+mod explain;
 mod export;
 mod keys;
 mod merchants;
@@ -105,6 +106,7 @@ pub(crate) fn router(state: AdminState) -> Router {
             get(merchants::show).patch(merchants::change),
         )
         .route("/merchants/{id}/rates", get(merchants::show_rates))
+        .route("/explain", get(explain::show))
         .route("/merchants/{id}/keys", post(keys::create).get(keys::list))
         .route("/merchants/{id}/domains", post(domains::create))
         .route(

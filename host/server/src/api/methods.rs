@@ -13,10 +13,10 @@ use utoipa::{PartialSchema as _, ToSchema};
 
 use super::access::MerchantRead;
 use super::document::Authenticated;
-use super::payments::currency;
 use super::state::ApiState;
 use super::{answer, formats, query};
 use crate::web::error::ApiError;
+use crate::web::text::currency;
 
 /// What can be used now.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -130,20 +130,14 @@ pub(super) async fn list(
 ) -> Result<Response, ApiError> {
     let (amount, currency) = read(arrived.parts.uri.query())?;
     let merchant = &caller.merchant;
-    let Some(quote) = state.gateway().usable_rate(merchant, currency) else {
-        return Err(CreateError::NoRate(currency).into());
-    };
-    let usd = match amount.map(|amount| quote.rate.usd(amount)) {
-        None => None,
-        Some(Some(usd)) => Some(usd),
-        Some(None) => {
-            return Err(CreateError::TooSmall.into());
+    let usd = match state.gateway().usd_now(merchant, amount, currency) {
+        Ok(usd) => usd,
+        // A payment that the merchant's limit refuses has no method at all.
+        Err(CreateError::OverLimit) => {
+            return answer::json(&MethodsBody { methods: vec![] }, 16);
         }
+        Err(error) => return Err(error.into()),
     };
-    // A payment that the merchant's limit refuses has no method at all.
-    if usd.is_some_and(|usd| merchant.policy.refuses(usd)) {
-        return answer::json(&MethodsBody { methods: vec![] }, 16);
-    }
     let question = Question {
         merchant,
         environment: caller.key.environment,

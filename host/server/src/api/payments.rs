@@ -25,6 +25,7 @@ use super::state::ApiState;
 use super::{answer, formats};
 use crate::web::error::{ApiError, ErrorBody};
 use crate::web::json::{Fields, Invalid, text};
+use crate::web::text::currency;
 
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
@@ -87,11 +88,6 @@ pub(super) struct CreateBody {
 /// A reader of method ids.
 pub(super) fn method(text: &str) -> Result<MethodId, &'static str> {
     MethodId::parse(text).ok_or("is not a payment method of this interface")
-}
-
-/// A reader of currency codes.
-pub(super) fn currency(text: &str) -> Result<Currency, &'static str> {
-    Currency::parse(text).ok_or("is not a supported invoice currency, written as in \"EUR\"")
 }
 
 /// A reader of checkout modes.

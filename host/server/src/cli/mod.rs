@@ -20,8 +20,8 @@ use clap::{Parser, Subcommand};
 
 use self::remote::{
     AuditAction, ConnectCodeAction, ConsentCodeAction, DeliveryAction, DomainAction,
-    EndpointAction, KeyAction, MerchantAction, Noun, OperatorAction, PaymentAction, PluginAction,
-    ProviderAction, ResellerAction, WorkAction,
+    EndpointAction, KeyAction, MerchantAction, MethodAction, Noun, OperatorAction, PaymentAction,
+    PluginAction, ProviderAction, ResellerAction, WorkAction,
 };
 use crate::compiler::COMPILE_MODULE;
 use crate::config::{Config, Profile};
@@ -81,6 +81,8 @@ enum Command {
     Config(ConfigCommand),
     /// Merchants: rates, routing and risk.
     Merchant(Noun<MerchantAction>),
+    /// Payment methods: why they are offered.
+    Method(Noun<MethodAction>),
     /// API keys of merchants and resellers.
     Key(Noun<KeyAction>),
     /// Who makes payments for merchants that let it.
@@ -183,6 +185,7 @@ async fn run(command: Command, sockets: HandedOver) -> Result<(), String> {
         Command::Migrate(args) => migrate::migrate(args).await,
         Command::Config(ConfigCommand::Check(args)) => check::check(args).await,
         Command::Merchant(noun) => remote::run(noun).await,
+        Command::Method(noun) => remote::run(noun).await,
         Command::Key(noun) => remote::run(noun).await,
         Command::Reseller(noun) => remote::run(noun).await,
         Command::ConsentCode(noun) => remote::run(noun).await,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use kassette_domain::key::Environment;
+use kassette_domain::money::Currency;
 use kassette_domain::text::shows;
 use kassette_domain::time::Time;
 
@@ -28,6 +29,11 @@ pub(crate) fn environment(text: &str) -> Result<Environment, &'static str> {
         "live" => Ok(Environment::Live),
         _ => Err("must be \"test\" or \"live\""),
     }
+}
+
+/// A currency that payments may be in.
+pub(crate) fn currency(text: &str) -> Result<Currency, &'static str> {
+    Currency::parse(text).ok_or("is not a supported invoice currency, written as in \"EUR\"")
 }
 
 /// A time to come, RFC 3339.

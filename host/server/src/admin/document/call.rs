@@ -185,12 +185,26 @@ impl Call {
     }
 
     /// A parameter of the query.
-    pub(super) fn query<T: PartialSchema>(mut self, name: &str, description: &str) -> Self {
+    pub(super) fn query<T: PartialSchema>(self, name: &str, description: &str) -> Self {
+        self.parameter::<T>(name, Required::False, description)
+    }
+
+    /// A parameter of the query that a call must have.
+    pub(super) fn required_query<T: PartialSchema>(self, name: &str, description: &str) -> Self {
+        self.parameter::<T>(name, Required::True, description)
+    }
+
+    fn parameter<T: PartialSchema>(
+        mut self,
+        name: &str,
+        required: Required,
+        description: &str,
+    ) -> Self {
         self.operation = self.operation.parameter(
             ParameterBuilder::new()
                 .name(name)
                 .parameter_in(ParameterIn::Query)
-                .required(Required::False)
+                .required(required)
                 .description(Some(description))
                 .schema(Some(T::schema())),
         );

@@ -43,6 +43,21 @@ pub(super) fn calls() -> Vec<Call> {
              is too old is shown and not used.",
         )
         .ok::<MerchantRates>("The rates."),
+        Call::get(
+            "/explain",
+            "explainMethods",
+            "Says why each payment method is offered to a merchant's payers now, or is not.",
+        )
+        .about(
+            "The gateway asks what a listing asks, without the payer's country and e-mail address, and names \
+             what a listing leaves out.",
+        )
+        .required_query::<MerchantId>("merchant_id", "Whose payment.")
+        .required_query::<Environment>("environment", "In which environment.")
+        .query::<InvoiceAmount>("amount", "How much; without it limits are not applied.")
+        .query::<Currency>("currency", "Of what; `USD` where it is absent.")
+        .ok::<Explanation>("Every method.")
+        .missing("There is no such merchant."),
         Call::post(
             "/merchants/{id}/keys",
             "createMerchantKey",
@@ -158,6 +173,34 @@ struct Merchant {
 #[derive(ToSchema)]
 struct MerchantRates {
     rates: Vec<MerchantRate>,
+}
+
+/// Why methods are offered, or are not.
+#[derive(ToSchema)]
+struct Explanation {
+    /// Those that the interface names, and those that there are modules for.
+    methods: Vec<ExplainedMethod>,
+}
+
+/// Whether a method is offered, and why.
+#[derive(ToSchema)]
+struct ExplainedMethod {
+    method_id: PaymentMethod,
+    /// Whether a listing shows it.
+    offered: bool,
+    /// A sentence for operators.
+    reason: String,
+    /// The accounts of the environment; none where the payment is refused whatever its method.
+    accounts: Vec<ExplainedAccount>,
+}
+
+/// Whether an account could take the payment, and why.
+#[derive(ToSchema)]
+struct ExplainedAccount {
+    provider_id: ProviderId,
+    eligible: bool,
+    /// The words of the method's module where it was asked about the account.
+    reason: String,
 }
 
 /// What payments in one currency would be converted with.

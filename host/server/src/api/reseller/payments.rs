@@ -18,13 +18,12 @@ use utoipa::ToSchema;
 
 use super::signed::{Create, Read, SignedReseller};
 use crate::api::document::{Authenticated, WithBody};
-use crate::api::payments::{
-    PaymentBody, check_method, currency, method, mode, payment_id, replayed,
-};
+use crate::api::payments::{PaymentBody, check_method, method, mode, payment_id, replayed};
 use crate::api::state::ApiState;
 use crate::api::{answer, formats};
 use crate::web::error::{ApiError, ErrorBody};
 use crate::web::json::{Fields, Invalid, Value, Wrong, text};
+use crate::web::text::currency;
 
 /// What a reseller asks for.
 #[derive(Clone, Debug, PartialEq, Eq, ToSchema)]

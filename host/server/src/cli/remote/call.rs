@@ -46,7 +46,9 @@ pub(in crate::cli) struct Beside {
 pub(in crate::cli) enum Shape {
     /// A list under a name: a column each, by JSON pointer into an item.
     List(&'static str, Columns),
-    /// The same with something beside it.
+    /// The same, with a list of each item's in rows of their own below it.
+    ListOfLists(&'static str, &'static str, Columns),
+    /// A list with something beside it.
     ListBeside(&'static str, Columns, Beside),
     /// An object.
     Object,

@@ -17,6 +17,15 @@ pub(super) fn answer(shape: &Shape, answer: &Value, json: bool) -> String {
 pub(super) fn told(shape: &Shape, answer: &Value, width: u16) -> String {
     match shape {
         Shape::List(plural, columns) => list(answer, plural, columns, width),
+        Shape::ListOfLists(plural, inner, columns) => {
+            let items = answer.get(plural).and_then(Value::as_array);
+            let rows_of = |item: &Value| {
+                let below = item.get(inner).and_then(Value::as_array).cloned();
+                std::iter::once(item.clone()).chain(below.unwrap_or_default())
+            };
+            let all: Vec<_> = items.into_iter().flatten().flat_map(rows_of).collect();
+            rows(&all, columns, width)
+        }
         Shape::ListBeside(plural, columns, beside) => format!(
             "{}{}",
             list(answer, plural, columns, width),

@@ -67,6 +67,23 @@ fn commands_become_the_calls_of_the_contract() {
     let rates = call::<MerchantAction>("rates 7");
     assert_eq!(rates.path.join("/"), "merchants/7/rates");
 
+    let explained = call::<MethodAction>(
+        "explain --merchant-id 7 --environment live --amount 10.13 --currency CAD",
+    );
+    let query = [
+        ("merchant_id", "7"),
+        ("environment", "live"),
+        ("amount", "10.13"),
+        ("currency", "CAD"),
+    ];
+    assert_eq!(
+        (explained.path.join("/"), explained.query),
+        (
+            "explain".into(),
+            query.map(|(name, value)| (name, value.to_owned())).to_vec()
+        )
+    );
+
     let key = call::<KeyAction>("create --merchant-id 7 --environment live --scope payments:read");
     assert_eq!(
         (key.path.join("/"), key.shape),
@@ -385,6 +402,17 @@ fn tables_show_what_a_person_needs_and_nothing_that_steers_a_terminal() {
     assert_eq!(shown, "No keys so far.\nThere may be more: --cursor c2\n");
     let gone = show::answer(&Shape::Nothing("It is gone.".into()), &Value::Null, true);
     assert_eq!(gone, "null\n", "JSON even where there is no content");
+    let lists = Shape::ListOfLists(
+        "methods",
+        "accounts",
+        &[("Method", "/method"), ("Account", "/id")],
+    );
+    let answer = json!({ "methods": [
+        { "method": "ideal", "accounts": [{ "id": "a-test" }, { "id": "b-test" }] }, { "method": "klarna" },
+    ] });
+    let shown = show::answer(&lists, &answer, false);
+    let told = ["ideal", "a-test", "b-test", "klarna"].map(|word| shown.find(word).unwrap());
+    assert!(told.is_sorted(), "{shown}");
     let nested = json!({ "payment": { "id": "p" }, "attempts": [{ "state": "open" }] });
     let shown = show::answer(&Shape::Object, &nested, false);
     for part in ["payment.id", "attempts", "open"] {

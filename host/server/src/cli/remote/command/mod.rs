@@ -2,6 +2,7 @@
 
 mod connect;
 mod merchants;
+mod methods;
 mod operators;
 mod payments;
 mod plugins;
@@ -16,6 +17,7 @@ use super::call::Call;
 
 pub(in crate::cli) use connect::ConnectCodeAction;
 pub(in crate::cli) use merchants::{DomainAction, KeyAction, MerchantAction};
+pub(in crate::cli) use methods::MethodAction;
 pub(in crate::cli) use operators::{AuditAction, OperatorAction, OperatorCreate};
 pub(in crate::cli) use payments::{PaymentAction, ProviderAction, WorkAction};
 pub(in crate::cli) use plugins::PluginAction;

@@ -1,0 +1,195 @@
+//! Why a method is offered, or is not.
+//!
+//! The same functions judge here as in a listing and in a start: what they leave out is named instead of being
+//! dropped.
+
+use kassette_domain::id::AccountId;
+use kassette_domain::key::Environment;
+use kassette_domain::merchant::Merchant;
+use kassette_domain::method::MethodId;
+use kassette_domain::money::{Currency, Minor};
+use kassette_domain::routing::{Answer, Ground};
+
+use crate::Gateway;
+use crate::create::CreateError;
+use crate::routing::{Barred, Question};
+use crate::settings::Account;
+
+/// Whether a method is offered, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MethodExplanation {
+    /// Which.
+    pub method: MethodId,
+    /// Whether a listing shows it now.
+    pub is_offered: bool,
+    /// A sentence for operators.
+    pub reason: String,
+    /// The accounts of the environment, in order of their ids; none where the payment is refused whatever
+    /// its method.
+    pub accounts: Vec<AccountExplanation>,
+}
+
+/// Whether an account could take a payment, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccountExplanation {
+    /// Which.
+    pub id: AccountId,
+    /// Whether it could.
+    pub is_eligible: bool,
+    /// For operators: the module's own words where it was asked.
+    pub reason: String,
+}
+
+impl Barred {
+    /// For operators.
+    fn explanation(self) -> String {
+        match self {
+            Self::Policy(disallowed) => disallowed.to_string(),
+            Self::NoAccount => "no account takes it for this merchant and currency".into(),
+            Self::NoModule => "its module is missing".into(),
+            Self::ModuleOff => "an operator has switched its module off".into(),
+            Self::ModuleFailed => "its module failed".into(),
+            Self::Refused(Ground::Currency) => "it cannot be paid in this currency".into(),
+            Self::Refused(ground) => format!("its module refuses it: {ground:?}"),
+        }
+    }
+}
+
+impl Gateway {
+    /// Says of each method whether a merchant's payment could use it now, and of each account of the
+    /// environment whether it could take the payment. Without an amount limits are not applied.
+    pub async fn explain(
+        &self,
+        merchant: &Merchant,
+        environment: Environment,
+        amount: Option<Minor>,
+        currency: Currency,
+    ) -> Vec<MethodExplanation> {
+        let mut methods = self.modules().methods();
+        for method in MethodId::SPECIFIED {
+            if !methods.contains(&method) {
+                methods.push(method);
+            }
+        }
+        let usd = match self.refused(merchant, environment, amount, currency) {
+            Ok(usd) => usd,
+            Err(reason) => {
+                let refused = methods.into_iter().map(|method| MethodExplanation {
+                    method,
+                    is_offered: false,
+                    reason: reason.clone(),
+                    accounts: Vec::new(),
+                });
+                return refused.collect();
+            }
+        };
+        let question = Question {
+            merchant,
+            environment,
+            amount,
+            currency,
+            usd,
+            email_known: false,
+        };
+        let mut explanations = Vec::with_capacity(methods.len());
+        for method in methods {
+            explanations.push(self.explain_method(method, &question).await);
+        }
+        explanations
+    }
+
+    /// Where debug lines are wanted: why a method was refused just now.
+    pub(crate) async fn tell_why_not(&self, method: MethodId, question: &Question<'_>) {
+        if tracing::enabled!(tracing::Level::DEBUG) {
+            let explanation = self.explain_method(method, question).await;
+            let accounts = explanation.accounts.iter();
+            let accounts = accounts.map(|account| format!("{}: {}", account.id, account.reason));
+            tracing::debug!(
+                merchant.id = %question.merchant.id, environment = %question.environment, method.id = %method,
+                routing.reason = explanation.reason, routing.accounts = accounts.collect::<Vec<_>>().join("; "),
+                "a method was refused"
+            );
+        }
+    }
+
+    /// The amount in US cents, or why no method takes the payment.
+    fn refused(
+        &self,
+        merchant: &Merchant,
+        environment: Environment,
+        amount: Option<Minor>,
+        currency: Currency,
+    ) -> Result<Option<Minor>, String> {
+        if environment == Environment::Live && !merchant.live_approved {
+            return Err("the merchant is not approved for live payments".into());
+        }
+        self.usd_now(merchant, amount, currency)
+            .map_err(|refused| match refused {
+                CreateError::NoRate(currency) => format!(
+                    "the merchant has no usable exchange rate for {currency}: see kassette merchant rates"
+                ),
+                CreateError::OverLimit => {
+                    "the amount is over max_usd of the merchant's policy".into()
+                }
+                other => other.to_string(),
+            })
+    }
+
+    async fn explain_method(&self, method: MethodId, question: &Question<'_>) -> MethodExplanation {
+        let configured = self.configured();
+        let field = self.field(&configured, question, None);
+        let answer = match self.ranking_query(&field, method, question, None) {
+            Err(barred) => Err(barred.explanation()),
+            Ok(query) => {
+                let answer = query.answer().await;
+                answer.map_err(|error| format!("its module failed: {error}"))
+            }
+        };
+        let explain = |account: &Account| {
+            let candidate = self
+                .account(&configured, account, question, field.at)
+                .and_then(|eligible| eligible.candidate(method, question));
+            let verdict = match (candidate, &answer) {
+                (Err(left_out), _) => Err(left_out.to_string()),
+                (Ok(_), Err(_)) => Err("it was not judged".into()),
+                (Ok(candidate), Ok(answer)) => verdict(answer, &candidate.id),
+            };
+            AccountExplanation {
+                id: account.id.clone(),
+                is_eligible: verdict.is_ok(),
+                reason: verdict.unwrap_or_else(|reason| reason),
+            }
+        };
+        let accounts = configured.settings.accounts.values();
+        let accounts = accounts.filter(|account| account.environment == question.environment);
+        let accounts: Vec<_> = accounts.map(explain).collect();
+        let is_offered = accounts.iter().any(|account| account.is_eligible);
+        let reason = match answer {
+            Err(reason) => reason,
+            Ok(answer) => match &*answer {
+                Err(refusal) => format!("its module refuses it: {}", refusal.detail),
+                Ok(_) if is_offered => "an account takes it".into(),
+                Ok(_) => "its module refuses every account".into(),
+            },
+        };
+        MethodExplanation {
+            method,
+            is_offered,
+            reason,
+            accounts,
+        }
+    }
+}
+
+/// What a module's answer says of an account: why it is eligible, or why not.
+fn verdict(answer: &Answer, account: &AccountId) -> Result<String, String> {
+    let Ok(verdicts) = answer else {
+        return Err("it was not judged: the module refuses the method".into());
+    };
+    let verdict = verdicts.iter().find(|verdict| verdict.id == *account);
+    match verdict.map(|verdict| &verdict.outcome) {
+        Some(Ok(reason)) => Ok(reason.clone()),
+        Some(Err(refusal)) => Err(refusal.detail.clone()),
+        None => Err("it was not judged: too many accounts come before it".into()),
+    }
+}
