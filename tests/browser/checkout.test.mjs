@@ -2,14 +2,19 @@
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { Payer, launch } from './payer.mjs';
+import { Payer, launch, loads } from './payer.mjs';
 import { createPayment, operate, reaches, readPayment, ready, shop, startPayment } from './server.mjs';
 
 let browser;
 before(async () => {
   browser = await launch();
 });
-after(() => browser?.close());
+after(async () => {
+  await browser?.close();
+  loads.sort((a, b) => a - b);
+  const at = (share) => Math.round(loads[Math.floor(share * (loads.length - 1))]);
+  console.log(`# ${loads.length} pages loaded, ms: median ${at(0.5)}, nine of ten ${at(0.9)}, most ${at(1)}`);
+});
 
 async function visiting(how, visit) {
   const payer = await Payer.arrive(browser, how);

@@ -18,7 +18,7 @@ for (const size of ['phone', 'desktop']) {
       try {
         await reader.open(`${ready.base_url}/docs`);
         await reader.heading('Payment Checkout Service API').waitFor();
-        await reader.inspect('docs');
+        await reader.inspect('docs', 100_000);
         const link = reader.page.getByRole('link', { name: 'createPayment', exact: true });
         await reader.tabTo(link);
         await reader.page.keyboard.press('Enter');

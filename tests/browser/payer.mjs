@@ -15,6 +15,11 @@ export const SIZES = {
   desktop: { width: 1280, height: 800 },
 };
 
+// What a payer's page may weigh with all that it loads, bytes before compression.
+const MOST_BYTES = 60_000;
+// Milliseconds from the request to the end of the load, of every page that was weighed.
+export const loads = [];
+
 // More stops than any page has: a keyboard that never arrives is an error, not an endless loop.
 const MOST_TABS = 80;
 
@@ -81,11 +86,11 @@ export class Payer {
   }
 
   // A page of ours as it should be: one heading, in a language, found faultless, photographed.
-  async inspect(name) {
-    await steady(() => this.look(name));
+  async inspect(name, mostBytes = MOST_BYTES) {
+    await steady(() => this.look(name, mostBytes));
   }
 
-  async look(name) {
+  async look(name, mostBytes) {
     const { page } = this;
     await page.locator('h1').first().waitFor();
     const suffix = `${this.size}${this.scripts ? '' : '-noscript'}${this.dark ? '-dark' : ''}`;
@@ -98,6 +103,16 @@ export class Payer {
         .locator('html')
         .evaluate((html) => html.scrollWidth - html.clientWidth);
       assert.ok(overflow <= 0, `${name}: the page is ${overflow}px too wide`);
+      const { bytes, ms } = await page.evaluate(() => {
+        const [navigation] = performance.getEntriesByType('navigation');
+        const parts = [navigation, ...performance.getEntriesByType('resource')];
+        return {
+          bytes: parts.reduce((sum, part) => sum + part.decodedBodySize, 0),
+          ms: navigation.loadEventEnd,
+        };
+      });
+      assert.ok(bytes > 0 && bytes <= mostBytes, `${name}: the page weighs ${bytes} bytes`);
+      loads.push(ms);
     }
   }
 
