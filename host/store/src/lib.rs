@@ -8,6 +8,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod bell;
+mod cluster;
 mod connects;
 mod deliveries;
 mod ledger;
@@ -20,6 +21,7 @@ mod rows;
 pub mod sled;
 pub mod suite;
 
+pub use crate::cluster::{Cluster, NodeInfo, NodeStatus, Share, Task};
 pub use crate::connects::{CodeIssued, CodeUsed, Connects, Exchange, Exchanged};
 pub use crate::deliveries::{
     Backlog, ClaimedDeliveries, Deliveries, DeliveryFilter, DueDelivery, EndpointCreated,
@@ -547,7 +549,16 @@ pub trait Upkeep: Send + Sync {
 
 /// Everything that a gateway keeps.
 pub trait Store:
-    Payments + Resellers + Deliveries + Directory + Connects + Nonces + Health + Upkeep + 'static
+    Payments
+    + Resellers
+    + Deliveries
+    + Directory
+    + Connects
+    + Nonces
+    + Health
+    + Upkeep
+    + Cluster
+    + 'static
 {
 }
 
@@ -560,6 +571,7 @@ impl<T> Store for T where
         + Nonces
         + Health
         + Upkeep
+        + Cluster
         + 'static
 {
 }

@@ -20,6 +20,7 @@
 
 mod audit;
 mod batches;
+mod cluster;
 mod connects;
 pub(crate) mod database;
 mod directory;
@@ -83,6 +84,8 @@ pub struct PostgresStore {
     taking: Batches<Taking>,
     nonces: Counts,
     node: Option<Node>,
+    name: String,
+    announced: parking_lot::Mutex<crate::NodeInfo>,
     pub(crate) standing: Arc<Standing>,
     /// Operations under way: they go on where their callers have given up.
     under_way: TaskTracker,

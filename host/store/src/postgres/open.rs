@@ -39,6 +39,8 @@ pub struct OpenOptions {
     pub master: MasterKey,
     /// Serves a database that loses what it acknowledged when its machine stops (`fsync = off`): for tests alone.
     pub volatile: bool,
+    /// The name of this node among those that serve the database.
+    pub node: String,
     /// No other node can be there, because the server was started for this one: the row of one that was killed is
     /// taken without waiting.
     pub alone: bool,
@@ -237,6 +239,8 @@ impl PostgresStore {
             schedule: ArcSwap::default(),
             claims: Claims::default(),
             node,
+            name: options.node.clone(),
+            announced: parking_lot::Mutex::default(),
             standing,
             under_way: TaskTracker::new(),
             this: Weak::clone(this),
