@@ -13,9 +13,11 @@ use kassette_domain::routing::{
 };
 use kassette_domain::time::Time;
 use kassette_runtime::CallError;
+use kassette_store::Fault;
 
 use crate::Gateway;
 use crate::access::{Configured, lacks};
+use crate::configure::Switches;
 use crate::modules::{Method, Provider};
 use crate::settings::{Account, Merchants, Terms};
 
@@ -191,14 +193,17 @@ impl Gateway {
         question: &Question<'_>,
         only: Option<&AccountId>,
         country: Option<String>,
-    ) -> Result<Ranking, Barred> {
-        let configured = self.configured();
-        let field = self.field(&configured, question, only);
-        let query = self.ranking_query(&field, method, question, country)?;
-        match query.at_once() {
+    ) -> Result<Result<Ranking, Barred>, Fault> {
+        let (configured, switches) = (self.configured(), self.switches().await?);
+        let field = self.field(&configured, &switches, question, only);
+        let query = match self.ranking_query(&field, method, question, country) {
+            Ok(query) => query,
+            Err(barred) => return Ok(Err(barred)),
+        };
+        Ok(match query.at_once() {
             Some(ranking) => ranking,
             None => query.wait().await,
-        }
+        })
     }
 
     /// The accounts that serve the payment's merchant and environment, are switched on, and have what it
@@ -206,6 +211,7 @@ impl Gateway {
     pub(crate) fn field<'a>(
         &self,
         configured: &'a Configured,
+        switches: &Switches,
         question: &Question<'_>,
         only: Option<&AccountId>,
     ) -> Field<'a> {
@@ -215,7 +221,7 @@ impl Gateway {
         let eligible = accounts
             .filter(|account| only.is_none_or(|only| *only == account.id))
             .filter(|account| serves(account, question))
-            .filter(|account| self.is_switched_on(account))
+            .filter(|account| switches.is_on(account))
             .filter_map(|account| {
                 let slot = configured.slot(&account.id)?;
                 if self.modules().is_disabled(slot) {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kassette_domain::id::{AttemptId, PaymentId};
 use kassette_domain::time::Time;
 use serde::{Deserialize, Serialize};
 
@@ -72,13 +73,16 @@ impl Share {
 pub enum Task {
     /// Forgets what need not be kept any longer: decisions, personal data, deliveries.
     Forget,
+    /// Has asked the provider about an attempt a moment ago.
+    Ask(AttemptId),
 }
 
 impl Task {
     /// Its name in a store.
-    pub const fn as_str(self) -> &'static str {
+    pub(crate) fn name(self) -> String {
         match self {
-            Self::Forget => "forget",
+            Self::Forget => "forget".into(),
+            Self::Ask(attempt) => format!("ask {attempt}"),
         }
     }
 }
@@ -96,6 +100,9 @@ pub trait Cluster: Send + Sync {
     /// This node's share of what [`Cluster::demanded`] has counted at all nodes, as of the last beat. Costs next to
     /// nothing.
     fn share(&self) -> Share;
+    /// Payments that wait for a person, of those that any node has put into review: at most some thousands. None where
+    /// there can be no other node.
+    fn reviewed(&self) -> Answer<'_, Option<Vec<PaymentId>>>;
     /// Takes a task for a while, by the store's clock, or longer where this node has it already. False where another
     /// node has it. A node that ends hands its tasks back.
     fn take_task(&self, task: Task, lease: Duration) -> Answer<'_, bool>;

@@ -375,10 +375,10 @@ pub struct NewMerchant {
 
 /// Merchants, keys, operators and the audit log.
 pub trait Directory: Send + Sync {
-    /// A number that has changed before any change to a key, a merchant, a reseller, a delegation or a
-    /// webhook endpoint with its secrets is answered: whatever was read of them after asking for it holds
-    /// as long as it stays. None where the store cannot tell, because others change it too; then nothing
-    /// may be remembered. Costs next to nothing.
+    /// A number that has changed before any change to a key, a merchant, a reseller, a delegation, a webhook
+    /// endpoint with its secrets or an account switch is answered, at whichever node: whatever was read of them
+    /// after asking for it holds as long as it stays. None where the store cannot tell; then nothing may be
+    /// remembered. Costs next to nothing.
     fn directory_version(&self) -> Option<u64>;
 
     /// Makes a merchant. Its number is only known here, so the audit line's object is set to

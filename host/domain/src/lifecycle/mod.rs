@@ -168,6 +168,8 @@ pub struct Query {
     pub purpose: QueryPurpose,
     /// [`Attempt::notices`] when it was asked: those that came later it does not answer.
     pub notices: u32,
+    /// [`Attempt::busy_until`] of the claim that it was asked under: a claim that another task has taken since stays.
+    pub held: Option<Time>,
 }
 
 /// What an attempt is claimed for.

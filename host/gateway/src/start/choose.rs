@@ -92,7 +92,7 @@ impl Run<'_> {
         let ranked = self
             .gateway
             .rank(self.start.method, &question, only, country)
-            .await;
+            .await?;
         ranked.map_err(|barred| {
             if let Some(left_out) = self.gateway.inner.lines.barred.line() {
                 tracing::info!(

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use kassette_domain::id::PaymentId;
+
 use crate::sled::SledStore;
 use crate::{Answer, Cluster, NodeInfo, NodeStatus, Share, Task};
 
@@ -35,6 +37,10 @@ impl Cluster for SledStore {
 
     fn share(&self) -> Share {
         Share::WHOLE
+    }
+
+    fn reviewed(&self) -> Answer<'_, Option<Vec<PaymentId>>> {
+        Box::pin(async { Ok(None) })
     }
 
     fn take_task(&self, _task: Task, _lease: Duration) -> Answer<'_, bool> {

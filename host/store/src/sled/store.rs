@@ -23,11 +23,12 @@ use crate::sled::open::{FORMAT, OpenError, open_as};
 use crate::{Answer, Fault, Health, NodeInfo, Vitals};
 
 /// Rows that are read with every request or delivery, and so remembered by callers: keys, merchants,
-/// resellers, what merchants have granted them, and webhook endpoints with their secrets. When a key
-/// was last used is none of them, and neither is what waits for an endpoint.
-const DIRECTORY: [&[u8]; 5] = [
+/// resellers, what merchants have granted them, webhook endpoints with their secrets, and account switches. When
+/// a key was last used is none of them, and neither is what waits for an endpoint.
+const DIRECTORY: [&[u8]; 6] = [
     schema::API_KEYS,
     schema::MERCHANTS,
+    schema::SWITCHES,
     schema::resellers::RESELLERS,
     schema::resellers::DELEGATIONS,
     schema::webhooks::ENDPOINTS,

@@ -136,7 +136,8 @@ steps! {
 }
 
 /// The operations that read or leave no row, all of which are asked here or by the judge of payments, or end a process.
-const READS: [&str; 48] = [
+const READS: [&str; 49] = [
+    "reviewed",
     "announce",
     "demanded",
     "live_nodes",
@@ -557,6 +558,7 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
             let asked = Query {
                 purpose: QueryPurpose::Sync,
                 notices: 1,
+                held: None,
             };
             let failed = Step::QueryFailed {
                 attempt,
@@ -694,6 +696,7 @@ pub(crate) async fn observe(store: &Arc<dyn Store>) -> String {
     let nodes = store.nodes().await.unwrap();
     assert_eq!((nodes.len(), store.live_nodes()), (1, 1));
     assert_eq!(store.share(), Share::WHOLE);
+    assert_eq!(store.reviewed().await, Ok(None));
     let lease = Duration::from_secs(60);
     assert_eq!(store.take_task(Task::Forget, lease).await, Ok(true));
     macro_rules! see {
