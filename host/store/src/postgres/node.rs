@@ -35,9 +35,10 @@ const IN_THE_WAY: &str = "/* node: in the way */
     SELECT name, incarnation, beat, info IS NULL FROM node WHERE name = $1 OR info IS NULL";
 const JOIN: &str = "/* node: join */ INSERT INTO node (name, incarnation, beat, seen, demand, info)
     VALUES ($1, $2, clock_timestamp(), 0, 0, $3) ON CONFLICT (name) DO NOTHING RETURNING name";
-/// The row as it was found alone: where a beat has renewed it, it stays.
-const REMOVE: &str =
-    "/* node: remove */ DELETE FROM node WHERE name = $1 AND incarnation = $2 AND beat = $3";
+/// The row as it was found alone: where a beat has renewed it, or is about to, it stays.
+const REMOVE: &str = "/* node: remove */ DELETE FROM node n USING (SELECT name FROM node
+        WHERE name = $1 AND incarnation = $2 AND beat = $3 FOR UPDATE SKIP LOCKED) AS gone
+    WHERE n.name = gone.name";
 const REMOVE_ALL: &str = "/* node: remove all */ DELETE FROM node";
 const BEAT_SQL: &str = "/* node: beat */ WITH beaten AS (
         UPDATE node SET seen = $3, demand = $4, info = $5, beat = clock_timestamp()
@@ -263,8 +264,9 @@ async fn enter(client: &Client, standing: &Standing) -> Result<bool, OpenError> 
     crate::rows::seal::fill(&mut random).map_err(|fault| OpenError::Database(fault.to_string()))?;
     let incarnation = i64::from_be_bytes(random);
     let (name, info) = (&standing.name, standing.told());
-    let joined = client.query_opt(JOIN, &[name, &incarnation, &info]).await?;
+    // Before the answer, which may be lost: then the next beat finds the row, or that there is none.
     *standing.incarnation.lock() = incarnation;
+    let joined = client.query_opt(JOIN, &[name, &incarnation, &info]).await?;
     Ok(joined.is_some())
 }
 
