@@ -180,9 +180,14 @@ impl Database {
     /// A connection, where this node may serve.
     async fn connection(&self) -> Result<Object, Failure> {
         self.standing.check().map_err(Failure::Unreachable)?;
-        let connection = self.pool.get().await?;
-        self.standing.check().map_err(Failure::Unreachable)?;
-        Ok(connection)
+        loop {
+            let connection = self.pool.get().await?;
+            self.standing.check().map_err(Failure::Unreachable)?;
+            if Object::metrics(&connection).created >= self.standing.connected() {
+                return Ok(connection);
+            }
+            drop(Object::take(connection));
+        }
     }
 
     /// Rows of one statement that changes nothing.

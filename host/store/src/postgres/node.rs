@@ -59,6 +59,8 @@ pub(crate) struct Standing {
     /// None where there are no beats.
     membership: Option<Mutex<Membership>>,
     incarnation: Mutex<i64>,
+    /// When the connection for beats was made.
+    connected: Mutex<Instant>,
     closed: AtomicBool,
     /// Why the store has ended, where it has by itself.
     failed: watch::Sender<Option<String>>,
@@ -74,6 +76,7 @@ impl Standing {
             start: Instant::now(),
             membership: membership.map(Mutex::new),
             incarnation: Mutex::new(0),
+            connected: Mutex::new(Instant::now()),
             closed: AtomicBool::new(false),
             failed: watch::Sender::new(None),
             demanded: AtomicU64::new(0),
@@ -84,6 +87,12 @@ impl Standing {
     /// Of a store that is used beside others, for one command.
     pub(crate) fn of_a_guest() -> Arc<Self> {
         Self::new(String::new(), None)
+    }
+
+    /// Connections from before this are used no more: beats may go to a database that was promoted meanwhile, and
+    /// those to one that still answers, of what was.
+    pub(crate) fn connected(&self) -> Instant {
+        *self.connected.lock()
     }
 
     fn now(&self) -> Moment {
@@ -364,7 +373,9 @@ impl Beats {
             Some(client) => client,
             none => {
                 self.standing.begin_anew();
-                none.insert(connect(&self.target).await?)
+                let client = connect(&self.target).await?;
+                *self.standing.connected.lock() = Instant::now();
+                none.insert(client)
             }
         })
     }

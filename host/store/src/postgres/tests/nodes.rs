@@ -249,6 +249,38 @@ async fn a_node_that_was_taken_off_the_list_comes_back_having_adopted_nothing() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_from_before_the_beat_s_are_used_no_more() {
+    let Some(scratch) = scratch().await else {
+        return;
+    };
+    let a = node(&scratch, "a").await;
+    let session = session(&scratch).await;
+    a.probe().await.unwrap();
+    let backends = "SELECT pid FROM pg_stat_activity WHERE application_name = 'kassette'
+        AND datname = current_database() AND query LIKE $1";
+    let of = async |query: &str| -> Vec<i32> {
+        let rows = session.query(backends, &[&query]).await.unwrap();
+        rows.iter().map(|row| row.get(0)).collect()
+    };
+    let before = of("INSERT INTO probe%").await;
+    assert_eq!(before.len(), 1);
+    let beat = of("/* node: beat%").await;
+    let end = "SELECT pg_terminate_backend($1)";
+    session.query(end, &[&beat[0]]).await.unwrap();
+    until("it beats over another connection", async || {
+        let now = of("/* node: beat%").await;
+        now.len() == 1 && now != beat
+    })
+    .await;
+    until("it serves over another connection too", async || {
+        let is_up = a.probe().await.is_ok();
+        let after = of("INSERT INTO probe%").await;
+        is_up && !after.is_empty() && !after.contains(&before[0])
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_show_what_they_tell_of_themselves() {
     let Some(scratch) = scratch().await else {
         return;
