@@ -66,6 +66,10 @@ pub struct PaymentAggregate {
 
 /// Everything that can happen to a payment.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one is made for each call, and moved some times at most"
+)]
 pub enum Step {
     /// Open an attempt: created → pending.
     Open(Box<Choice>),
