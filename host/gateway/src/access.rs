@@ -72,6 +72,7 @@ impl Configured {
             secrets: prepared.secrets.clone(),
             plain_loopback: self.settings.plain_loopback && account.simulated,
             stranger: None,
+            not_after: None,
         })
     }
 

@@ -9,9 +9,10 @@ use kassette_domain::lifecycle::{
     Act, ClaimPurpose, NextAction, PaymentAggregate, Query, Step, Via,
 };
 use kassette_domain::provider::{QueryPurpose, Report};
-use kassette_store::{About, Fault, Stepped};
+use kassette_store::{About, Fault, Stepped, Task};
 
 use crate::Gateway;
+use crate::reconcile::LOOK_EVERY;
 use crate::vendor::QueryAnswer;
 
 /// Actions done for one payment in one go: a capture, closing what is left, a last look, expiry, and
@@ -112,6 +113,7 @@ impl Gateway {
         let asked = Query {
             purpose,
             notices: attempt.notices,
+            held: attempt.busy_until,
         };
         let absent = match self.call_query(aggregate, attempt, purpose, limit).await? {
             QueryAnswer::Report(report) => {
@@ -141,7 +143,7 @@ impl Gateway {
     }
 
     /// Looks at an attempt unless a look is under way; where `spaced`, unless one began within five
-    /// seconds. None where the vendor was not asked.
+    /// seconds, at this node or another. None where the vendor was not asked.
     pub(crate) async fn look(
         &self,
         aggregate: &PaymentAggregate,
@@ -162,10 +164,16 @@ impl Gateway {
             id,
             over: false,
         };
+        // Noted by each look, heeded by those that are spaced.
+        let is_first = self.store().live_nodes() == 1
+            || self.store().take_task(Task::Ask(id), LOOK_EVERY).await?;
         let limit = self.settings().provider_deadline;
-        let asked = self
-            .ask(aggregate, id, QueryPurpose::Sync, via, limit)
-            .await;
+        let asked = if is_first || !spaced {
+            self.ask(aggregate, id, QueryPurpose::Sync, via, limit)
+                .await
+        } else {
+            Ok(None)
+        };
         if looking.end() {
             let now = self.now();
             let at = self.inner.query_throttle.lock().next(id, now);

@@ -96,7 +96,7 @@ impl Gateway {
                 usd: Some(payment.usd),
                 email_known: payment.email.is_some(),
             };
-            self.offers(question).await
+            self.offers(question).await?
         } else {
             Vec::new()
         };

@@ -1,5 +1,6 @@
 //! Taking new settings while payments flow, and the operators' switches.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -283,14 +284,21 @@ impl Gateway {
         Ok(())
     }
 
-    /// Reads which accounts operators have switched.
+    /// Which accounts operators have switched: what every node goes by once a switch was answered.
     ///
     /// # Errors
     /// The store's.
-    pub(crate) async fn load_switches(&self) -> Result<(), Fault> {
-        let switches = self.store().account_switches().await?;
-        *self.inner.switches.write() = switches.into_iter().collect();
-        Ok(())
+    pub async fn switches(&self) -> Result<Arc<Switches>, Fault> {
+        // Asked first: what is read after it is at least as new.
+        let version = self.store().directory_version();
+        let known = self.inner.switches.load_full();
+        if version.is_some() && known.version == version {
+            return Ok(known);
+        }
+        let of = self.store().account_switches().await?.into_iter().collect();
+        let read = Arc::new(Switches { version, of });
+        self.inner.switches.store(Arc::clone(&read));
+        Ok(read)
     }
 
     /// Switches an account on or off for new attempts; those under way go on. False where there is no
@@ -307,30 +315,36 @@ impl Gateway {
         if !self.settings().accounts.contains_key(account) {
             return Ok(false);
         }
-        // One switch at a time, so that memory ends as the store does.
-        let _one = self.inner.configuring.lock().await;
         let now = self.now();
         self.store()
             .switch_account(account.clone(), enabled, audited, now)
             .await?;
-        self.inner.switches.write().insert(account.clone(), enabled);
+        self.switches().await?;
         Ok(true)
     }
 
-    /// Whether an account gets new attempts: the operator's switch, else its configuration. False for
-    /// an unknown account.
+    /// Whether an account gets new attempts: the operator's switch as [`Gateway::switches`] last found it, else
+    /// its configuration. False for an unknown account.
     pub fn account_enabled(&self, account: &AccountId) -> bool {
         let settings = self.settings();
         let configured = settings.accounts.get(account);
-        configured.is_some_and(|account| self.is_switched_on(account))
+        configured.is_some_and(|account| self.inner.switches.load().is_on(account))
     }
+}
 
-    pub(crate) fn is_switched_on(&self, account: &Account) -> bool {
-        let switches = self.inner.switches.read();
-        switches
-            .get(&account.id)
-            .copied()
-            .unwrap_or(account.enabled)
+/// Accounts that were ever switched, with their last position.
+#[derive(Debug, Default)]
+pub struct Switches {
+    /// The directory's, under which they were read.
+    version: Option<u64>,
+    of: HashMap<AccountId, bool>,
+}
+
+impl Switches {
+    /// Whether an account gets new attempts.
+    pub(crate) fn is_on(&self, account: &Account) -> bool {
+        let switched = self.of.get(&account.id);
+        switched.copied().unwrap_or(account.enabled)
     }
 }
 

@@ -197,7 +197,7 @@ impl Gateway {
             usd: Some(usd),
             email_known: request.email.is_some(),
         };
-        match self.rank(method, &question, None, None).await {
+        match self.rank(method, &question, None, None).await? {
             Ok(ranking) => {
                 let first: Option<&AccountId> = ranking.eligible().next();
                 Ok(first.map(|first| ranking.decision(first, Purpose::Create, "")))

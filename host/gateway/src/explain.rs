@@ -9,6 +9,7 @@ use kassette_domain::merchant::Merchant;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor};
 use kassette_domain::routing::{Answer, Ground};
+use kassette_store::Fault;
 
 use crate::Gateway;
 use crate::create::CreateError;
@@ -58,13 +59,16 @@ impl Barred {
 impl Gateway {
     /// Says of each method whether a merchant's payment could use it now, and of each account of the
     /// environment whether it could take the payment. Without an amount limits are not applied.
+    ///
+    /// # Errors
+    /// The store's.
     pub async fn explain(
         &self,
         merchant: &Merchant,
         environment: Environment,
         amount: Option<Minor>,
         currency: Currency,
-    ) -> Vec<MethodExplanation> {
+    ) -> Result<Vec<MethodExplanation>, Fault> {
         let mut methods = self.modules().methods();
         for method in MethodId::SPECIFIED {
             if !methods.contains(&method) {
@@ -80,7 +84,7 @@ impl Gateway {
                     reason: reason.clone(),
                     accounts: Vec::new(),
                 });
-                return refused.collect();
+                return Ok(refused.collect());
             }
         };
         let question = Question {
@@ -93,15 +97,16 @@ impl Gateway {
         };
         let mut explanations = Vec::with_capacity(methods.len());
         for method in methods {
-            explanations.push(self.explain_method(method, &question).await);
+            explanations.push(self.explain_method(method, &question).await?);
         }
-        explanations
+        Ok(explanations)
     }
 
     /// Where debug lines are wanted: why a method was refused just now.
     pub(crate) async fn tell_why_not(&self, method: MethodId, question: &Question<'_>) {
-        if tracing::enabled!(tracing::Level::DEBUG) {
-            let explanation = self.explain_method(method, question).await;
+        if tracing::enabled!(tracing::Level::DEBUG)
+            && let Ok(explanation) = self.explain_method(method, question).await
+        {
             let accounts = explanation.accounts.iter();
             let accounts = accounts.map(|account| format!("{}: {}", account.id, account.reason));
             tracing::debug!(
@@ -147,7 +152,7 @@ impl Gateway {
         };
         let explain = |account: &Account| {
             let candidate = self
-                .account(&configured, account, question, field.at)
+                .account(&configured, &switches, account, question, field.at)
                 .and_then(|eligible| eligible.candidate(method, question));
             let verdict = match (candidate, &answer) {
                 (Err(left_out), _) => Err(left_out.to_string()),
@@ -172,12 +177,12 @@ impl Gateway {
                 Ok(_) => "its module refuses every account".into(),
             },
         };
-        MethodExplanation {
+        Ok(MethodExplanation {
             method,
             is_offered,
             reason,
             accounts,
-        }
+        })
     }
 }
 

@@ -199,7 +199,7 @@ impl Gateway {
     /// # Errors
     /// The store's.
     pub async fn warm_up(&self) -> Result<(), Fault> {
-        self.load_switches().await?;
+        self.switches().await?;
         self.probe_all().await;
         Ok(())
     }

@@ -82,11 +82,12 @@ use kassette_domain::time::Time;
 use kassette_http::Client;
 use kassette_runtime::{Runtime, Sampled};
 use kassette_store::{About, Fault, Stepped, Store};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use tokio_util::task::TaskTracker;
 
 use crate::access::Configured;
 use crate::clock::Clock;
+use crate::configure::Switches;
 use crate::connect::Connecting;
 use crate::directory_cache::DirectoryCache;
 use crate::early::Early;
@@ -120,8 +121,8 @@ struct Inner {
     rates: ArcSwap<RateTables>,
     /// One change of settings at a time.
     configuring: tokio::sync::Mutex<()>,
-    /// Accounts that an operator switched; a copy of the store's.
-    switches: RwLock<HashMap<AccountId, bool>>,
+    /// Accounts that operators switched, as they were last read.
+    switches: ArcSwap<Switches>,
     /// Keys and their owners as they were last read.
     directory: DirectoryCache,
     /// Keys used since the last write.
@@ -233,7 +234,7 @@ impl Gateway {
             configured: ArcSwap::from_pointee(configured),
             rates: ArcSwap::default(),
             configuring: tokio::sync::Mutex::default(),
-            switches: RwLock::default(),
+            switches: ArcSwap::default(),
             directory: DirectoryCache::default(),
             seen: auth::Seen::default(),
             measured: Measured::default(),

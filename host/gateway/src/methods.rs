@@ -90,11 +90,14 @@ impl Gateway {
 
     /// The eligible methods, each with its eligible accounts, in the order of the specification, then
     /// those that it does not name. A method whose module is missing, fails, or is late is omitted.
-    pub async fn offers(&self, question: Question<'_>) -> Vec<Offer> {
-        let configured = self.configured();
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn offers(&self, question: Question<'_>) -> Result<Vec<Offer>, Fault> {
+        let (configured, switches) = (self.configured(), self.switches().await?);
         let settings = &configured.settings;
         let deadline = Instant::now() + settings.listing_deadline;
-        let field = self.field(&configured, &question, None);
+        let field = self.field(&configured, &switches, &question, None);
         let methods = self.modules().methods();
         let mut offers: Vec<Option<Offer>> = methods.iter().map(|_| None).collect();
         let mut slow = Vec::new();
@@ -123,7 +126,7 @@ impl Gateway {
                 }
             }
         }
-        offers.into_iter().flatten().collect()
+        Ok(offers.into_iter().flatten().collect())
     }
 }
 

@@ -19,6 +19,7 @@ use kassette_domain::routing::{Answer, Context, MethodDescription};
 use kassette_domain::secret::Secret;
 use kassette_http::HostPattern;
 use kassette_runtime::CallError;
+use tokio::time::Instant;
 
 /// A call to a module under way. Dropping it ends it; what it has sent stays sent.
 pub type Calling<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -152,6 +153,8 @@ pub struct Access {
     pub plain_loopback: bool,
     /// Where the call reads a callback from an address that has proved none lately: that address.
     pub stranger: Option<IpAddr>,
+    /// From then on nothing is sent: the attempt is another task's. None where any may call.
+    pub not_after: Option<Instant>,
 }
 
 /// A secret of an account, ready for use.

@@ -380,7 +380,10 @@ impl Gateway {
         ) {
             return Ok(false);
         }
-        let answer = self.call_refund(&aggregate, attempt, refund, send).await?;
+        let held_by = (self.not_after(held), send);
+        let answer = self
+            .call_refund(&aggregate, attempt, refund, held_by)
+            .await?;
         let step = Step::RefundAnswered {
             refund: id,
             held,
@@ -396,15 +399,16 @@ impl Gateway {
         aggregate: &PaymentAggregate,
         attempt: &Attempt,
         refund: &Refund,
-        send: bool,
+        (not_after, send): (Instant, bool),
     ) -> Result<RefundAnswer, Fault> {
-        let Some((module, access)) = self.speaker(attempt) else {
+        let Some((module, mut access)) = self.speaker(attempt) else {
             let why = "no module serves the account".to_owned();
             return Ok(match send {
                 true => RefundAnswer::Unavailable(why),
                 false => RefundAnswer::Uncertain(why),
             });
         };
+        access.not_after = Some(not_after);
         let paid = PaidFacts {
             attempt: attempt.id,
             method: attempt.method,

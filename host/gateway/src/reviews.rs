@@ -1,8 +1,9 @@
 //! Payments that wait for a person. No row of the store is in the order of their status, so they are looked
 //! for once after a start and kept in memory from then on.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use kassette_domain::id::PaymentId;
 use kassette_domain::key::Environment;
@@ -16,6 +17,8 @@ use crate::workers::FAULT_PAUSE;
 
 /// The pause after a page, as a multiple of what it took: looking takes a twentieth of a core at most.
 const PAUSES: u32 = 19;
+/// How often it is looked what other nodes have done.
+const HEARD_EVERY: Duration = Duration::from_secs(10);
 /// Payments of one page; some thousands are looked at for it.
 const PAGE: usize = 100;
 
@@ -54,8 +57,41 @@ impl Gateway {
         }
     }
 
-    /// Looks for those of before the start, newest first, beside everything else.
+    /// Looks for those of before the start, newest first, beside everything else; then for what other nodes have put
+    /// into review, or out of it.
     pub(crate) async fn find_reviews(&self) {
+        self.find_all().await;
+        loop {
+            match self.hear_of_others().await {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(fault) => {
+                    tracing::warn!(error = %fault, "payments in review at other nodes are not known");
+                }
+            }
+            tokio::time::sleep(HEARD_EVERY).await;
+        }
+    }
+
+    /// Takes in what other nodes have put into review, or out of it; false where there can be none.
+    async fn hear_of_others(&self) -> Result<bool, Fault> {
+        let Some(told) = self.store().reviewed().await? else {
+            return Ok(false);
+        };
+        let told: HashSet<_> = told.into_iter().collect();
+        let known: HashSet<_> = {
+            let known = self.inner.reviews.0.lock().await;
+            known.waiting.keys().copied().collect()
+        };
+        for id in told.symmetric_difference(&known) {
+            if let Some(payment) = self.store().payment(*id).await? {
+                self.note_review(&payment).await;
+            }
+        }
+        Ok(true)
+    }
+
+    async fn find_all(&self) {
         let mut cursor = None;
         loop {
             let began = Instant::now();

@@ -14,9 +14,11 @@ use kassette_domain::routing::{
 };
 use kassette_domain::time::Time;
 use kassette_runtime::CallError;
+use kassette_store::Fault;
 
 use crate::Gateway;
 use crate::access::{Configured, lacks};
+use crate::configure::Switches;
 use crate::modules::{Method, Provider};
 use crate::settings::{Account, Merchants, Terms};
 
@@ -231,14 +233,17 @@ impl Gateway {
         question: &Question<'_>,
         only: Option<&AccountId>,
         country: Option<String>,
-    ) -> Result<Ranking, Barred> {
-        let configured = self.configured();
-        let field = self.field(&configured, question, only);
-        let query = self.ranking_query(&field, method, question, country)?;
-        match query.at_once() {
+    ) -> Result<Result<Ranking, Barred>, Fault> {
+        let (configured, switches) = (self.configured(), self.switches().await?);
+        let field = self.field(&configured, &switches, question, only);
+        let query = match self.ranking_query(&field, method, question, country) {
+            Ok(query) => query,
+            Err(barred) => return Ok(Err(barred)),
+        };
+        Ok(match query.at_once() {
             Some(ranking) => ranking,
             None => query.wait().await,
-        }
+        })
     }
 
     /// The accounts that serve the payment's merchant and environment, are switched on, and have what it
@@ -246,6 +251,7 @@ impl Gateway {
     pub(crate) fn field<'a>(
         &self,
         configured: &'a Configured,
+        switches: &Switches,
         question: &Question<'_>,
         only: Option<&AccountId>,
     ) -> Field<'a> {
@@ -254,7 +260,7 @@ impl Gateway {
         let accounts = settings.accounts.values();
         let eligible = accounts
             .filter(|account| only.is_none_or(|only| *only == account.id))
-            .filter_map(|account| self.account(configured, account, question, now).ok());
+            .filter_map(|account| self.account(configured, switches, account, question, now).ok());
         Field {
             configured,
             accounts: eligible.collect(),
@@ -266,6 +272,7 @@ impl Gateway {
     pub(crate) fn account<'a>(
         &self,
         configured: &Configured,
+        switches: &Switches,
         account: &'a Account,
         question: &Question<'_>,
         now: Time,
@@ -276,7 +283,7 @@ impl Gateway {
         if !serves(account, question.merchant.id) {
             return Err(LeftOut::Merchant);
         }
-        if !self.is_switched_on(account) {
+        if !switches.is_on(account) {
             return Err(LeftOut::SwitchedOff);
         }
         let slot = configured.slot(&account.id).ok_or(LeftOut::Unusable)?;

@@ -43,6 +43,14 @@ impl Gateway {
         self.now().after(deadline + LEASE_MARGIN)
     }
 
+    /// Until when a call may send that holds an attempt until a time. A process that stood still meanwhile sends
+    /// nothing late; the margin is for clocks of other nodes that are ahead.
+    pub(crate) fn not_after(&self, held: Time) -> Instant {
+        // The monotonic time first: what stands still in between makes it earlier.
+        let now = Instant::now();
+        now + held.before(LEASE_MARGIN).since(self.now())
+    }
+
     /// The module that started an attempt while it is kept, else the active one; later versions read
     /// earlier references.
     fn module_of(&self, attempt: &Attempt) -> Option<Arc<dyn Provider>> {
@@ -74,11 +82,12 @@ impl Gateway {
         attempt: &Attempt,
         limit: Duration,
     ) -> Result<StartResult, Fault> {
-        let Some((module, access)) = self.speaker(attempt) else {
+        let Some((module, mut access)) = self.speaker(attempt) else {
             return Ok(StartResult::Unavailable(
                 "no module serves the account".into(),
             ));
         };
+        access.not_after = attempt.busy_until.map(|held| self.not_after(held));
         let payment = &aggregate.payment;
         let holder = Holder {
             account: Some(attempt.account.clone()),
@@ -116,13 +125,16 @@ impl Gateway {
         purpose: QueryPurpose,
         limit: Duration,
     ) -> Result<QueryAnswer, Fault> {
-        let Some((module, access)) = self.speaker(attempt) else {
+        let Some((module, mut access)) = self.speaker(attempt) else {
             tracing::error!(
                 attempt.id = %attempt.id, provider.id = %attempt.account,
                 "no module can be asked about the attempt"
             );
             return Ok(QueryAnswer::Uncertain);
         };
+        if purpose != QueryPurpose::Sync {
+            access.not_after = attempt.busy_until.map(|held| self.not_after(held));
+        }
         let permits = &self.inner.permits;
         let environment = aggregate.payment.environment;
         let permit = permits.acquire(Kind::Query, environment, (&attempt.account).into());

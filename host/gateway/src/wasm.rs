@@ -160,6 +160,7 @@ impl WasmProvider {
             plain_loopback: access.plain_loopback,
             tokens: Arc::clone(tokens),
             stranger: access.stranger,
+            not_after: access.not_after,
             recorder: None,
         }
     }

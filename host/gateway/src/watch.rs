@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::Gateway;
+use crate::configure::Switches;
 use crate::health::Unwell;
 use crate::settings::Account;
 
@@ -80,14 +81,16 @@ impl Gateway {
     /// # Errors
     /// The store's; then what it was to tell is as it was.
     pub async fn set_gauges(&self) -> Result<(), Fault> {
-        self.measure_accounts();
+        let known = self.switches().await;
+        let switches = known.unwrap_or_else(|_| self.inner.switches.load_full());
+        self.measure_accounts(&switches);
         self.measure_reviews().await;
         self.measure_deliveries().await?;
         self.measure_work().await
     }
 
     /// Whether each account is well, why not, and whether it is switched on.
-    fn measure_accounts(&self) {
+    fn measure_accounts(&self, switches: &Switches) {
         let settings = self.settings();
         let mut shown = self.inner.shown.accounts.lock();
         for (account, environment) in shown.drain() {
@@ -99,7 +102,7 @@ impl Gateway {
         for account in settings.accounts.values() {
             let environment = account.environment.as_str();
             let observed = self.account_health(&account.id);
-            let is_on = self.is_switched_on(account) && !self.is_slot_disabled(account);
+            let is_on = switches.is_on(account) && !self.is_slot_disabled(account);
             let now = (observed.health.status, observed.unwell, is_on);
             show_account(&account.id, environment, Some(now));
             shown.insert(account.id.clone(), environment);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kassette_domain::audit::{Audited, SYSTEM};
 use kassette_domain::time::Time;
-use kassette_store::Fault;
+use kassette_store::{Fault, Task};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -20,15 +20,18 @@ const LEASE: Duration = Duration::from_secs(60);
 const LEAST_PAUSE: Duration = Duration::from_millis(50);
 /// The pause after the store failed.
 pub(crate) const FAULT_PAUSE: Duration = Duration::from_secs(1);
-/// Without anything due the store is read this often all the same: another process may have
-/// written.
+/// Without anything due the store is read this often all the same.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// So often where other nodes serve it too, which may have written.
+const LONGEST_PAUSE_AMONG_NODES: Duration = Duration::from_secs(5);
 /// Rounds of [`Gateway::do_what_is_due`]: years of daily questions fit.
 const ROUNDS_MOST: usize = 1_000;
 /// How often it is looked whether something need not be kept any longer.
 const FORGET_EVERY: Duration = Duration::from_secs(3600);
 /// The least pause between two such looks.
 const FORGET_PAUSE: Duration = Duration::from_secs(60);
+/// How long one node does it for all: until its next look, and a while.
+const FORGET_LEASE: Duration = Duration::from_secs(3900);
 /// The pause between two groups, a millisecond of the writing thread each: payments come first.
 const FORGET_GAP: Duration = Duration::from_millis(20);
 /// Deliveries that are looked at at once: some five rows each.
@@ -123,8 +126,12 @@ impl Gateway {
         self.claim_and_reconcile().await?;
         let now = self.now();
         let next = self.store().next_due().await?;
-        let next = next.unwrap_or(now.after(LONGEST_PAUSE));
-        Ok(next.clamp(now.after(LEAST_PAUSE), now.after(LONGEST_PAUSE)))
+        let longest = match self.store().live_nodes() {
+            1 => LONGEST_PAUSE,
+            _ => LONGEST_PAUSE_AMONG_NODES,
+        };
+        let next = next.unwrap_or(now.after(longest));
+        Ok(next.clamp(now.after(LEAST_PAUSE), now.after(longest)))
     }
 
     /// Claims due payments and reconciles them; how many there were.
@@ -162,7 +169,7 @@ impl Gateway {
     async fn keep_forgetting(&self) {
         loop {
             let again = self.now().after(FORGET_EVERY);
-            let next = match self.forget_due().await {
+            let next = match self.forget_in_turn().await {
                 Ok(next) => next.map_or(again, |next| next.min(again)),
                 Err(fault) => {
                     tracing::warn!(error = %fault, "what is over its time is not forgotten yet");
@@ -173,6 +180,14 @@ impl Gateway {
             let soonest = self.now().after(FORGET_PAUSE);
             self.clock().wait_until(next.max(soonest)).await;
         }
+    }
+
+    /// Forgets where no other node does it; says when there is more.
+    async fn forget_in_turn(&self) -> Result<Option<Time>, Fault> {
+        if self.store().take_task(Task::Forget, FORGET_LEASE).await? {
+            return self.forget_due().await;
+        }
+        Ok(None)
     }
 
     /// Forgets all that need not be kept any longer, a small group at a time; says when there is more.

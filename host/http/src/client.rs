@@ -7,6 +7,7 @@ use http::Method;
 use http::header::{
     CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderName, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
+use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use url::Url;
@@ -137,8 +138,9 @@ impl Client {
     pub async fn send_for_head(&self, request: Request<'_>) -> Result<Answer, SendError> {
         self.judge(&request).map_err(SendError::NotSent)?;
         let mut heard = Heard::default();
-        let exchange = self.exchange(&request, &mut heard);
-        let outcome = tokio::time::timeout(request.deadline, exchange).await;
+        let ends = Instant::now() + request.deadline;
+        let exchange = self.exchange(&request, ends, &mut heard);
+        let outcome = tokio::time::timeout_at(ends, exchange).await;
         match outcome {
             Ok(Ok(())) => heard.answer(Ok(())),
             Ok(Err(SendError::NoAnswer(why))) => heard.answer(Err(why)),
@@ -163,11 +165,16 @@ impl Client {
     }
 
     /// Takes a kept connection or makes one, and hands the request over.
-    async fn exchange(&self, request: &Request<'_>, heard: &mut Heard) -> Result<(), SendError> {
+    async fn exchange(
+        &self,
+        request: &Request<'_>,
+        ends: Instant,
+        heard: &mut Heard,
+    ) -> Result<(), SendError> {
         let safe = matches!(request.method, Method::GET | Method::HEAD);
         let origin = Origin::of(&request.url);
         if let Some(kept) = self.inner.pool.take(&origin, !safe) {
-            match self.once(kept, &origin, request, heard).await {
+            match self.once(kept, &origin, request, ends, heard).await {
                 Err(SendError::NotSent(NotSent::Unusable)) => {}
                 Err(SendError::NoAnswer(NoAnswer::Broken)) if safe => {}
                 outcome => return outcome,
@@ -184,7 +191,7 @@ impl Client {
         let made = Box::pin(connect(&request.url, network, inner.tls.as_ref(), is_inner))
             .await
             .map_err(SendError::NotSent)?;
-        self.once(made, &origin, request, heard).await
+        self.once(made, &origin, request, ends, heard).await
     }
 
     /// Hands the request to one connection, reads the answer, keeps the connection.
@@ -193,6 +200,7 @@ impl Client {
         mut connection: Connection,
         origin: &Origin,
         request: &Request<'_>,
+        ends: Instant,
         heard: &mut Heard,
     ) -> Result<(), SendError> {
         let sender = &mut connection.sender;
@@ -203,6 +211,10 @@ impl Client {
             Sender::H2(sender) => sender.ready().await,
         }
         .map_err(|_| unusable.clone())?;
+        // Where the process stood still the time-out has not been looked at yet, and the right to send is over.
+        if Instant::now() >= ends {
+            return Err(SendError::NotSent(NotSent::Deadline));
+        }
         heard.left = true;
         let body = message.body().taken();
         let outcome = match sender {

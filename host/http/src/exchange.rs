@@ -22,7 +22,8 @@ pub struct Request<'a> {
     pub headers: HeaderMap,
     /// Sent as it is.
     pub body: Bytes,
-    /// For everything together: name, connection, handshake, request and answer.
+    /// For everything together: name, connection, handshake, request and answer. Nothing leaves once it has passed,
+    /// however long the process stood still meanwhile.
     pub deadline: Duration,
     /// Most bytes of the answer's body that are read; the rest is dropped with its connection.
     pub max_response: usize,

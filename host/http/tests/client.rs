@@ -44,6 +44,24 @@ async fn an_answer_is_read_and_its_connection_used_again() {
 }
 
 #[tokio::test]
+async fn nothing_leaves_once_its_time_is_over_though_a_connection_stands() {
+    let server = Server::start(&[OK, OK]).await;
+    let client = dev();
+    let post = || request(Method::POST, server.url("/"));
+    client.send(post()).await.unwrap();
+    // The connection comes back a moment after the answer.
+    tokio::task::yield_now().await;
+    let late = Request {
+        deadline: Duration::ZERO,
+        ..post()
+    };
+    let error = client.send(late).await.unwrap_err();
+    assert_eq!(error, SendError::NotSent(NotSent::Deadline));
+    client.send(post()).await.unwrap();
+    assert_eq!(server.seen().1, 2);
+}
+
+#[tokio::test]
 async fn a_redirect_is_an_answer_and_is_not_followed() {
     let trap = Server::start(&[OK]).await;
     let answer = format!(

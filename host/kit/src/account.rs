@@ -47,6 +47,7 @@ pub fn account(
         plain_loopback: false,
         tokens: Arc::new(TokenStore::new()),
         stranger: None,
+        not_after: None,
         recorder: None,
     })
 }

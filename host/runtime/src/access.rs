@@ -8,6 +8,7 @@ use std::time::Duration;
 use kassette_domain::provider::{Account, Encoding, Verb};
 use kassette_domain::secret::Secret;
 use kassette_http::HostPattern;
+use tokio::time::Instant;
 
 use crate::links::AllowedPages;
 use crate::tokens::TokenStore;
@@ -29,6 +30,9 @@ pub struct AccountAccess {
     pub tokens: Arc<TokenStore>,
     /// Where the call reads a callback from an address that has proved none lately: that address.
     pub stranger: Option<IpAddr>,
+    /// From then on nothing is sent: the caller's right to the call has ended, and another may have it. None where
+    /// any may call.
+    pub not_after: Option<Instant>,
     /// Who is told of each request.
     pub recorder: Option<Arc<dyn Recorder>>,
 }

@@ -28,6 +28,7 @@ pub(crate) fn access() -> AccountAccess {
         plain_loopback: false,
         tokens: Arc::new(TokenStore::new()),
         stranger: None,
+        not_after: None,
         recorder: None,
     }
 }

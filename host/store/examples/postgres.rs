@@ -88,6 +88,7 @@ async fn main() {
         url: url.clone(),
         master: MasterKey::from_bytes([7; 32]),
         volatile: false,
+        node: "example".into(),
         alone: true,
     };
     migrate(&options).await.unwrap();

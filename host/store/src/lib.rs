@@ -8,6 +8,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod bell;
+mod cluster;
 mod connects;
 mod deliveries;
 mod ledger;
@@ -20,6 +21,7 @@ mod rows;
 pub mod sled;
 pub mod suite;
 
+pub use crate::cluster::{Cluster, NodeInfo, NodeStatus, Share, Task};
 pub use crate::connects::{CodeIssued, CodeUsed, Connects, Exchange, Exchanged};
 pub use crate::deliveries::{
     Backlog, ClaimedDeliveries, Deliveries, DeliveryFilter, DueDelivery, EndpointCreated,
@@ -373,10 +375,10 @@ pub struct NewMerchant {
 
 /// Merchants, keys, operators and the audit log.
 pub trait Directory: Send + Sync {
-    /// A number that has changed before any change to a key, a merchant, a reseller, a delegation or a
-    /// webhook endpoint with its secrets is answered: whatever was read of them after asking for it holds
-    /// as long as it stays. None where the store cannot tell, because others change it too; then nothing
-    /// may be remembered. Costs next to nothing.
+    /// A number that has changed before any change to a key, a merchant, a reseller, a delegation, a webhook
+    /// endpoint with its secrets or an account switch is answered, at whichever node: whatever was read of them
+    /// after asking for it holds as long as it stays. None where the store cannot tell; then nothing may be
+    /// remembered. Costs next to nothing.
     fn directory_version(&self) -> Option<u64>;
 
     /// Makes a merchant. Its number is only known here, so the audit line's object is set to
@@ -547,7 +549,16 @@ pub trait Upkeep: Send + Sync {
 
 /// Everything that a gateway keeps.
 pub trait Store:
-    Payments + Resellers + Deliveries + Directory + Connects + Nonces + Health + Upkeep + 'static
+    Payments
+    + Resellers
+    + Deliveries
+    + Directory
+    + Connects
+    + Nonces
+    + Health
+    + Upkeep
+    + Cluster
+    + 'static
 {
 }
 
@@ -560,6 +571,7 @@ impl<T> Store for T where
         + Nonces
         + Health
         + Upkeep
+        + Cluster
         + 'static
 {
 }

@@ -66,6 +66,10 @@ pub struct PaymentAggregate {
 
 /// Everything that can happen to a payment.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one is made for each call, and moved some times at most"
+)]
 pub enum Step {
     /// Open an attempt: created → pending.
     Open(Box<Choice>),
@@ -168,6 +172,8 @@ pub struct Query {
     pub purpose: QueryPurpose,
     /// [`Attempt::notices`] when it was asked: those that came later it does not answer.
     pub notices: u32,
+    /// [`Attempt::busy_until`] of the claim that it was asked under: a claim that another task has taken since stays.
+    pub held: Option<Time>,
 }
 
 /// What an attempt is claimed for.

@@ -47,7 +47,7 @@ impl PaymentAggregate {
         log: &mut Log<'_>,
     ) -> Result<Outcome, Refusal> {
         let i = self.index(id)?;
-        self.let_go(i, asked.purpose);
+        self.let_go(i, asked);
         let word = if absent { "unknown" } else { "no answer" };
         log.cause = format!("query: {word} at {}", self.attempts[i].account);
         if absent && self.nothing_there(i, log) {
@@ -67,15 +67,16 @@ impl PaymentAggregate {
         Ok(Outcome::Done)
     }
 
-    /// The worker that held an attempt for a question is done.
-    pub(super) fn let_go(&mut self, i: usize, purpose: QueryPurpose) {
+    /// The worker that held an attempt for a question is done. One that was late holds it no more: its claim may be
+    /// another's by now, whose call is under way.
+    pub(super) fn let_go(&mut self, i: usize, asked: Query) {
         let attempt = &mut self.attempts[i];
-        let holds = match purpose {
+        let holds = match asked.purpose {
             QueryPurpose::Capture => attempt.state == AttemptState::Capturing,
             QueryPurpose::Cancel => attempt.closing,
             QueryPurpose::Sync => false,
         };
-        if holds {
+        if holds && attempt.busy_until == asked.held {
             attempt.busy_until = None;
         }
     }

@@ -124,7 +124,7 @@ impl PaymentAggregate {
     /// schedule goes on where the answer ended nothing.
     fn answered_question(&mut self, i: usize, asked: Query, moved: bool, log: &mut Log<'_>) {
         self.answered_decision();
-        self.let_go(i, asked.purpose);
+        self.let_go(i, asked);
         let attempt = &mut self.attempts[i];
         attempt.silences = 0;
         attempt.silent_since = None;

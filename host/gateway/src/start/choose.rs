@@ -92,7 +92,7 @@ impl Run<'_> {
         let ranked = self
             .gateway
             .rank(self.start.method, &question, only, country)
-            .await;
+            .await?;
         if ranked.is_err() {
             self.gateway
                 .tell_why_not(self.start.method, &question)

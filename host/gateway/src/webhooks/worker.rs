@@ -29,8 +29,10 @@ use crate::watch::NO_ENVIRONMENT;
 /// From then on an attempt counts as slow. It is the longest that a stranger waits for a quick slot
 /// while silent ones have them all, and longer than most receivers take.
 const LINGERS: Duration = Duration::from_millis(250);
-/// How often the store is asked for everything that waits: another process may have queued.
+/// How often the store is asked for everything that waits.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
+/// So often where other nodes serve the store too: what one of them leaves is for the others.
+const LOOK_EVERY_AMONG_NODES: Duration = Duration::from_secs(5);
 /// Records under way at once: one that is synced, and one that is made meanwhile.
 const RECORDINGS: usize = 2;
 /// Most ends of attempts that are taken before anything else is looked at.
@@ -446,7 +448,11 @@ impl Worker<'_> {
 
     /// Asks the store for everything that waits.
     async fn look(&mut self) {
-        self.look_at = Instant::now() + LOOK_EVERY;
+        let every = match self.gateway.store().live_nodes() {
+            1 => LOOK_EVERY,
+            _ => LOOK_EVERY_AMONG_NODES,
+        };
+        self.look_at = Instant::now() + every;
         let status = &self.gateway.inner.deliverer.status;
         status.circuits(self.scheduler.circuits());
         let asked = self.gateway.inner.deliverer.asked.load(Ordering::SeqCst);

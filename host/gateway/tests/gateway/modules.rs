@@ -482,6 +482,7 @@ impl Provider for Speaks {
         access: &'a Access,
         attempt: &'a AttemptFacts,
     ) -> Calling<'a, Result<Started, StartFailure>> {
+        assert!(access.not_after.is_some(), "a start is held until a time");
         Box::pin(async move {
             let (account, id) = (&access.account.id, attempt.id);
             match self.begin(account, id) {
@@ -537,6 +538,8 @@ impl Provider for Speaks {
         question: &'a Inquiry,
     ) -> Calling<'a, Result<Result<Report, QueryFailure>, CallError>> {
         let (id, purpose) = (question.attempt.id, question.purpose);
+        let is_held = purpose != QueryPurpose::Sync;
+        assert_eq!(access.not_after.is_some(), is_held, "{purpose:?}");
         let mut books = self.0.books.lock();
         books.queries.push((id, purpose));
         if books.hanging.contains(&access.account.id) {
@@ -586,10 +589,11 @@ impl Provider for Speaks {
 
     fn refund<'a>(
         &'a self,
-        _: &'a Access,
+        access: &'a Access,
         paid: &'a PaidFacts,
         order: &'a RefundOrder,
     ) -> Calling<'a, Result<Given, RefundFailure>> {
+        assert!(access.not_after.is_some(), "a refund is held until a time");
         Box::pin(async move {
             let script = {
                 let mut books = self.0.books.lock();

@@ -380,7 +380,9 @@ async fn a_hosted_a_finished_and_another_method_s_payment_are_conflicts() {
 #[tokio::test]
 async fn a_switched_off_account_gets_no_new_attempt() {
     let world = World::new().await;
+    let other = world.second().await;
     let alpha = account_id("alpha");
+    assert!(other.account_enabled(&alpha));
     assert!(
         world
             .gateway
@@ -393,6 +395,14 @@ async fn a_switched_off_account_gets_no_new_attempt() {
     let started = world.gateway.start(by_api(&payment)).await.unwrap();
     assert_eq!(at(&started.attempt), "beta");
     assert!(!world.second().await.account_enabled(&alpha));
+    // Nor does one that knew it as switched on.
+    let payment = world
+        .made(world.request("order-2", CheckoutMode::Direct))
+        .await;
+    let started = other.start(by_api(&payment)).await.unwrap();
+    assert_eq!(at(&started.attempt), "beta");
+    assert!(!other.account_enabled(&alpha));
+    other.finish().await;
 }
 
 /// A version of a module may need more than the one for which its accounts were configured.

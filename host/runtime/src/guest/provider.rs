@@ -102,6 +102,9 @@ impl Call {
         host: Arc<Host>,
         ends: Instant,
     ) -> Self {
+        let ends = access
+            .not_after
+            .map_or(ends, |not_after| ends.min(not_after));
         Self {
             access,
             description,

@@ -157,6 +157,19 @@ fn bearer(name: &str, url: &str) -> wit::Request {
 }
 
 #[tokio::test]
+async fn a_call_has_no_time_to_send_once_its_caller_s_right_to_it_has_ended() {
+    let held_until = Instant::now() + Duration::from_secs(5);
+    for (not_after, left) in [(None, 60), (Some(held_until), 5)] {
+        let access = AccountAccess {
+            not_after,
+            ..with_key()
+        };
+        let left = Duration::from_secs(left);
+        assert!(Bench::new(access).call.ends <= Instant::now() + left);
+    }
+}
+
+#[tokio::test]
 async fn credentials_are_written_where_the_module_asks_and_nowhere_else() {
     let mut bench = Bench::new(with_key());
     let asked = wit::Request {

@@ -436,6 +436,7 @@ pub fn access(host: &str) -> AccountAccess {
         plain_loopback: true,
         tokens: Arc::new(TokenStore::new()),
         stranger: None,
+        not_after: None,
         recorder: None,
     }
 }

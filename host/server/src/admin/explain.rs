@@ -43,7 +43,8 @@ pub(super) async fn show(
     let explanations = state
         .gateway
         .explain(&merchant, world, amount, currency.unwrap_or(Currency::USD))
-        .await;
+        .await
+        .map_err(ApiError::from)?;
     let methods = explanations.into_iter().map(|method| {
         let accounts = method.accounts.into_iter().map(|account| {
             json!({

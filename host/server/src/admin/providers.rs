@@ -26,6 +26,8 @@ pub(super) async fn list(
 ) -> Result<Json<Value>, ApiError> {
     let paging = Query::of(query.as_deref())?.paging()?;
     let gateway = &state.gateway;
+    // Another node may have changed them.
+    gateway.switches().await?;
     let settings = gateway.settings();
     let accounts: Vec<_> = settings.accounts.values().collect();
     named(
@@ -50,6 +52,7 @@ pub(super) async fn change(
     fields.finish()?;
     let id = AccountId::parse(&id).map_err(|_| UNKNOWN)?;
     let gateway = &state.gateway;
+    gateway.switches().await?;
     if let Some(wanted) = wanted {
         let line = caller.audited(attribution, "provider.change", format!("provider/{id}"));
         let position = |enabled: bool| Some(json!({ "enabled": enabled }).to_string());

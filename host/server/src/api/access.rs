@@ -276,7 +276,9 @@ async fn merchant(
     let own = caller.merchant.policy.rate_limit;
     let limit = own.unwrap_or_else(|| state.gateway().settings().rate_limit);
     let keys = &state.limits().keys;
-    keys.take_many(&caller.key.id, cost, limit, state.now())?;
+    state.take(limit, |here| {
+        keys.take_many(&caller.key.id, cost, here, state.now())
+    })?;
     if !caller.key.allows(scope) {
         return Err(ApiError::missing_scope(scope.as_str()));
     }

@@ -146,7 +146,7 @@ pub(super) async fn list(
         usd,
         email_known: false,
     };
-    let offers = state.gateway().offers(question).await;
+    let offers = state.gateway().offers(question).await?;
     let body = MethodsBody {
         methods: offers.into_iter().map(Into::into).collect(),
     };

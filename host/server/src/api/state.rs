@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::extract::ConnectInfo;
 use http::request::Parts;
+use kassette_domain::policy::RateLimit;
 use kassette_domain::time::Time;
 use kassette_gateway::Gateway;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -12,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::limit::Limits;
 use crate::admission::{Admission, InHand};
 use crate::proxies::Proxies;
-use crate::web::error::ApiError;
+use crate::web::error::{ApiError, Exhausted};
 
 /// What handlers share; one pointer, because each request clones it more than once.
 #[derive(Clone)]
@@ -63,6 +64,25 @@ impl ApiState {
         &self.0.limits
     }
 
+    /// Counts a request against a limit that holds for all nodes together: `take` takes from this node's part of it.
+    ///
+    /// # Errors
+    /// [`Exhausted`], by the whole limit.
+    pub(super) fn take(
+        &self,
+        limit: RateLimit,
+        take: impl FnOnce(RateLimit) -> Result<(), Exhausted>,
+    ) -> Result<(), Exhausted> {
+        let store = self.0.gateway.store();
+        store.demanded();
+        let share = store.share();
+        let here = RateLimit {
+            per_second: share.of(limit.per_second),
+            burst: share.of(limit.burst),
+        };
+        take(here).map_err(|exhausted| Exhausted { limit, ..exhausted })
+    }
+
     pub(super) fn now(&self) -> Time {
         self.0.gateway.clock().now()
     }
@@ -79,7 +99,9 @@ impl ApiState {
     pub(crate) fn count_address(&self, parts: &Parts) -> Result<(), ApiError> {
         let address = self.client(parts);
         let limit = self.0.gateway.settings().rate_limit;
-        let counted = self.0.limits.address(address, limit, self.now());
+        let counted = self.take(limit, |here| {
+            self.0.limits.address(address, here, self.now())
+        });
         counted.map_err(ApiError::TooMany)
     }
 }

@@ -115,6 +115,7 @@ impl StoppedStore {
                 url: url.expose().to_owned(),
                 master,
                 volatile: false,
+                node: "command".into(),
                 alone: false,
             }),
             None => Place::Folder(found.options(master)),

@@ -62,6 +62,7 @@ impl Database {
             url: url.clone(),
             master,
             volatile: false,
+            node: "dev".into(),
             alone: true,
         };
         postgres::migrate(&of_store)

@@ -280,6 +280,7 @@ impl OpenStore {
                     url: database.url.expose().to_owned(),
                     master,
                     volatile: false,
+                    node: "only".into(),
                     alone: database.is_own,
                 };
                 PostgresStore::open(&options).await?

@@ -180,9 +180,14 @@ impl Database {
     /// A connection, where this node may serve.
     async fn connection(&self) -> Result<Object, Failure> {
         self.standing.check().map_err(Failure::Unreachable)?;
-        let connection = self.pool.get().await?;
-        self.standing.check().map_err(Failure::Unreachable)?;
-        Ok(connection)
+        loop {
+            let connection = self.pool.get().await?;
+            self.standing.check().map_err(Failure::Unreachable)?;
+            if Object::metrics(&connection).created >= self.standing.connected() {
+                return Ok(connection);
+            }
+            drop(Object::take(connection));
+        }
     }
 
     /// Rows of one statement that changes nothing.
@@ -255,24 +260,39 @@ impl Database {
 
     /// Does a transaction; again, from its beginning, where it collided. One at a time in this process: nearly all of
     /// them end in the audit log, where one waits for the other, and would hold connections meanwhile that others
-    /// need. Under SERIALIZABLE they would spoil each other's tries as well.
+    /// need. Under SERIALIZABLE they would spoil each other's tries as well. What changes the directory is answered
+    /// once no node goes by what was before.
     pub(crate) async fn transact<O: Operation>(&self, operation: &O) -> Result<O::Outcome, Fault> {
-        let _turn = self.turn.lock().await;
+        let turn = self.turn.lock().await;
         let mut tries = Tries::new();
-        loop {
-            match self.transact_once(operation).await {
-                Ok(done) => return Ok(done),
+        let (done, version) = loop {
+            match self.attempt(operation).await {
+                Ok(done) => break done,
                 Err(Failure::Collided | Failure::Stale) => tries.again().await?,
                 Err(failure) => return Err(failure.fault()),
             }
+        };
+        drop(turn);
+        if let Some(version) = version {
+            self.settle(version).await;
         }
+        Ok(done)
     }
 
-    /// Does a transaction once.
+    /// Does a transaction once that leaves the directory as it is.
     pub(crate) async fn transact_once<O: Operation>(
         &self,
         operation: &O,
     ) -> Result<O::Outcome, Failure> {
+        const { assert!(!O::CHANGES_DIRECTORY, "other nodes have to be waited for") };
+        self.attempt(operation).await.map(|(done, _)| done)
+    }
+
+    /// Does a transaction once; the version of the directory that it has made, where it is of those that do.
+    async fn attempt<O: Operation>(
+        &self,
+        operation: &O,
+    ) -> Result<(O::Outcome, Option<i64>), Failure> {
         let mut connection = self.connection().await?;
         let applied = in_time(async {
             let tx = connection.transaction().await?;
@@ -293,7 +313,7 @@ impl Database {
                     (Err(_), Some(_)) => self.standing.directory_may_be_another(),
                     (_, None) => {}
                 }
-                committed.map(|()| done)
+                committed.map(|()| (done, version))
             }
             // What was not told to commit is taken back.
             Err(Failure::Lost) => Err(Failure::Collided),

@@ -54,11 +54,14 @@ pub enum OpenError {
     /// What every database has does not read back.
     #[error("the database is damaged ({0}): bring its latest backup back")]
     Damaged(String),
-    /// Another node serves it.
+    /// Another node has the name.
     #[error(
-        "another node serves the database: stop that one first. One that was killed is given up after 5 s"
+        "another node serves the database under the name `{0}`: give each a name of its own. One that was killed is given up after 3 s"
     )]
-    InUse,
+    InUse(String),
+    /// A node of an earlier release serves it, which knows of no others.
+    #[error("a node of an earlier release serves the database: stop that one first")]
+    EarlierNode,
     /// It would lose what it acknowledged.
     #[error(
         "the database runs with `{0} = off`, and would lose payments that it acknowledged: switch it on"

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `open`, `target` | the master key, what a database has to be; the address and TLS |
 //! | `schema`, `errors` | the tables and their migration; why a store does not open |
-//! | `node` | which process serves the database, and until when it may |
+//! | `node`, `membership`, `cluster` | a node among others: its beats, what they mean, `Cluster` |
 //! | `database`, `parts` | statements and transactions, and what is tried again; a statement out of parts |
 //! | `batches` | what is committed together |
 //! | `lists`, `audit` | pages of lists; lines of the audit log |
@@ -20,11 +20,13 @@
 
 mod audit;
 mod batches;
+mod cluster;
 mod connects;
 pub(crate) mod database;
 mod directory;
 mod errors;
 mod lists;
+mod membership;
 mod node;
 mod nonces;
 mod open;

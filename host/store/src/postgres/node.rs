@@ -1,68 +1,102 @@
-//! The node: which process serves the database, and until when it may.
+//! A node of those that serve the database: its row, its beats, and until when it may serve.
 //!
-//! A row of the database names the node, and a beat renews it by the database's clock. One that has not heard
-//! of its last beat for [`LAPSE`] of its own monotonic clock serves no more; another one takes the row once it has
-//! not been renewed for [`TAKEOVER`] of the database's. A beat is written after it was sent, so the first ends
-//! before the second.
+//! A row of the database names each node, and beats renew it. One that has not heard of a beat for [`LAPSE`] serves
+//! nothing until it has. What a beat means is decided by [`Membership`]; this is what it is sent with.
+//! No clocks of two machines are compared: a node is gone whose row another one has seen unchanged for longer than a
+//! beat is good by its own monotonic clock. It comes back as a new one where it was only slow. That is sound because
+//! a row is removed as it was found alone: no beat can have renewed it, and so nothing was served meanwhile.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_postgres::Client;
 
-use crate::Fault;
-use crate::postgres::errors::{OpenError, said};
+use crate::postgres::errors::OpenError;
+use crate::postgres::membership::{BEAT, Demand, GONE, LAPSE, Membership, Moment, Next, Row};
 use crate::postgres::target::Target;
+use crate::{Fault, NodeInfo, Share};
 
-/// Between two beats.
-const BEAT: Duration = Duration::from_millis(500);
-/// For how long a beat is good, from before it was sent.
-const LAPSE: Duration = Duration::from_secs(4);
-/// After how much of the database's time without a beat another node takes the row, seconds.
-const TAKEOVER: f64 = 5.0;
-/// How long the row of a node that ended without a word is waited for.
-const WAIT: Duration = Duration::from_secs(6);
+/// For how long a beat is good where no other node can be there.
+const LAPSE_ALONE: Duration = Duration::from_secs(4);
 /// How long a beat's answer is waited for.
 const ANSWER: Duration = Duration::from_secs(1);
-/// The only node there is.
-const NAME: &str = "only";
+/// How long the row of a node of an earlier release is watched: its beats are good for 4 s.
+const GONE_EARLIER: Duration = Duration::from_secs(5);
+/// Between two looks at a row that is in the way.
+const LOOK: Duration = Duration::from_millis(250);
 
-const TAKE: &str =
-    "INSERT INTO node AS n (name, incarnation, beat) VALUES ($1, $2, clock_timestamp())
-    ON CONFLICT (name) DO UPDATE SET incarnation = $2, beat = clock_timestamp()
-    WHERE n.beat < clock_timestamp() - make_interval(secs => $3)
-    RETURNING (SELECT version FROM directory)";
-const RENEW: &str = "UPDATE node SET beat = clock_timestamp() WHERE name = $1 AND incarnation = $2
-    RETURNING (SELECT version FROM directory)";
-const GIVE_UP: &str = "DELETE FROM node WHERE name = $1 AND incarnation = $2";
+/// Rows that are in the way of a node of a name: one that has it, and those of an earlier release, which serves alone
+/// and tells nothing of itself.
+const IN_THE_WAY: &str = "/* node: in the way */
+    SELECT name, incarnation, beat, info IS NULL FROM node WHERE name = $1 OR info IS NULL";
+const JOIN: &str = "/* node: join */ INSERT INTO node (name, incarnation, beat, seen, demand, info)
+    VALUES ($1, $2, clock_timestamp(), 0, 0, $3) ON CONFLICT (name) DO NOTHING RETURNING name";
+/// The row as it was found alone: where a beat has renewed it, or is about to, it stays.
+const REMOVE: &str = "/* node: remove */ DELETE FROM node n USING (SELECT name FROM node
+        WHERE name = $1 AND incarnation = $2 AND beat = $3 FOR UPDATE SKIP LOCKED) AS gone
+    WHERE n.name = gone.name";
+const REMOVE_ALL: &str = "/* node: remove all */ DELETE FROM node";
+const BEAT_SQL: &str = "/* node: beat */ WITH beaten AS (
+        UPDATE node SET seen = $3, demand = $4, info = $5, beat = clock_timestamp()
+        WHERE name = $1 AND incarnation = $2 RETURNING 1)
+    SELECT d.epoch, d.version, n.name, n.incarnation, n.beat, n.demand FROM beaten, directory d, node n";
+const GIVE_UP: &str = "/* node: give up */ WITH gone AS (
+        DELETE FROM node WHERE name = $1 AND incarnation = $2 RETURNING name)
+    DELETE FROM schedule WHERE holder IN (SELECT name FROM gone)";
+const OF_NAME: &str = "/* node: of a name */ SELECT incarnation FROM node WHERE name = $1";
 
-/// Whether the store may be used.
+/// Whether the store may be used, and what may be remembered of it.
 #[derive(Debug)]
 pub(crate) struct Standing {
-    /// Until when the last beat is good; none where there are no beats.
-    until: Mutex<Option<Instant>>,
+    /// The node's name; empty where the store is used beside the nodes, for one command.
+    pub(crate) name: String,
+    /// What monotonic times are counted from.
+    start: Instant,
+    /// None where there are no beats.
+    membership: Option<Mutex<Membership>>,
+    incarnation: Mutex<i64>,
+    /// When the connection for beats was made.
+    connected: Mutex<Instant>,
     closed: AtomicBool,
     /// Why the store has ended, where it has by itself.
     failed: watch::Sender<Option<String>>,
-    /// The directory's version, as far as it is known here.
-    directory: AtomicU64,
-    /// Changes of the directory of which it is not known whether they were made.
-    in_doubt: AtomicU64,
+    /// Requests that limits for all nodes count.
+    demanded: AtomicU64,
+    pub(crate) info: Mutex<NodeInfo>,
 }
 
 impl Standing {
-    /// Of a store that is used beside others, for one command.
-    pub(crate) fn of_a_guest() -> Arc<Self> {
+    fn new(name: String, membership: Option<Membership>) -> Arc<Self> {
         Arc::new(Self {
-            until: Mutex::new(None),
+            name,
+            start: Instant::now(),
+            membership: membership.map(Mutex::new),
+            incarnation: Mutex::new(0),
+            connected: Mutex::new(Instant::now()),
             closed: AtomicBool::new(false),
             failed: watch::Sender::new(None),
-            directory: AtomicU64::new(0),
-            in_doubt: AtomicU64::new(0),
+            demanded: AtomicU64::new(0),
+            info: Mutex::default(),
         })
+    }
+
+    /// Of a store that is used beside others, for one command.
+    pub(crate) fn of_a_guest() -> Arc<Self> {
+        Self::new(String::new(), None)
+    }
+
+    /// Connections from before this are used no more: beats may go to a database that was promoted meanwhile, and
+    /// those to one that still answers, of what was.
+    pub(crate) fn connected(&self) -> Instant {
+        *self.connected.lock()
+    }
+
+    fn now(&self) -> Moment {
+        Moment::now(self.start)
     }
 
     /// Says why nothing may be done.
@@ -70,8 +104,8 @@ impl Standing {
         if self.closed.load(Ordering::Acquire) {
             return Err(Fault::Stopping);
         }
-        match *self.until.lock() {
-            Some(until) if until < Instant::now() => Err(Fault::Unavailable(
+        match &self.membership {
+            Some(membership) if !membership.lock().is_good(self.now()) => Err(Fault::Unavailable(
                 "the database has not confirmed this node for a while".into(),
             )),
             _ => Ok(()),
@@ -84,20 +118,37 @@ impl Standing {
     }
 
     /// The number of the directory, see [`crate::Directory::directory_version`].
-    pub(crate) fn directory(&self) -> u64 {
-        let in_doubt = self.in_doubt.load(Ordering::Acquire);
-        self.directory.load(Ordering::Acquire) + in_doubt
+    pub(crate) fn directory(&self) -> Option<u64> {
+        let membership = self.membership.as_ref()?.lock();
+        membership.is_good(self.now()).then(|| membership.number())
     }
 
-    /// The directory has, or had, a version.
+    /// A change of this node's own has made a version of the directory.
     pub(crate) fn directory_is(&self, version: i64) {
-        let version = u64::try_from(version).unwrap_or_default();
-        self.directory.fetch_max(version, Ordering::AcqRel);
+        if let Some(membership) = &self.membership {
+            membership.lock().on_own_change(version);
+        }
     }
 
     /// The directory may have been changed.
     pub(crate) fn directory_may_be_another(&self) {
-        self.in_doubt.fetch_add(1, Ordering::AcqRel);
+        if let Some(membership) = &self.membership {
+            membership.lock().on_doubt();
+        }
+    }
+
+    pub(crate) fn live(&self) -> u32 {
+        let live = self.membership.as_ref().map(|of| of.lock().live());
+        live.unwrap_or(1)
+    }
+
+    pub(crate) fn share(&self) -> Share {
+        let share = self.membership.as_ref().map(|of| of.lock().share());
+        share.unwrap_or(Share::WHOLE)
+    }
+
+    pub(crate) fn demanded(&self) {
+        self.demanded.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Resolves with the reason when the store has ended by itself.
@@ -119,13 +170,28 @@ impl Standing {
             self.failed.send_replace(Some(reason.to_owned()));
         }
     }
+
+    fn begin_anew(&self) {
+        if let Some(membership) = &self.membership {
+            membership.lock().begin_anew();
+        }
+    }
+
+    /// Zero where the store is used beside the nodes.
+    pub(crate) fn incarnation(&self) -> i64 {
+        *self.incarnation.lock()
+    }
+
+    /// What is told of the node, as its row has it.
+    fn told(&self) -> String {
+        serde_json::to_string(&*self.info.lock()).unwrap_or_default()
+    }
 }
 
-/// The only node that serves a database.
+/// A node among those that serve a database.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) standing: Arc<Standing>,
-    incarnation: i64,
     target: Target,
     beats: tokio::task::JoinHandle<()>,
 }
@@ -137,96 +203,233 @@ impl Drop for Node {
 }
 
 impl Node {
-    /// Takes the row, and begins to renew it. Where no other node can be there, at once.
-    pub(crate) async fn take(target: Target, is_alone: bool) -> Result<Self, OpenError> {
-        let after = if is_alone { 0.0 } else { TAKEOVER };
-        let mut random = [0; 8];
-        crate::rows::seal::fill(&mut random)
-            .map_err(|fault| OpenError::Database(fault.to_string()))?;
-        let incarnation = i64::from_be_bytes(random);
-        let (began, client) = (Instant::now(), target.connect().await?);
-        let (sent, version) = loop {
-            let sent = Instant::now();
-            let taken = client.query_opt(TAKE, &[&NAME, &incarnation, &after]).await;
-            match taken.map_err(|error| OpenError::Database(said(&error)))? {
-                Some(row) => break (sent, row.get::<_, i64>(0)),
-                None if began.elapsed() > WAIT => return Err(OpenError::InUse),
-                None => tokio::time::sleep(BEAT).await,
+    /// Joins those that serve the database under a name that no living one has, and begins to beat. Where no other
+    /// node can be there, whatever rows are left are those of the dead.
+    pub(crate) async fn join(
+        target: Target,
+        name: String,
+        is_alone: bool,
+    ) -> Result<Self, OpenError> {
+        let lapse = if is_alone { LAPSE_ALONE } else { LAPSE };
+        let standing = Standing::new(name, Some(Membership::new(lapse)));
+        let client = connect(&target).await?;
+        if is_alone {
+            client.execute(REMOVE_ALL, &[]).await?;
+        }
+        loop {
+            make_way(&client, &standing.name).await?;
+            if enter(&client, &standing).await? {
+                break;
             }
-        };
-        let standing = Standing::of_a_guest();
-        *standing.until.lock() = Some(sent + LAPSE);
-        standing.directory_is(version);
-        let beats = Beats {
+        }
+        let mut beats = Beats {
             standing: Arc::clone(&standing),
-            incarnation,
             target: target.clone(),
+            client: Some(client),
+            demand: Demand::default(),
+            counted: Instant::now(),
         };
-        let beats = tokio::spawn(beats.run(client));
+        // Nothing is served before the first one. What is read by then is told by the second one, at once.
+        if beats.beat().await?.is_none() {
+            return Err(OpenError::InUse(standing.name.clone()));
+        }
+        let beats = tokio::spawn(beats.run());
         Ok(Self {
             standing,
-            incarnation,
             target,
             beats,
         })
     }
 
-    /// Gives the row up, so that another node need not wait.
+    /// Gives the row and the tasks up, so that another node need not wait.
     pub(crate) async fn give_up(&self) {
         self.beats.abort();
         let gone = async {
             let client = self.target.connect().await.ok()?;
-            client
-                .execute(GIVE_UP, &[&NAME, &self.incarnation])
-                .await
-                .ok()
+            let (name, incarnation) = (&self.standing.name, self.standing.incarnation());
+            client.execute(GIVE_UP, &[name, &incarnation]).await.ok()
         };
         if !matches!(tokio::time::timeout(ANSWER, gone).await, Ok(Some(_))) {
             tracing::warn!(
-                "the database did not take this node's word that it ends: the next one waits for its lapse"
+                "the database did not take this node's word that it ends: the others find out for themselves"
             );
         }
     }
 }
 
+/// A connection for beats. They have to be of one moment each, and no more: nothing would be safer if the database
+/// refused some of them beside changes of the directory.
+async fn connect(target: &Target) -> Result<Client, OpenError> {
+    let client = target.connect().await?;
+    let isolation = "SET default_transaction_isolation = 'read committed'";
+    client.batch_execute(isolation).await?;
+    Ok(client)
+}
+
+/// Writes the row of a new incarnation, which has adopted nothing: changes wait for it from then on, before it reads
+/// anything. False where another row has the name.
+async fn enter(client: &Client, standing: &Standing) -> Result<bool, OpenError> {
+    let mut random = [0; 8];
+    crate::rows::seal::fill(&mut random).map_err(|fault| OpenError::Database(fault.to_string()))?;
+    let incarnation = i64::from_be_bytes(random);
+    let (name, info) = (&standing.name, standing.told());
+    // Before the answer, which may be lost: then the next beat finds the row, or that there is none.
+    *standing.incarnation.lock() = incarnation;
+    let joined = client.query_opt(JOIN, &[name, &incarnation, &info]).await?;
+    Ok(joined.is_some())
+}
+
+/// Removes what is in the way of a name, once it was not renewed for so long that its node serves nothing.
+async fn make_way(client: &Client, name: &str) -> Result<(), OpenError> {
+    let mut known: HashMap<(String, i64), (SystemTime, Instant)> = HashMap::new();
+    loop {
+        let rows = client.query(IN_THE_WAY, &[&name]).await?;
+        if rows.is_empty() {
+            return Ok(());
+        }
+        for row in rows {
+            let key: (String, i64) = (row.get(0), row.get(1));
+            let (beat, is_earlier): (SystemTime, bool) = (row.get(2), row.get(3));
+            let (last, since) = *known
+                .entry(key.clone())
+                .or_insert_with(|| (beat, Instant::now()));
+            if last != beat {
+                return Err(match is_earlier {
+                    true => OpenError::EarlierNode,
+                    false => OpenError::InUse(key.0),
+                });
+            }
+            let patience = if is_earlier { GONE_EARLIER } else { GONE };
+            if since.elapsed() >= patience {
+                client.execute(REMOVE, &[&key.0, &key.1, &beat]).await?;
+            }
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
 struct Beats {
     standing: Arc<Standing>,
-    incarnation: i64,
     target: Target,
+    /// None where the last one is of no use any more.
+    client: Option<Client>,
+    demand: Demand,
+    /// When requests were counted last.
+    counted: Instant,
 }
 
 impl Beats {
-    async fn run(self, client: Client) {
-        let mut client = Some(client);
+    async fn run(mut self) {
+        let mut next = Next::AtOnce;
         loop {
-            tokio::time::sleep(BEAT).await;
-            let sent = Instant::now();
-            match tokio::time::timeout(ANSWER, self.renew(&mut client)).await {
-                Ok(Ok(Some(version))) => {
-                    self.standing.directory_is(version);
-                    *self.standing.until.lock() = Some(sent + LAPSE);
-                }
+            if next == Next::InTime {
+                tokio::time::sleep_until((self.counted + BEAT).into()).await;
+            }
+            next = match tokio::time::timeout(ANSWER, self.beat_or_come_back()).await {
+                Ok(Ok(Some(next))) => next,
                 Ok(Ok(None)) => {
-                    self.standing.fail("another node has taken the database over, because this one was not heard of");
+                    self.standing.fail(
+                        "another node has taken this one's name, because this one was not heard of",
+                    );
                     return;
                 }
                 Ok(Err(error)) => {
                     tracing::warn!(%error, "a beat failed");
-                    client = None;
+                    self.client = None;
+                    Next::InTime
                 }
                 // What became of it shows in the next one.
-                Err(_) => client = None,
-            }
+                Err(_) => {
+                    self.client = None;
+                    Next::InTime
+                }
+            };
         }
     }
 
-    async fn renew(&self, client: &mut Option<Client>) -> Result<Option<i64>, OpenError> {
-        let client = match client {
+    /// A beat; where the row was removed meanwhile, another one takes its place. None where another node has the name.
+    async fn beat_or_come_back(&mut self) -> Result<Option<Next>, OpenError> {
+        if let Some(next) = self.beat().await? {
+            return Ok(Some(next));
+        }
+        let standing = Arc::clone(&self.standing);
+        let client = self.client().await?;
+        standing.begin_anew();
+        if client
+            .query_opt(OF_NAME, &[&standing.name])
+            .await?
+            .is_some()
+            || !enter(client, &standing).await?
+        {
+            return Ok(None);
+        }
+        tracing::warn!("this node was not heard of for a while, and has joined the others anew");
+        Ok(Some(Next::AtOnce))
+    }
+
+    /// The connection for beats, made where there is none.
+    async fn client(&mut self) -> Result<&Client, OpenError> {
+        Ok(match &mut self.client {
             Some(client) => client,
-            None => client.insert(self.target.connect().await?),
+            none => {
+                self.standing.begin_anew();
+                let client = connect(&self.target).await?;
+                *self.standing.connected.lock() = Instant::now();
+                none.insert(client)
+            }
+        })
+    }
+
+    /// Renews the row, adopts what is there, and removes those of nodes that are gone. None where there is no row of
+    /// this incarnation.
+    async fn beat(&mut self) -> Result<Option<Next>, OpenError> {
+        let standing = Arc::clone(&self.standing);
+        let passed = self.counted.elapsed();
+        self.counted = Instant::now();
+        let requests = standing.demanded.swap(0, Ordering::Relaxed);
+        let demand = self.demand.note(requests, passed);
+        let client = self.client().await?;
+        let (name, incarnation, told) = (&standing.name, standing.incarnation(), standing.told());
+        let Some(membership) = &standing.membership else {
+            return Ok(None);
         };
-        let renewed = client.query_opt(RENEW, &[&NAME, &self.incarnation]).await;
-        let renewed = renewed.map_err(|error| OpenError::Database(said(&error)))?;
-        Ok(renewed.map(|row| row.get(0)))
+        let sent = standing.now();
+        let seen = membership.lock().seen();
+        let rows = client
+            .query(BEAT_SQL, &[name, &incarnation, &seen, &demand, &told])
+            .await?;
+        let received = standing.now();
+        let Some(first) = rows.first() else {
+            return Ok(None);
+        };
+        let version = (first.get(0), first.get(1));
+        let rows: Vec<_> = rows.iter().map(of_row).collect();
+        let (next, gone) = {
+            let mut membership = membership.lock();
+            let own = (name.as_str(), incarnation);
+            let next = membership.on_answer((sent, received), own, version, &rows);
+            (next, membership.gone(received))
+        };
+        for (name, incarnation, beat) in gone {
+            let removed = client
+                .execute(REMOVE, &[&name, &incarnation, &beat])
+                .await?;
+            if removed > 0 {
+                tracing::warn!(
+                    node = name,
+                    "a node was not heard of for a while: it is taken off the list"
+                );
+            }
+        }
+        Ok(Some(next))
+    }
+}
+
+fn of_row(row: &tokio_postgres::Row) -> Row {
+    Row {
+        name: row.get(2),
+        incarnation: row.get(3),
+        beat: row.get(4),
+        demand: row.get(5),
     }
 }

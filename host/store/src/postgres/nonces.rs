@@ -1,7 +1,8 @@
 //! Nonces of signed requests: a row for each, taken in batches.
 //!
 //! A row whose time has passed is free to be taken again, and is forgotten by a sweep, which notes until when the
-//! latest of them was taken: before that time nothing can be said of what was taken.
+//! latest of them was taken: before that time nothing can be said of what was taken. Another node may sweep while a
+//! nonce is taken, by a clock that is ahead: so the note is read again behind each batch.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -47,17 +48,17 @@ pub(crate) struct Taking {
 
 impl Commit for Taking {
     type Request = Wanted;
-    /// Whether it was free.
-    type Answer = bool;
+    /// Whether it was free, and until when nonces were taken that are forgotten.
+    type Answer = (bool, Time);
 
-    async fn commit(&self, batch: Vec<Wanted>) -> Vec<Result<bool, Fault>> {
+    async fn commit(&self, batch: Vec<Wanted>) -> Vec<Result<Self::Answer, Fault>> {
         // Of those who want the same at this moment, the first one.
         let mut seen = BTreeSet::new();
         let firsts: Vec<&Wanted> = batch
             .iter()
             .filter(|each| seen.insert((each.reseller, each.mark)))
             .collect();
-        let mut taken = match self.take(&firsts).await {
+        let (mut taken, freed) = match self.take(&firsts).await {
             Ok(taken) => taken,
             Err(failure) => {
                 let fault = failure.fault();
@@ -66,13 +67,13 @@ impl Commit for Taking {
         };
         batch
             .iter()
-            .map(|each| Ok(taken.remove(&(each.reseller, each.mark.to_vec()))))
+            .map(|each| Ok((taken.remove(&(each.reseller, each.mark.to_vec())), freed)))
             .collect()
     }
 }
 
 impl Taking {
-    async fn take(&self, wanted: &[&Wanted]) -> Result<BTreeSet<(i64, Vec<u8>)>, Failure> {
+    async fn take(&self, wanted: &[&Wanted]) -> Result<(BTreeSet<(i64, Vec<u8>)>, Time), Failure> {
         let mut random = [0; 8];
         fill(&mut random)?;
         let holder = i64::from_be_bytes(random);
@@ -81,7 +82,7 @@ impl Taking {
         let ends: Vec<_> = wanted.iter().map(|each| each.until).collect();
         let asked: Vec<_> = wanted.iter().map(|each| each.now).collect();
         let mut tried = false;
-        loop {
+        let taken = loop {
             let taken = self
                 .database
                 .write(TAKE, &[&resellers, &marks, &ends, &asked, &holder])
@@ -89,10 +90,28 @@ impl Taking {
             match taken {
                 // What was taken by the statement whose answer was lost is this holder's.
                 Err(Failure::Lost) if !tried => tried = true,
-                taken => return Ok(taken?.iter().map(|row| (row.get(0), row.get(1))).collect()),
+                taken => break taken?,
             }
-        }
+        };
+        let taken = taken.iter().map(|row| (row.get(0), row.get(1))).collect();
+        Ok((taken, freed(&self.database).await?))
     }
+}
+
+/// Refuses a time of which it is not known any more what was taken.
+fn is_after(freed: Time, now: Time) -> Result<(), Fault> {
+    if freed > now.after(OVERTAKEN) {
+        let why = "the clock went back to a time whose nonces are forgotten";
+        return Err(Fault::Unavailable(why.into()));
+    }
+    Ok(())
+}
+
+/// Until when nonces were taken that are forgotten, by any node.
+async fn freed(database: &Database) -> Result<Time, Fault> {
+    let sql = "SELECT freed FROM nonce_end";
+    let row = database.read_one(sql, &[]).await?;
+    Ok(time(row.map_or(0, |row| row.get(0))))
 }
 
 /// What a node remembers of nonces, so that not each request has to count.
@@ -103,8 +122,6 @@ pub(crate) struct Counts {
     next_end: Mutex<Option<Time>>,
     /// One sweep at a time.
     sweeping: tokio::sync::Mutex<()>,
-    /// Until when nonces were taken that are forgotten; none before it was read.
-    freed: Mutex<Option<Time>>,
 }
 
 /// How many nonces of a reseller are taken: by the second in which they become free, rounded up.
@@ -156,12 +173,9 @@ impl PostgresStore {
             now: millis(now),
         };
         self.sweep_nonces(now, GRACE).await?;
-        if self.freed().await? > now.after(OVERTAKEN) {
-            let why = "the clock went back to a time whose nonces are forgotten";
-            return Err(Fault::Unavailable(why.into()));
-        }
         let full = self.is_full(reservation.reseller, reservation.at_most, now);
         if let Some(next) = full.await? {
+            is_after(freed(&self.requests).await?, now)?;
             let sql = "SELECT FROM nonce WHERE reseller = $1 AND mark = $2 AND until > $3";
             let about: Arguments<'_> = &[&wanted.reseller, &&wanted.mark[..], &wanted.now];
             let used = self.requests.read_one(sql, about).await?.is_some();
@@ -172,7 +186,9 @@ impl PostgresStore {
             });
         }
         let (reseller, until) = (wanted.reseller, wanted.until);
-        if !self.taking.commit(wanted).await? {
+        let (is_free, freed) = self.taking.commit(wanted).await?;
+        is_after(freed, now)?;
+        if !is_free {
             return Ok(Reserved::Used);
         }
         if let Some(count) = self.nonces.of.lock().get_mut(&reseller) {
@@ -233,19 +249,6 @@ impl PostgresStore {
         Ok(taken)
     }
 
-    /// Until when nonces were taken that are forgotten.
-    async fn freed(&self) -> Result<Time, Fault> {
-        if let Some(freed) = *self.nonces.freed.lock() {
-            return Ok(freed);
-        }
-        let row = self
-            .requests
-            .read_one("SELECT freed FROM nonce_end", &[])
-            .await?;
-        let freed = row.map_or(0, |row| row.get(0));
-        Ok(*self.nonces.freed.lock().get_or_insert(time(freed)))
-    }
-
     /// Forgets nonces whose time has passed, some of them, once one has passed for so long; says when there is more to
     /// forget.
     pub(crate) async fn sweep_nonces(
@@ -263,15 +266,11 @@ impl PostgresStore {
         let sql = "WITH gone AS (DELETE FROM nonce WHERE (reseller, mark) IN
                 (SELECT reseller, mark FROM nonce WHERE until <= $1 ORDER BY until LIMIT $2 FOR UPDATE SKIP LOCKED)
                 RETURNING until)
-            UPDATE nonce_end SET freed = greatest(freed, (SELECT max(until) FROM gone)) RETURNING freed";
-        let rows = self
-            .workers
+            UPDATE nonce_end SET freed = greatest(freed, (SELECT max(until) FROM gone))";
+        self.workers
             .write(sql, &[&millis(now), &SWEPT])
             .await
             .map_err(Failure::fault)?;
-        if let Some(row) = rows.first() {
-            *self.nonces.freed.lock() = Some(time(row.get(0)));
-        }
         let row = self
             .workers
             .read_one("SELECT min(until) FROM nonce", &[])

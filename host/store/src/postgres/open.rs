@@ -1,4 +1,4 @@
-//! Opening: the address, TLS, the schema, the right key, and no other node.
+//! Opening: the address, TLS, the schema, the right key, and a name among the nodes.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -39,8 +39,10 @@ pub struct OpenOptions {
     pub master: MasterKey,
     /// Serves a database that loses what it acknowledged when its machine stops (`fsync = off`): for tests alone.
     pub volatile: bool,
-    /// No other node can be there, because the server was started for this one: the row of one that was killed is
-    /// taken without waiting.
+    /// The name of this node; no other one that serves the database may have it.
+    pub node: String,
+    /// No other node can be there, because the server was started for this one: one that was killed is not waited
+    /// for, and a beat is good for longer.
     pub alone: bool,
 }
 
@@ -178,15 +180,16 @@ pub(crate) async fn secrets(client: &Client, master: &MasterKey) -> Result<Secre
 }
 
 impl PostgresStore {
-    /// Opens a database that has its tables, as the node that serves it.
+    /// Opens a database that has its tables, as a node of those that serve it.
     ///
     /// # Errors
-    /// [`OpenError`]; of another node that serves it, or has ended without a word, after some seconds.
+    /// [`OpenError`]; of another node that has the name, after some seconds. One that has ended without a word is
+    /// waited for as long.
     pub async fn open(options: &OpenOptions) -> Result<Arc<Self>, OpenError> {
         Self::connect(options, true).await
     }
 
-    /// Opens a database beside the node that serves it, for one command.
+    /// Opens a database beside the nodes that serve it, for one command.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -203,7 +206,7 @@ impl PostgresStore {
         }
         let secrets = secrets(&client, &options.master).await?;
         let node = if serves {
-            Some(Node::take(target.clone(), options.alone).await?)
+            Some(Node::join(target.clone(), options.node.clone(), options.alone).await?)
         } else {
             None
         };

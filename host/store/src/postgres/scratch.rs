@@ -102,6 +102,7 @@ fn options(database: &str) -> OpenOptions {
         url,
         master: MasterKey::from_bytes([7; 32]),
         volatile: true,
+        node: "a".into(),
         alone: false,
     }
 }

@@ -9,7 +9,7 @@
 //! | `resellers` | resellers, invitations, delegations, consent codes |
 //! | `connect` | connect codes and exchanges |
 //! | `nonces`, `audit` | nonces of signed requests; the audit log |
-//! | `retention`, `upkeep` | what is forgotten with time; `Upkeep` |
+//! | `retention`, `upkeep`, `cluster` | what is forgotten with time; `Upkeep`; `Cluster` |
 //! | `store`, `open`, `start` | the store on its engine; its folder and key; starting |
 //! | `memory` | what stands in memory beside the rows: the payment index, nonces, leases, payments as last read |
 //! | `lists` | pages of lists |
@@ -17,6 +17,7 @@
 //! | `maintenance` | backups, restoring, verifying, compacting, another master key |
 
 mod audit;
+mod cluster;
 mod connect;
 mod judge;
 mod lists;

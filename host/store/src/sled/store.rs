@@ -11,6 +11,7 @@ use kassette_domain::time::Time;
 use kassette_engine::{
     Counters, Embedder, Engine, Folder, IVec, Key, Opened, Operation, Order, Seams, Span, Written,
 };
+use parking_lot::Mutex;
 
 use crate::rows::schema;
 use crate::rows::seal::Secrets;
@@ -19,14 +20,15 @@ use crate::sled::memory::claims::Claims;
 use crate::sled::memory::payment_cache::PaymentCache;
 use crate::sled::memory::{Memory, View};
 use crate::sled::open::{FORMAT, OpenError, open_as};
-use crate::{Answer, Fault, Health, Vitals};
+use crate::{Answer, Fault, Health, NodeInfo, Vitals};
 
 /// Rows that are read with every request or delivery, and so remembered by callers: keys, merchants,
-/// resellers, what merchants have granted them, and webhook endpoints with their secrets. When a key
-/// was last used is none of them, and neither is what waits for an endpoint.
-const DIRECTORY: [&[u8]; 5] = [
+/// resellers, what merchants have granted them, webhook endpoints with their secrets, and account switches. When
+/// a key was last used is none of them, and neither is what waits for an endpoint.
+const DIRECTORY: [&[u8]; 6] = [
     schema::API_KEYS,
     schema::MERCHANTS,
+    schema::SWITCHES,
     schema::resellers::RESELLERS,
     schema::resellers::DELEGATIONS,
     schema::webhooks::ENDPOINTS,
@@ -81,6 +83,8 @@ pub struct SledStore {
     pub(crate) schedule: ArcSwap<QuerySchedule>,
     /// The moment that the last backup which was sent whole began at; milliseconds, 0: none.
     pub(crate) backed_up: Arc<AtomicU64>,
+    /// What the process tells of itself.
+    pub(crate) announced: Mutex<NodeInfo>,
 }
 
 impl SledStore {
@@ -105,6 +109,7 @@ impl SledStore {
             claims: Arc::default(),
             schedule: ArcSwap::default(),
             backed_up: Arc::default(),
+            announced: Mutex::default(),
         }))
     }
 

@@ -201,7 +201,7 @@ pub async fn the_audit_log_is_an_unbroken_chain_at_any_concurrency(harness: &dyn
     }
 }
 
-pub async fn the_version_changes_with_keys_and_merchants_alone(harness: &dyn Harness) {
+pub async fn the_version_changes_with_keys_merchants_and_switches_alone(harness: &dyn Harness) {
     let store = harness.open().await;
     if store.directory_version().is_none() {
         return;
@@ -241,6 +241,10 @@ pub async fn the_version_changes_with_keys_and_merchants_alone(harness: &dyn Har
         .await
         .unwrap();
     changed("it is revoked", true);
+    let account = account("sandbox-test");
+    let switched = store.switch_account(account, false, audited("provider.change"), NOW);
+    switched.await.unwrap();
+    changed("an account is switched off", true);
 }
 
 pub async fn the_version_changes_with_endpoints_and_not_with_what_they_are_sent(

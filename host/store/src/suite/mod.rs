@@ -13,6 +13,7 @@
     reason = "tests: each function's name says what it protects, and a failure is told by a panic"
 )]
 
+pub mod cluster;
 pub mod connects;
 pub mod creation;
 pub mod deliveries;
@@ -107,6 +108,9 @@ macro_rules! store_suite {
                 a_period_is_listed_from_since_until_before_until,
                 whatever_matches_is_found_however_much_does_not,
             }
+            cluster {
+                a_node_alone_tells_of_itself_and_has_all_there_is,
+            }
             work {
                 an_open_line_is_replaced_and_a_done_one_is_not,
                 lines_are_marked_done_once,
@@ -125,7 +129,7 @@ macro_rules! store_suite {
             }
             directory {
                 merchants_are_counted_from_one,
-                the_version_changes_with_keys_and_merchants_alone,
+                the_version_changes_with_keys_merchants_and_switches_alone,
                 the_version_changes_with_endpoints_and_not_with_what_they_are_sent,
                 a_merchant_is_replaced_only_as_it_was_read,
                 an_operator_is_unknown_once_removed,

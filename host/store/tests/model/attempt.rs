@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use kassette_domain::attempt::{AttemptState, Choice};
 use kassette_domain::id::{AccountId, AttemptId};
-use kassette_domain::lifecycle::Via;
+use kassette_domain::lifecycle::{Query, Via};
 use kassette_domain::money::Money;
 use kassette_domain::payment::Settlement;
 use kassette_domain::provider::{QueryPurpose, VendorSettlement, VendorStatus};
@@ -206,14 +206,14 @@ impl Attempt {
         self.heard.contains(&(via as u8, said as u8))
     }
 
-    /// The worker that held it for a question is done.
-    pub(crate) fn let_go(&mut self, purpose: QueryPurpose) {
-        let held = match purpose {
+    /// The worker that held it for a question is done; one that was late holds it no more.
+    pub(crate) fn let_go(&mut self, asked: Query) {
+        let held = match asked.purpose {
             QueryPurpose::Capture => self.state == AttemptState::Capturing,
             QueryPurpose::Cancel => self.closing,
             QueryPurpose::Sync => false,
         };
-        if held {
+        if held && asked.held == self.busy {
             self.busy = None;
         }
     }

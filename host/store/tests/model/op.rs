@@ -119,6 +119,8 @@ pub(crate) struct Question {
     pub(crate) purpose: u8,
     /// Whether a notice has come since.
     pub(crate) overtaken: bool,
+    /// Another task has claimed the attempt since it was asked.
+    pub(crate) late: bool,
 }
 
 /// What an operator does, or time.
@@ -247,8 +249,12 @@ fn said() -> impl Strategy<Value = Said> {
 }
 
 fn question() -> impl Strategy<Value = Question> {
-    (0..3_u8, prop::bool::weighted(0.2))
-        .prop_map(|(purpose, overtaken)| Question { purpose, overtaken })
+    let seldom = || prop::bool::weighted(0.2);
+    (0..3_u8, seldom(), seldom()).prop_map(|(purpose, overtaken, late)| Question {
+        purpose,
+        overtaken,
+        late,
+    })
 }
 
 fn doing() -> impl Strategy<Value = Doing> {

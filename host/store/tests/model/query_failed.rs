@@ -25,7 +25,7 @@ impl Payment {
         told: &mut Told,
     ) -> Result<Reply, Refusal> {
         let at = self.find(id)?;
-        self.attempts[at].let_go(asked.purpose);
+        self.attempts[at].let_go(asked);
         if absent && self.is_recorded_absence(at, now, told) {
             return Ok(Reply::Done);
         }

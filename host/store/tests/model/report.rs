@@ -77,7 +77,7 @@ impl Payment {
         if let Some(asked) = asked {
             self.count_for_decision(true, told);
             let attempt = &mut self.attempts[at];
-            attempt.let_go(asked.purpose);
+            attempt.let_go(asked);
             attempt.hears_something();
             attempt.noticed &= asked.notices != attempt.notices;
             self.exhaust(at, exhausted, told);

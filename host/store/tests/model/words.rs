@@ -183,7 +183,8 @@ pub(crate) fn step(
     };
     let asked = |question: Question, attempt: AttemptId| {
         let at = known.and_then(|known| known.find(attempt).ok());
-        let notices = at.map_or(0, |at| known.map_or(0, |known| known.attempts[at].notices));
+        let at = at.and_then(|at| known.map(|known| &known.attempts[at]));
+        let notices = at.map_or(0, |attempt| attempt.notices);
         Query {
             purpose: [
                 QueryPurpose::Capture,
@@ -191,6 +192,12 @@ pub(crate) fn step(
                 QueryPurpose::Cancel,
             ][usize::from(question.purpose)],
             notices: notices.saturating_sub(question.overtaken.into()),
+            held: at
+                .and_then(|attempt| attempt.busy)
+                .map(|until| match question.late {
+                    true => until.before(Duration::from_millis(1)),
+                    false => until,
+                }),
         }
     };
     // The newest first.

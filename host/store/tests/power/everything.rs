@@ -24,8 +24,8 @@ use kassette_domain::work::WorkKind;
 use kassette_store::suite::fixtures::*;
 use kassette_store::suite::{refunds, resellers};
 use kassette_store::{
-    About, ClaimedDeliveries, DeliveryFilter, DueDelivery, EventsAsked, Hastened, RefundOrdered,
-    Reserved, Retention, Store,
+    About, ClaimedDeliveries, DeliveryFilter, DueDelivery, EventsAsked, Hastened, NodeInfo,
+    RefundOrdered, Reserved, Retention, Share, Store, Task,
 };
 
 /// What is done, in order: the operation's name, and what is particular about it.
@@ -135,8 +135,15 @@ steps! {
     Step::Redact => "step: redact",
 }
 
-/// The operations that read, all of which are asked here or by the judge of payments, or end a process.
-const READS: [&str; 42] = [
+/// The operations that read or leave no row, all of which are asked here or by the judge of payments, or end a process.
+const READS: [&str; 49] = [
+    "reviewed",
+    "announce",
+    "demanded",
+    "live_nodes",
+    "nodes",
+    "share",
+    "take_task",
     "account_switches",
     "accounts_in_use",
     "audit_log",
@@ -198,6 +205,7 @@ pub(crate) const LENGTH: usize = DEEDS.len() + SILENT.len();
 pub(crate) fn missing() -> BTreeSet<String> {
     let files = [
         include_str!("../../src/lib.rs"),
+        include_str!("../../src/cluster.rs"),
         include_str!("../../src/connects.rs"),
         include_str!("../../src/deliveries.rs"),
         include_str!("../../src/nonces.rs"),
@@ -550,6 +558,7 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
             let asked = Query {
                 purpose: QueryPurpose::Sync,
                 notices: 1,
+                held: None,
             };
             let failed = Step::QueryFailed {
                 attempt,
@@ -681,6 +690,15 @@ pub(crate) async fn observe(store: &Arc<dyn Store>) -> String {
     // The judge's own payment changes the one, each process begins with another of the other.
     store.next_due().await.unwrap();
     store.directory_version();
+    // The only node says so of itself, and leaves nothing.
+    store.announce(NodeInfo::default());
+    store.demanded();
+    let nodes = store.nodes().await.unwrap();
+    assert_eq!((nodes.len(), store.live_nodes()), (1, 1));
+    assert_eq!(store.share(), Share::WHOLE);
+    assert_eq!(store.reviewed().await, Ok(None));
+    let lease = Duration::from_secs(60);
+    assert_eq!(store.take_task(Task::Forget, lease).await, Ok(true));
     macro_rules! see {
         ($($what:expr),+ $(,)?) => { $( seen += &format!("{:?}\n", $what); )+ };
     }

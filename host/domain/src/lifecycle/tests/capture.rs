@@ -39,6 +39,39 @@ fn a_capture_whose_answer_is_lost_is_repeated_when_its_lease_is_over() {
 }
 
 #[test]
+fn an_answer_that_comes_late_leaves_the_claim_of_the_next_one() {
+    let mut shop = authorised();
+    shop.claim(1, ClaimPurpose::Capture).unwrap();
+    let late = Query {
+        purpose: QueryPurpose::Capture,
+        ..shop.asked(1)
+    };
+    shop.pass(LEASE);
+    shop.claim(1, ClaimPurpose::Capture).unwrap();
+    let busy = shop.attempt(1).busy_until.unwrap();
+    let silence = Step::QueryFailed {
+        attempt: id(1),
+        asked: late,
+        absent: false,
+        scheduled: false,
+    };
+    let approval = Step::Report {
+        attempt: id(1),
+        report: report(VendorStatus::Processing),
+        via: Via::Query,
+        asked: Some(late),
+    };
+    for step in [silence, approval] {
+        shop.step(step);
+        let again = shop.claim(1, ClaimPurpose::Capture);
+        assert_eq!(again, Err(Refusal::Busy(busy)), "it captures meanwhile");
+    }
+    // Its own answer ends it.
+    shop.silent(1, QueryPurpose::Capture, false);
+    assert_eq!(shop.attempt(1).busy_until, None);
+}
+
+#[test]
 fn a_capture_in_vain_is_repeated_with_growing_pauses() {
     let mut shop = authorised();
     let mut pauses = Vec::new();

@@ -330,6 +330,7 @@ impl Shop {
         Query {
             purpose,
             notices: attempt.map_or(0, |attempt| attempt.notices),
+            held: attempt.and_then(|attempt| attempt.busy_until),
         }
     }
 
@@ -347,10 +348,13 @@ impl Shop {
     }
 
     pub(super) fn silent(&mut self, number: u8, purpose: QueryPurpose, absent: bool) -> Outcome {
-        let notices = self.asked(number).notices;
+        let asked = Query {
+            purpose,
+            ..self.asked(number)
+        };
         self.step(Step::QueryFailed {
             attempt: id(number),
-            asked: Query { purpose, notices },
+            asked,
             absent,
             scheduled: purpose == QueryPurpose::Sync,
         })

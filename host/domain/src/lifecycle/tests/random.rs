@@ -243,8 +243,12 @@ impl Shop {
             self.checked(claim)
                 .expect("a next_action that cannot be claimed");
         }
-        let notices = self.aggregate.attempt(attempt).unwrap().notices;
-        let asked = Query { purpose, notices };
+        let known = self.aggregate.attempt(attempt).unwrap();
+        let asked = Query {
+            purpose,
+            notices: known.notices,
+            held: known.busy_until,
+        };
         let step = match answer {
             Some(said) => Step::Report {
                 attempt,

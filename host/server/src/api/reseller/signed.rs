@@ -75,7 +75,9 @@ impl<P: Permission> FromRequest<ApiState> for SignedReseller<P> {
         let limit = gateway.settings().rate_limit;
         let keys = &state.limits().keys;
         let cost = P::cost(arrived.parts.uri.query());
-        keys.take_many(&caller.key.id, cost, limit, state.now())?;
+        state.take(limit, |here| {
+            keys.take_many(&caller.key.id, cost, here, state.now())
+        })?;
         if !caller.key.allows(P::SCOPE) {
             return Err(ApiError::missing_scope(P::SCOPE.as_str()));
         }

@@ -58,7 +58,7 @@ impl Operation for Line {
 
 impl Directory for PostgresStore {
     fn directory_version(&self) -> Option<u64> {
-        Some(self.standing.directory())
+        self.standing.directory()
     }
 
     fn create_merchant(

@@ -231,6 +231,7 @@ impl Saved<'_> {
         self.references(&mut parts);
         self.search_references(&mut parts)?;
         self.due(&mut parts);
+        self.review(&mut parts);
         lines.write(&mut parts, payment.id);
         work::write(&mut parts, self.works)?;
         listed(&mut parts, payment, &events);
@@ -258,6 +259,18 @@ impl Saved<'_> {
         );
         parts.assert("u", 1);
         Ok(())
+    }
+
+    /// Has the other nodes hear of it where the payment goes into review or out of it.
+    fn review(&self, parts: &mut Parts) {
+        let waits = |payment: &Payment| payment.status == Status::Review;
+        let (before, after) = (&self.before.aggregate.payment, &self.after.payment);
+        let sql = match (waits(before), waits(after)) {
+            (false, true) => "INSERT INTO review (payment) VALUES ($1) ON CONFLICT DO NOTHING",
+            (true, false) => "DELETE FROM review WHERE payment = $1",
+            _ => return,
+        };
+        parts.add("review", sql, vec![Box::new(uuid(after.id.as_bytes()))]);
     }
 
     fn attempts(&self, parts: &mut Parts, sealer: &Sealer) -> Result<(), Fault> {

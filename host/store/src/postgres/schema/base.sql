@@ -30,6 +30,20 @@ CREATE TABLE IF NOT EXISTS node (
     beat timestamptz NOT NULL
 )
 
+ALTER TABLE node ADD COLUMN IF NOT EXISTS seen bigint NOT NULL DEFAULT 0
+
+ALTER TABLE node ADD COLUMN IF NOT EXISTS demand bigint NOT NULL DEFAULT 0
+
+ALTER TABLE node ADD COLUMN IF NOT EXISTS info text
+
+CREATE TABLE IF NOT EXISTS schedule (
+    task text PRIMARY KEY,
+    holder text NOT NULL,
+    until timestamptz NOT NULL
+)
+
+CREATE INDEX IF NOT EXISTS schedule_until ON schedule (until)
+
 CREATE TABLE IF NOT EXISTS audit_end (
     single boolean PRIMARY KEY DEFAULT true CHECK (single),
     number bigint NOT NULL,

@@ -33,6 +33,13 @@ CREATE INDEX IF NOT EXISTS payment_order ON payment (order_id, created_at, numbe
 CREATE INDEX IF NOT EXISTS payment_reseller ON payment (owner, merchant, environment, created_at, number)
     WHERE owner_kind = 1
 
+-- Payments that nodes have put into review and not out of it: so each hears of those of the others. An index by status
+-- would make every step write to every index.
+
+CREATE TABLE IF NOT EXISTS review (
+    payment uuid PRIMARY KEY
+)
+
 CREATE TABLE IF NOT EXISTS due (
     payment uuid PRIMARY KEY,
     due_at bigint NOT NULL,

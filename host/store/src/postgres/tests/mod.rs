@@ -2,6 +2,7 @@
 
 mod beside;
 mod hostile;
+mod nodes;
 mod opening;
 mod proxy;
 mod verify;

@@ -1,4 +1,4 @@
-//! What a database has to be, and that one node serves it.
+//! What a database has to be, and that each node has a name of its own.
 
 use std::time::Duration;
 
@@ -29,13 +29,16 @@ async fn client(options: &OpenOptions) -> Client {
 }
 
 #[tokio::test]
-async fn a_second_node_is_refused_while_the_first_one_lives() {
+async fn a_second_node_of_a_name_is_refused_while_the_first_one_lives() {
     let Some(scratch) = scratch().await else {
         return;
     };
     let first = PostgresStore::open(&scratch.options()).await.unwrap();
     let second = PostgresStore::open(&scratch.options()).await;
-    assert!(matches!(second, Err(OpenError::InUse)), "{second:?}");
+    assert!(
+        matches!(&second, Err(OpenError::InUse(name)) if name == "a"),
+        "{second:?}"
+    );
     first.probe().await.unwrap();
     // One for a single command may come beside it.
     let visitor = PostgresStore::visit(&scratch.options()).await.unwrap();
@@ -58,7 +61,7 @@ async fn a_node_that_was_killed_is_followed_by_another() {
 }
 
 #[tokio::test]
-async fn a_node_whose_place_is_taken_ends() {
+async fn a_node_whose_name_is_taken_ends() {
     let Some(scratch) = scratch().await else {
         return;
     };
@@ -146,7 +149,7 @@ async fn a_database_under_another_key_or_schema_is_refused_and_unchanged() {
     );
     // A later schema that this program may still read.
     client
-        .batch_execute("UPDATE meta SET oldest_reader = 1")
+        .batch_execute("UPDATE meta SET oldest_reader = 2")
         .await
         .unwrap();
     let store = PostgresStore::open(&options).await.unwrap();

@@ -1,0 +1,49 @@
+//! `Cluster` on sled: one process has the folder, so it is the only node.
+
+use std::time::Duration;
+
+use kassette_domain::id::PaymentId;
+
+use crate::sled::SledStore;
+use crate::{Answer, Cluster, NodeInfo, NodeStatus, Share, Task};
+
+/// The name of the only node.
+const NAME: &str = "only";
+
+impl Cluster for SledStore {
+    fn nodes(&self) -> Answer<'_, Vec<NodeStatus>> {
+        Box::pin(async {
+            Ok(vec![NodeStatus {
+                name: NAME.into(),
+                incarnation: 0,
+                is_self: true,
+                beat_age: Duration::ZERO,
+                adopted: self.directory(),
+                lag: 0,
+                info: self.announced.lock().clone(),
+            }])
+        })
+    }
+
+    fn announce(&self, info: NodeInfo) {
+        *self.announced.lock() = info;
+    }
+
+    fn live_nodes(&self) -> u32 {
+        1
+    }
+
+    fn demanded(&self) {}
+
+    fn share(&self) -> Share {
+        Share::WHOLE
+    }
+
+    fn reviewed(&self) -> Answer<'_, Option<Vec<PaymentId>>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    fn take_task(&self, _task: Task, _lease: Duration) -> Answer<'_, bool> {
+        Box::pin(async { Ok(true) })
+    }
+}
