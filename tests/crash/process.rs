@@ -89,10 +89,16 @@ pub(crate) struct Starting {
     began: Instant,
 }
 
-/// Options for the store that `KASSETTE_TEST_STORE` names: `postgres`, or `dev`'s own where it is not set.
+/// Options for the store that `KASSETTE_TEST_STORE` names: `postgres`, or `dev`'s own where it is not set; on the
+/// former as many nodes as `KASSETTE_TEST_NODES` says.
 fn store() -> Vec<String> {
-    let kind = std::env::var("KASSETTE_TEST_STORE");
-    kind.map_or_else(|_| Vec::new(), |kind| vec!["--store".to_owned(), kind])
+    let set = |name, option: &str| {
+        let value = std::env::var(name).ok()?;
+        Some([option.to_owned(), value])
+    };
+    let kind = set("KASSETTE_TEST_STORE", "--store");
+    let nodes = set("KASSETTE_TEST_NODES", "--nodes");
+    kind.into_iter().chain(nodes).flatten().collect()
 }
 
 /// Starts the server on a folder.

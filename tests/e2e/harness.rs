@@ -73,10 +73,16 @@ impl Answer {
     }
 }
 
-/// Options for the store that `KASSETTE_TEST_STORE` names: `postgres`, or `dev`'s own where it is not set.
+/// Options for the store that `KASSETTE_TEST_STORE` names: `postgres`, or `dev`'s own where it is not set; on the
+/// former as many nodes as `KASSETTE_TEST_NODES` says.
 pub(crate) fn store() -> Vec<String> {
-    let kind = std::env::var("KASSETTE_TEST_STORE");
-    kind.map_or_else(|_| Vec::new(), |kind| vec!["--store".to_owned(), kind])
+    let set = |name, option: &str| {
+        let value = std::env::var(name).ok()?;
+        Some([option.to_owned(), value])
+    };
+    let kind = set("KASSETTE_TEST_STORE", "--store");
+    let nodes = set("KASSETTE_TEST_NODES", "--nodes");
+    kind.into_iter().chain(nodes).flatten().collect()
 }
 
 /// One server that tests share which only add payments of their own.
@@ -117,8 +123,28 @@ impl Server {
         Self::through(Command::new(env!("CARGO_BIN_EXE_kassette")), folder).await
     }
 
+    /// So many nodes behind a balancer, with a `kassette.toml`.
+    pub(crate) async fn nodes(nodes: usize, main: &str) -> Self {
+        let folder = fresh_folder();
+        let config = folder.path().join("config");
+        std::fs::create_dir_all(&config).unwrap();
+        std::fs::write(config.join("kassette.toml"), main).unwrap();
+        let nodes = nodes.to_string();
+        let options = ["--store", "postgres", "--nodes", &nodes].map(str::to_owned);
+        let command = Command::new(env!("CARGO_BIN_EXE_kassette"));
+        Self::with_options(command, folder, options.to_vec()).await
+    }
+
     /// Starts on a folder by a command that ends in the binary's name and becomes it.
-    pub(crate) async fn through(mut command: Command, folder: Arc<tempfile::TempDir>) -> Self {
+    pub(crate) async fn through(command: Command, folder: Arc<tempfile::TempDir>) -> Self {
+        Self::with_options(command, folder, store()).await
+    }
+
+    async fn with_options(
+        mut command: Command,
+        folder: Arc<tempfile::TempDir>,
+        options: Vec<String>,
+    ) -> Self {
         let ready_file = folder.path().join("ready.json");
         let _ = std::fs::remove_file(&ready_file);
         let log = std::fs::File::create(folder.path().join("log.txt")).unwrap();
@@ -141,7 +167,7 @@ impl Server {
             .arg(config)
             .arg("--ready-file")
             .arg(&ready_file)
-            .args(store())
+            .args(options)
             .env("RUST_LOG", "info")
             .env("NO_COLOR", "1")
             .stdin(Stdio::null())
@@ -180,6 +206,38 @@ impl Server {
                 self.log()
             );
             tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// What the ready file says now: it follows what is started again.
+    pub(crate) fn ready_now(&self) -> Value {
+        let file = self.folder.path().join("ready.json");
+        serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap()
+    }
+
+    /// A node as the ready file tells of it now.
+    pub(crate) fn told_of(&self, name: &str) -> Value {
+        let ready = self.ready_now();
+        let nodes = ready["nodes"].as_array().unwrap();
+        let found = nodes.iter().find(|node| node["name"] == name);
+        found
+            .unwrap_or_else(|| panic!("no {name}: {ready}"))
+            .clone()
+    }
+
+    /// The same server by one of its nodes, past the balancer.
+    pub(crate) fn node(&self, name: &str) -> Self {
+        let node = self.told_of(name);
+        let mut ready = self.ready.clone();
+        for address in ["base_url", "admin_url"] {
+            ready[address] = node[address].clone();
+        }
+        Self {
+            child: Mutex::new(None),
+            watchdog: Mutex::new(Watchdog(None)),
+            folder: Arc::clone(&self.folder),
+            ready,
+            http: self.http.clone(),
         }
     }
 
@@ -250,10 +308,17 @@ impl Server {
         self.admin_base().strip_suffix("/admin/v1").unwrap()
     }
 
-    /// What `/metrics` shows.
+    /// What `/metrics` shows: of each node, where there are several.
     pub(crate) async fn metrics(&self) -> String {
-        let page = self.http.get(format!("{}/metrics", self.admin_root()));
-        self.send(page).await.expect(200).text
+        let mut pages = String::new();
+        for node in self.ready["nodes"].as_array().unwrap() {
+            let page = node["admin_url"]
+                .as_str()
+                .unwrap()
+                .replace("/admin/v1", "/metrics");
+            pages += &self.send(self.http.get(page)).await.expect(200).text;
+        }
+        pages
     }
 
     /// The sum of a counter's series whose labels hold a text.

@@ -46,6 +46,7 @@ mod limits;
 mod memory;
 mod mistakes;
 mod new_method;
+mod nodes;
 mod overload;
 mod pages;
 mod races;

@@ -30,7 +30,8 @@ const PAYMENTS: &str = "/api/v1/payments";
 /// What is logged after each reading of a configuration that changed.
 const READ_AGAIN: &str = "the configuration was read again";
 
-fn signal(process: u32, name: &str) {
+/// Sends a signal to a process.
+pub(crate) fn signal(process: u32, name: &str) {
     let told = Command::new("kill")
         .args(["-s", name, &process.to_string()])
         .status();

@@ -140,9 +140,13 @@ impl Gateway {
             })
     }
 
-    async fn explain_method(&self, method: MethodId, question: &Question<'_>) -> MethodExplanation {
-        let configured = self.configured();
-        let field = self.field(&configured, question, None);
+    async fn explain_method(
+        &self,
+        method: MethodId,
+        question: &Question<'_>,
+    ) -> Result<MethodExplanation, Fault> {
+        let (configured, switches) = (self.configured(), self.switches().await?);
+        let field = self.field(&configured, &switches, question, None);
         let answer = match self.ranking_query(&field, method, question, None) {
             Err(barred) => Err(barred.explanation()),
             Ok(query) => {

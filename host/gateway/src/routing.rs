@@ -260,7 +260,10 @@ impl Gateway {
         let accounts = settings.accounts.values();
         let eligible = accounts
             .filter(|account| only.is_none_or(|only| *only == account.id))
-            .filter_map(|account| self.account(configured, switches, account, question, now).ok());
+            .filter_map(|account| {
+                self.account(configured, switches, account, question, now)
+                    .ok()
+            });
         Field {
             configured,
             accounts: eligible.collect(),

@@ -8,7 +8,7 @@ use ipnet::{IpNet, Ipv4Net};
 pub(crate) use kassette_http::subscriber;
 use serde::Deserialize;
 
-const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+pub(crate) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// Proxies that are believed. Clones share them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -71,6 +71,11 @@ fn canonical(network: IpNet) -> IpNet {
 }
 
 impl Proxies {
+    /// One that has an address.
+    pub(crate) fn of(address: IpAddr) -> Self {
+        Self(Arc::new([address.into()]))
+    }
+
     /// Whether an address is one of theirs.
     pub(crate) fn trust(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::AdminState;
 use super::body::JsonBody;
 use super::caller::{Changes, Viewer};
-use crate::simulators::{ControlError, DevControls, MAX_ADVANCE};
+use crate::simulators::{ControlError, DevControls, MAX_ADVANCE, Order};
 use crate::web::ApiError;
 use crate::web::json::text;
 use crate::web::query::Query;
@@ -46,7 +46,7 @@ pub(super) async fn clock(
     let now = controls
         .advance(&state.gateway, Duration::from_secs(seconds))
         .await
-        .map_err(ApiError::from)?;
+        .map_err(refused)?;
     Ok(Json(json!({ "now": now.rfc3339() })))
 }
 
@@ -64,10 +64,14 @@ pub(super) async fn faults(
         .unwrap_or(ONCE);
     fields.finish()?;
     let times = u32::try_from(times).unwrap_or(u32::MAX);
-    controls.fault(&provider, &fault, times).map_err(refused)?;
-    Ok(Json(
-        json!({ "provider_id": provider, "fault": fault, "times": times }),
-    ))
+    let answer = json!({ "provider_id": provider, "fault": fault, "times": times });
+    let order = Order::Fault {
+        provider,
+        fault,
+        times,
+    };
+    controls.order(order).await.map_err(refused)?;
+    Ok(Json(answer))
 }
 
 /// `POST /dev/callbacks`: where an account's simulator sends its callbacks from now on.
@@ -80,8 +84,10 @@ pub(super) async fn callbacks(
     let provider = fields.required("provider_id", text(any))?;
     let url = fields.required("url", text(any))?;
     fields.finish()?;
-    controls.call_back_to(&provider, &url).map_err(refused)?;
-    Ok(Json(json!({ "provider_id": provider, "url": url })))
+    let answer = json!({ "provider_id": provider, "url": url });
+    let order = Order::CallBackTo { provider, url };
+    controls.order(order).await.map_err(refused)?;
+    Ok(Json(answer))
 }
 
 /// `GET /dev/books`
@@ -93,7 +99,8 @@ pub(super) async fn books(
     let mut query = Query::of(query.as_deref())?;
     let provider = query.take("provider_id");
     query.finish()?;
-    let entries = controls.books(provider.as_deref()).map_err(refused)?;
+    let order = Order::Books { provider };
+    let entries = controls.order(order).await.map_err(refused)?;
     Ok(Json(json!({ "entries": entries })))
 }
 
@@ -105,6 +112,7 @@ fn refused(error: ControlError) -> ApiError {
         ControlError::UnknownFault(why) => ApiError::invalid("fault", why),
         ControlError::Times(why) => ApiError::invalid("times", why),
         ControlError::Address(why) => ApiError::invalid("url", why),
-        ControlError::Simulator(why) => ApiError::internal(why),
+        ControlError::Failed(why) => ApiError::internal(why),
+        ControlError::Store(fault) => fault.into(),
     }
 }

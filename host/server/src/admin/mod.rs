@@ -18,6 +18,7 @@ mod explain;
 mod export;
 mod keys;
 mod merchants;
+mod nodes;
 mod operators;
 mod payment_view;
 mod payments;
@@ -184,6 +185,7 @@ pub(crate) fn router(state: AdminState) -> Router {
         .route("/providers/{id}", patch(providers::change))
         .route("/operators", post(operators::create).get(operators::list))
         .route("/operators/{id}", delete(operators::remove))
+        .route("/nodes", get(nodes::list))
         .route("/audit", get(audit::list))
         .route("/audit/export", get(audit::export))
         .route("/audit/verify", get(upkeep::verify_audit))

@@ -74,6 +74,7 @@ pub(super) async fn upload(
     request: Request,
 ) -> Result<Json<Value>, ApiError> {
     let (runtime, slot) = upload_slot(&state, &slot)?;
+    only_node(&state)?;
     let mut query = Query::of(request.uri().query())?;
     let mode = query.take("mode");
     query.finish()?;
@@ -122,6 +123,7 @@ pub(super) async fn rollback(
 ) -> Result<Json<Value>, ApiError> {
     let (runtime, slot) = find(&state, &slot)?;
     let attribution = Attribution::alone(fields)?;
+    only_node(&state)?;
     let line = caller.audited_strictly(attribution, "plugin.rollback", format!("plugin/{slot}"))?;
     let (checking, target) = (Arc::clone(&runtime), slot.clone());
     let prepared = blocking(move || checking.prepare_rollback(&target)).await?;
@@ -130,6 +132,17 @@ pub(super) async fn rollback(
         error => ApiError::conflict(error.to_string()),
     })?;
     change(&state, runtime, slot, prepared, line).await
+}
+
+/// Refuses what would be done at this node alone.
+pub(super) fn only_node(state: &AdminState) -> Result<(), ApiError> {
+    match state.gateway.store().live_nodes() {
+        0 | 1 => Ok(()),
+        nodes => Err(ApiError::conflict(format!(
+            "{nodes} nodes serve the store, and this would change one of them alone: put the module's file into the \
+             plugin folder of every node, or try again while one node serves"
+        ))),
+    }
 }
 
 /// Writes the audit line, then does it: a change that no operator can see does not happen. Where it cannot be

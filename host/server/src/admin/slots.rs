@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::AdminState;
 use super::body::{Attribution, JsonBody};
 use super::caller::Changes;
-use super::plugins::{UNKNOWN, account_of, audited, find, shown, view};
+use super::plugins::{UNKNOWN, account_of, audited, find, only_node, shown, view};
 use crate::web::ApiError;
 use crate::web::path::At;
 
@@ -49,6 +49,7 @@ async fn switch(
     let attribution = Attribution::alone(fields)?;
     let before = runtime.is_disabled(&slot);
     if before != disabled {
+        only_node(&state)?;
         let action = if disabled {
             "plugin.disable"
         } else {
@@ -80,6 +81,7 @@ pub(super) async fn remove(
 ) -> Result<StatusCode, ApiError> {
     let (runtime, slot) = find(&state, &slot)?;
     let attribution = Attribution::alone(fields)?;
+    only_node(&state)?;
     if is_brought(&slot) {
         return Err(ApiError::conflict(format!(
             "{slot} belongs to the release and cannot be removed; disable it instead"

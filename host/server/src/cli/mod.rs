@@ -20,8 +20,8 @@ use clap::{Parser, Subcommand};
 
 use self::remote::{
     AuditAction, ConnectCodeAction, ConsentCodeAction, DeliveryAction, DomainAction,
-    EndpointAction, KeyAction, MerchantAction, MethodAction, Noun, OperatorAction, PaymentAction,
-    PluginAction, ProviderAction, ResellerAction, WorkAction,
+    EndpointAction, KeyAction, MerchantAction, MethodAction, NodeAction, Noun, OperatorAction,
+    PaymentAction, PluginAction, ProviderAction, ResellerAction, WorkAction,
 };
 use crate::compiler::COMPILE_MODULE;
 use crate::config::{Config, Profile};
@@ -105,6 +105,8 @@ enum Command {
     Provider(Noun<ProviderAction>),
     /// People and scripts that run the gateway.
     Operator(Noun<OperatorAction>),
+    /// The processes that serve the store.
+    Node(Noun<NodeAction>),
     /// Who changed what and why.
     Audit(Noun<AuditAction>),
     /// Modules.
@@ -112,6 +114,9 @@ enum Command {
     /// The gateway's own compiler: a module on standard input, machine code on standard output.
     #[command(name = COMPILE_MODULE, hide = true)]
     CompileModule,
+    /// A node of `dev --nodes`, which starts it.
+    #[command(name = dev::NODE, hide = true)]
+    DevNode,
 }
 
 #[derive(Subcommand)]
@@ -130,7 +135,7 @@ pub fn main() -> ExitCode {
             Err(error) => refuse(&error.to_string()),
         };
     }
-    if let Command::Serve { .. } | Command::Dev(_) = cli.command {
+    if let Command::Serve { .. } | Command::Dev(_) | Command::DevNode = cli.command {
         memory::give_back_soon();
     }
     let sockets = match cli.command {
@@ -172,6 +177,11 @@ async fn run(command: Command, sockets: HandedOver) -> Result<(), String> {
             let signals = Signals::catch().map_err(uncaught)?;
             dev::run(args, signals).await.map_err(text)
         }
+        Command::DevNode => {
+            telemetry::init(LogFormat::Pretty, "info");
+            let signals = Signals::catch().map_err(uncaught)?;
+            dev::node(signals).await.map_err(text)
+        }
         Command::Sim(args) => {
             telemetry::init(LogFormat::Pretty, "info");
             let stop = Stop::catch().map_err(uncaught)?;
@@ -197,6 +207,7 @@ async fn run(command: Command, sockets: HandedOver) -> Result<(), String> {
         Command::Work(noun) => remote::run(noun).await,
         Command::Provider(noun) => remote::run(noun).await,
         Command::Operator(noun) => remote::run(noun).await,
+        Command::Node(noun) => remote::run(noun).await,
         Command::Audit(noun) => match noun.audit_to_verify() {
             Ok((connection, stopped)) => store::verify_audit(&connection, stopped).await,
             Err(noun) => remote::run(*noun).await,

@@ -25,6 +25,10 @@ use crate::telemetry::LogFormat;
 const DAY: u64 = 24 * 3600;
 /// The address of the database, in the environment.
 const STORE_URL: &str = "KASSETTE_STORE_URL";
+/// The node's name, likewise.
+const STORE_NODE: &str = "KASSETTE_NODE";
+/// Longest name of a node, bytes.
+const MOST_NODE_NAME: usize = 64;
 /// Longest that something with an end is kept: 100 years.
 const MOST_DAYS: u64 = 36_500;
 /// Longest drain, seconds: balancers look every few seconds.
@@ -198,6 +202,8 @@ pub(crate) struct Payments {
 pub(crate) struct Store {
     /// The database that takes the place of the store in `data_dir`.
     url: Option<Secret>,
+    /// This node's name among those that serve the database.
+    node: Option<String>,
     /// Memory for the page cache, MiB.
     pub(crate) cache_mib: u64,
 }
@@ -210,6 +216,41 @@ impl Store {
             Ok(url) if !url.is_empty() => Some(Secret::new(url)),
             _ => self.url.clone(),
         }
+    }
+
+    /// This node's name: that of the machine where none is set. The environment goes before the file, which all
+    /// nodes may share.
+    pub(crate) fn node(&self) -> String {
+        let set = std::env::var(STORE_NODE).ok();
+        let set = set
+            .filter(|name| !name.is_empty())
+            .or_else(|| self.node.clone());
+        set.unwrap_or_else(host_name)
+    }
+
+    /// A name that is none.
+    fn problem(&self) -> Option<String> {
+        let name = self.node();
+        let allowed = |letter: char| {
+            letter.is_ascii_lowercase() || letter.is_ascii_digit() || ".-_".contains(letter)
+        };
+        let fits = (1..=MOST_NODE_NAME).contains(&name.len()) && name.chars().all(allowed);
+        (!fits).then(|| {
+            format!("store.node = {name:?} must be 1 to {MOST_NODE_NAME} of a-z, 0-9, \".\", \"-\" and \"_\"")
+        })
+    }
+}
+
+/// The machine's name, as far as a node may have it.
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.to_ascii_lowercase();
+    let allowed = |letter: &char| letter.is_ascii_alphanumeric() || ".-".contains(*letter);
+    let name: String = name.chars().filter(allowed).take(MOST_NODE_NAME).collect();
+    if name.is_empty() {
+        "node".to_owned()
+    } else {
+        name
     }
 }
 
@@ -299,6 +340,7 @@ impl Default for Store {
     fn default() -> Self {
         Self {
             url: None,
+            node: None,
             cache_mib: 8,
         }
     }
@@ -492,6 +534,7 @@ impl MainFile {
         let mut problems: Vec<String> = self.payments.problems().collect();
         problems.extend(self.payments.query_problem());
         problems.extend(self.webhooks.problem());
+        problems.extend(self.store.problem());
         problems.extend(self.limits.problem());
         problems.extend(self.retention.problems());
         if rate.per_second == 0 || rate.burst == 0 {

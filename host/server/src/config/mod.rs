@@ -132,6 +132,40 @@ pub(crate) fn refusal(folder: &Path, refused: &SettingsRefused) -> String {
     }
 }
 
+/// Settings of `kassette.toml` in which the nodes of one store may differ.
+const OF_A_NODE: [&str; 12] = [
+    "listen",
+    "admin_listen",
+    "admin_hosts",
+    "data_dir",
+    "plugin_dir",
+    "master_key_file",
+    "tls_cert",
+    "tls_key",
+    "admin_tls_cert",
+    "admin_tls_key",
+    "log",
+    "store",
+];
+
+/// What a folder's files say, by their names, without comments and what each node has for itself: the same where
+/// nodes are configured alike. A file that cannot be read is as one that is not there.
+pub(crate) fn shared_parts(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let below = FOLDERS
+        .iter()
+        .flat_map(|name| files(&folder.join(name)).unwrap_or_default());
+    let all = below.chain([folder.join("kassette.toml")]);
+    let parts = all.filter_map(|path| {
+        let name = path.strip_prefix(folder).ok()?.display().to_string();
+        let mut table: toml::Table = std::fs::read_to_string(&path).ok()?.parse().ok()?;
+        if name == "kassette.toml" {
+            table.retain(|setting, _| !OF_A_NODE.contains(&setting));
+        }
+        Some((name, table.to_string().into_bytes()))
+    });
+    parts.collect()
+}
+
 /// Names and values of settings, as a module gets them.
 type Values = Vec<(String, String)>;
 
@@ -393,6 +427,32 @@ fn in_words(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nodes_that_differ_in_what_is_their_own_are_configured_alike() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+            shared_parts(folder.path())
+        };
+        write("methods/ideal.toml", "note = 1");
+        let one = write(
+            "kassette.toml",
+            "listen = \"127.0.0.1:1\"\ndrain_seconds = 5\n[store]\nnode = \"a\"",
+        );
+        let other = write(
+            "kassette.toml",
+            "# another\ndrain_seconds = 5\nlisten = \"127.0.0.1:2\"\n[store]\nnode = \"b\"",
+        );
+        assert_eq!(one, other);
+        assert_ne!(other, write("kassette.toml", "drain_seconds = 6"));
+        let before = shared_parts(folder.path());
+        assert_ne!(before, write("methods/ideal.toml", "note = 2"));
+        assert_ne!(before, write("providers/acme.toml", ""));
+    }
+
     use base64::Engine as _;
     use std::os::unix::fs::PermissionsExt as _;
 

@@ -82,6 +82,7 @@ impl MainFile {
             ("limits.in_hand.exchanges", exchanges != in_hand.exchanges),
             ("limits.in_hand.callbacks", callbacks != in_hand.callbacks),
             ("store.url", serve && store.url() != new.store.url()),
+            ("store.node", serve && store.node() != new.store.node()),
             ("store.cache_mib", store.cache_mib != new.store.cache_mib),
             (
                 "plugins.remembered_mib",

@@ -1,23 +1,28 @@
 //! The store of `dev`: the data directory's own, or a private PostgreSQL in it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ValueEnum;
 use kassette_domain::secret::Secret;
-use kassette_store::MasterKey;
 use kassette_store::postgres::private::{PrivateError, PrivateOptions, PrivateServer};
 use kassette_store::postgres::{self, OpenOptions};
+use kassette_store::{MasterKey, PostgresStore};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::error::DevError;
-use crate::ready::{Ready, ReadyStore};
+use super::ready_file::ReadyFile;
+use crate::ready::ReadyStore;
 use crate::serve::{DatabasePlace, ServeError};
 
 /// The database's name.
 const NAME: &str = "kassette";
+/// Connections of a node, with some to spare while one takes the place of another.
+const PER_NODE: u32 = 40;
+/// Connections beside those.
+const RESERVED: u32 = 60;
 /// Between two looks whether the server still runs.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -37,15 +42,21 @@ pub(super) struct Database {
     options: PrivateOptions,
     server: Arc<Mutex<PrivateServer>>,
     url: String,
+    master: Secret,
 }
 
 impl Database {
     /// Starts the server of a data directory, with the store's tables in it.
-    pub(super) async fn start(data_dir: &Path, master: &Secret) -> Result<Self, DevError> {
+    pub(super) async fn start(
+        data_dir: &Path,
+        master: &Secret,
+        nodes: u8,
+    ) -> Result<Self, DevError> {
+        let connections = RESERVED + PER_NODE * u32::from(nodes);
         let options = PrivateOptions {
             folder: data_dir.join("postgres"),
             disposable: false,
-            settings: Vec::new(),
+            settings: vec![format!("max_connections={connections}")],
         };
         let server = start(options.clone()).await?;
         let made = server.make_database(NAME).await;
@@ -56,16 +67,7 @@ impl Database {
             })
         })?;
         let url = server.url(NAME);
-        let master = MasterKey::parse(master.expose());
-        let master = master.map_err(|error| ServeError::BadMasterKey(error.to_string()))?;
-        let of_store = OpenOptions {
-            url: url.clone(),
-            master,
-            volatile: false,
-            node: "dev".into(),
-            alone: true,
-        };
-        postgres::migrate(&of_store)
+        postgres::migrate(&of_store(&url, master)?)
             .await
             .map_err(ServeError::from)?;
         let server = Arc::new(Mutex::new(server));
@@ -73,18 +75,28 @@ impl Database {
             options,
             server,
             url,
+            master: master.clone(),
         })
+    }
+
+    /// Opens the store beside the nodes that serve it.
+    pub(super) async fn visit(&self) -> Result<Arc<PostgresStore>, DevError> {
+        let options = of_store(&self.url, &self.master)?;
+        Ok(PostgresStore::visit(&options)
+            .await
+            .map_err(ServeError::from)?)
     }
 
     /// What it is opened with.
     pub(super) fn place(&self) -> DatabasePlace {
         DatabasePlace {
             url: self.url(),
+            node: "n1".to_owned(),
             is_own: true,
         }
     }
 
-    fn url(&self) -> Secret {
+    pub(super) fn url(&self) -> Secret {
         Secret::new(self.url.clone())
     }
 
@@ -97,12 +109,7 @@ impl Database {
     }
 
     /// Starts the server again whenever it ends, and says so in the ready file.
-    pub(super) async fn keep(
-        self,
-        mut ready: Ready,
-        ready_file: Option<PathBuf>,
-        stop: CancellationToken,
-    ) {
+    pub(super) async fn keep(self, ready: Arc<ReadyFile>, stop: CancellationToken) {
         while stop
             .run_until_cancelled(tokio::time::sleep(LOOK))
             .await
@@ -119,12 +126,20 @@ impl Database {
                     continue;
                 }
             }
-            ready.store = self.ready();
-            if let Some(Err(error)) = ready_file.as_deref().map(|file| ready.write(file)) {
-                tracing::error!("the ready file is not written: {error}");
-            }
+            ready.change(|ready| ready.store = self.ready());
         }
     }
+}
+
+fn of_store(url: &str, master: &Secret) -> Result<OpenOptions, ServeError> {
+    let master = MasterKey::parse(master.expose());
+    Ok(OpenOptions {
+        url: url.to_owned(),
+        master: master.map_err(|error| ServeError::BadMasterKey(error.to_string()))?,
+        volatile: false,
+        node: "dev".into(),
+        alone: false,
+    })
 }
 
 async fn start(options: PrivateOptions) -> Result<PrivateServer, DevError> {

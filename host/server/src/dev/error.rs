@@ -35,6 +35,10 @@ pub(crate) enum DevError {
     Exposed(SocketAddr),
     #[error("the demo shop cannot listen for its events: {0}")]
     NoReceiver(std::io::Error),
+    #[error("several nodes need a store that they share: add --store postgres")]
+    NoSharedStore,
+    #[error("a node does not start: {0}")]
+    NoNode(String),
     #[error("dev builds modules from source: run it in a clone of the repository")]
     NoWorkspace,
 }

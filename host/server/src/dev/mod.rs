@@ -2,10 +2,13 @@
 //!
 //! It differs from `serve` only by the profile that it prints: see [`PROFILE`].
 
+mod cluster;
 mod credentials;
 mod database;
+mod demo;
 mod error;
 mod guests;
+mod ready_file;
 mod receiver;
 mod seed;
 
@@ -14,23 +17,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use kassette_domain::delegation::DelegationStatus;
-use kassette_gateway::clock::AdjustableClock;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, Profile};
 use crate::listen::HandedOver;
-use crate::ready::{Ready, ReadyMerchant, ReadyNode, ReadyReseller, ReadyStore};
+use crate::ready::{Ready, ReadyNode, ReadyStore};
 use crate::serve::{self, OpenStore, Running, ServeError, ServerOptions};
 use crate::signals::Signals;
-use crate::simulators::{
-    DevControls, PlannedAccount, SimulatorSettings, Simulators, simulated_module,
-};
+use crate::simulators::{DevControls, Vendors, simulated_module};
 
+pub(crate) use self::cluster::{NODE, node};
+#[cfg(test)]
 pub(crate) use self::credentials::Credentials;
 use self::database::{Database, StoreKind};
+use self::demo::Demo;
 use self::error::DevError;
-use self::seed::SeedError;
+use self::ready_file::ReadyFile;
 
 /// What `dev` sets otherwise than `serve`, for people.
 const PROFILE: &str = "\
@@ -62,6 +64,9 @@ pub(crate) struct DevArgs {
     /// Where payments are kept.
     #[arg(long, value_enum, default_value_t)]
     store: StoreKind,
+    /// So many gateway processes behind a balancer; more than one with `--store postgres` alone.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
+    nodes: u8,
     /// Build only missing modules and watch no sources.
     #[arg(long)]
     no_watch: bool,
@@ -85,12 +90,21 @@ impl DevArgs {
     }
 }
 
+/// Where everything is kept, and where modules are.
+struct Folders {
+    data: PathBuf,
+    plugins: PathBuf,
+}
+
 /// Runs until it is told to stop.
 pub(crate) async fn run(args: DevArgs, signals: Signals) -> Result<(), DevError> {
     for address in [args.listen, args.admin_listen] {
         if !address.ip().is_loopback() && !args.expose {
             return Err(DevError::Exposed(address));
         }
+    }
+    if args.nodes > 1 && args.store == StoreKind::Sled {
+        return Err(DevError::NoSharedStore);
     }
     let root = guests::workspace_root().ok_or(DevError::NoWorkspace)?;
     let data_dir = absolute(&args.data_dir)?;
@@ -105,38 +119,48 @@ pub(crate) async fn run(args: DevArgs, signals: Signals) -> Result<(), DevError>
     let master = crate::master_key::read_or_draw(&data_dir.join("master.key"))?;
     let database = match args.store {
         StoreKind::Sled => None,
-        StoreKind::Postgres => Some(Database::start(&data_dir, &master).await?),
+        StoreKind::Postgres => Some(Database::start(&data_dir, &master, args.nodes).await?),
     };
-    let place = database.as_ref().map(Database::place);
-    let store = OpenStore::open(&data_dir, place, &master, &config.main).await?;
     let guests = guests::Guests::new(&root, &plugin_dir, &data_dir, args.simulated());
     let only_missing = args.no_watch;
-    let guests = tokio::task::spawn_blocking(move || guests.build(only_missing).map(|()| guests))
-        .await
-        .map_err(|_| ServeError::Interrupted)??;
-    let (running, mut ready) = assemble(&args, (config, store), &data_dir, &plugin_dir).await?;
-    running.begin();
-    if let Some(database) = &database {
-        ready.store = database.ready();
-    }
-    if let Some(path) = &args.ready_file {
-        ready
-            .write(path)
-            .map_err(|error| ServeError::folder(path, error))?;
-    }
-    announce(&ready);
-    let ending = CancellationToken::new();
-    let kept = database.map(|database| {
-        tokio::spawn(database.keep(ready, args.ready_file.clone(), ending.clone()))
-    });
-    if !args.no_watch {
-        let stop = signals.stop.told.clone();
+    let build = async move {
+        let build = move || guests.build(only_missing).map(|()| guests);
+        let built = tokio::task::spawn_blocking(build).await;
+        Ok::<_, DevError>(built.map_err(|_| ServeError::Interrupted)??)
+    };
+    let watch = |guests: guests::Guests, stop: CancellationToken| {
+        if args.no_watch {
+            return;
+        }
         tokio::spawn(async move {
             if let Err(error) = guests.watch(stop).await {
                 tracing::warn!("sources are not watched: {error}");
             }
         });
+    };
+    if let (Some(database), true) = (&database, args.nodes > 1) {
+        let guests = build.await?;
+        watch(guests, signals.stop.told.clone());
+        let folders = Folders {
+            data: data_dir,
+            plugins: plugin_dir,
+        };
+        return cluster::run(&args, config, folders, master, database.clone(), signals).await;
     }
+    let place = database.as_ref().map(Database::place);
+    let store = OpenStore::open(&data_dir, place, &master, &config.main).await?;
+    let guests = build.await?;
+    let (running, mut ready) = assemble(&args, (config, store), &data_dir, &plugin_dir).await?;
+    running.begin();
+    if let Some(database) = &database {
+        ready.store = database.ready();
+    }
+    announce(&ready);
+    let ready = ReadyFile::write(args.ready_file.as_deref(), ready)?;
+    let ending = CancellationToken::new();
+    let kept =
+        database.map(|database| tokio::spawn(database.keep(Arc::new(ready), ending.clone())));
+    watch(guests, signals.stop.told.clone());
     let ended = running.until(signals).await;
     // The store has given its connections back by now.
     ending.cancel();
@@ -153,91 +177,39 @@ async fn assemble(
     data_dir: &Path,
     plugin_dir: &Path,
 ) -> Result<(Running, Ready), DevError> {
-    let planned = PlannedAccount::of_modules(args.simulated());
-    let ids: Vec<&str> = planned.iter().map(|planned| planned.id.as_str()).collect();
-    let mut credentials = Credentials::load(data_dir, &ids)?;
-    let clock = Arc::new(AdjustableClock::new());
-    let planned: Vec<_> = planned
-        .into_iter()
-        .filter_map(|planned| {
-            credentials
-                .simulator(&planned.id)
-                .map(|shared| (planned, shared))
-        })
-        .collect();
-    let settings = SimulatorSettings {
-        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-        data_dir: data_dir.join("simulators"),
-        public_base: None,
-        redirect_hosts: Vec::new(),
+    let (demo, simulators) = Demo::start(args.simulated(), data_dir).await?;
+    let clock = Arc::clone(&demo.clock);
+    let controls = DevControls::Here {
+        clock: Arc::clone(&clock),
+        sim: Arc::clone(&simulators.sim),
     };
-    let simulators = Simulators::start(&planned, settings, Arc::clone(&clock) as _).await?;
-    let controls = Arc::new(DevControls::new(
-        Arc::clone(&clock),
-        Arc::clone(&simulators.sim),
-    ));
     let options = ServerOptions {
         profile: Profile::Dev,
         store,
         data_dir: data_dir.to_owned(),
+        compiled_dir: data_dir.join("compiled"),
         plugin_dir: plugin_dir.to_owned(),
         listen: args.listen,
         admin_listen: args.admin_listen,
         sockets: HandedOver::default(),
         public_url: None,
+        front: None,
         clock,
-        simulators: Some(simulators),
-        controls: Some(controls),
+        simulators: Some(Vendors::Here(simulators)),
+        controls: Some(Arc::new(controls)),
         bundled: std::collections::BTreeMap::new(),
         config,
     };
     let running = serve::start(options).await?;
-    let gateway = running.gateway();
-    let (store, now) = (gateway.store().as_ref(), gateway.clock().now());
-    let merchant = seed::seed(store, &credentials, now).await?;
-    let mut webhook = None;
-    if let Some(demo) = &mut credentials.webhook {
-        let receiver = receiver::Receiver::bind(demo.port)
-            .await
-            .map_err(DevError::NoReceiver)?;
-        demo.port = Some(receiver.port());
-        let id = seed::endpoint(store, merchant.id, demo, receiver.url(), now).await?;
-        webhook = Some((id.to_string(), demo.secret.expose().to_owned()));
-        receiver.begin(demo.secret.clone(), Arc::clone(gateway.clock()));
-    }
-    let mut resellers = Vec::new();
-    if let Some(demo) = &credentials.reseller {
-        let reseller = seed::reseller(store, merchant.id, demo, now).await?;
-        let delegation = store.delegation(reseller.id, merchant.id).await;
-        let delegation = delegation.map_err(SeedError::from)?;
-        let authorized = delegation
-            .filter(|delegation| delegation.status() == DelegationStatus::Authorized)
-            .map(|delegation| delegation.merchant.0);
-        resellers.push(ReadyReseller {
-            reseller_id: reseller.id.0,
-            test_key: demo.test_key.expose().to_owned(),
-            live_key: demo.live_key.expose().to_owned(),
-            authorized_merchant_ids: authorized.into_iter().collect(),
-        });
-    }
-    credentials.save(data_dir)?;
-    let (webhook_endpoint_id, webhook_secret) = webhook.unzip();
+    let seeded = demo.seed(running.gateway().store().as_ref()).await?;
     let ready = Ready {
         base_url: running.base_url().to_owned(),
         admin_url: running.admin_url(),
         listen: running.listen().to_string(),
-        operator_token: Some(credentials.operator_token.expose().to_owned()),
+        operator_token: Some(seeded.operator_token),
         plugin_dir: plugin_dir.display().to_string(),
-        merchants: vec![ReadyMerchant {
-            merchant_id: merchant.id.0,
-            name: merchant.name.clone(),
-            test_key: credentials.test_key.expose().to_owned(),
-            live_key: credentials.live_key.expose().to_owned(),
-            verified_domain: seed::DOMAIN.to_owned(),
-            webhook_endpoint_id,
-            webhook_secret,
-        }],
-        resellers,
+        merchants: vec![seeded.merchant],
+        resellers: seeded.reseller.into_iter().collect(),
         nodes: vec![ReadyNode::only(running.base_url(), running.admin_url())],
         store: ReadyStore::of(None),
     };

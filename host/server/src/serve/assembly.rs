@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::announced::Announced;
 use super::certificates::{Certificate, Pair};
 use super::ecb::Ecb;
 use super::outgoing::{ClockWatch, ModuleClient};
@@ -27,7 +28,8 @@ use super::settings::{open_files, settings};
 use super::{Running, SANDBOX_PATH, ServeError};
 use crate::config::{self, Config, MainFile, Profile};
 use crate::listen::{Caps, HandedOver, Listener, within_limit};
-use crate::simulators::{DevControls, Simulators};
+use crate::proxies::Proxies;
+use crate::simulators::{DevControls, Vendors};
 use crate::{admin, api, docs, pages, telemetry};
 
 /// Everything that `serve` and `dev` decide differently.
@@ -40,6 +42,8 @@ pub(crate) struct ServerOptions {
     pub(crate) store: OpenStore,
     /// Folder of the store.
     pub(crate) data_dir: PathBuf,
+    /// Where machine code is kept; nodes on one machine may share it.
+    pub(crate) compiled_dir: PathBuf,
     /// Folder of the modules.
     pub(crate) plugin_dir: PathBuf,
     /// Public address.
@@ -50,13 +54,23 @@ pub(crate) struct ServerOptions {
     pub(crate) sockets: HandedOver,
     /// Origin of URLs; none: `http://` and the public address.
     pub(crate) public_url: Option<String>,
+    /// The balancer of `dev`.
+    pub(crate) front: Option<Front>,
     pub(crate) clock: Arc<dyn Clock>,
     /// Simulated accounts.
-    pub(crate) simulators: Option<Simulators>,
+    pub(crate) simulators: Option<Vendors>,
     /// The handles of `dev`.
     pub(crate) controls: Option<Arc<DevControls>>,
     /// Modules that serve where the plugin folder and uploads say nothing.
     pub(crate) bundled: BTreeMap<Slot, Vec<u8>>,
+}
+
+/// A balancer that is not in the configuration.
+pub(crate) struct Front {
+    /// Whose `X-Forwarded-For` counts.
+    pub(crate) proxies: Proxies,
+    /// Where it listens for operators.
+    pub(crate) admin_listen: SocketAddr,
 }
 
 /// Makes store, modules, gateway and listeners. Nothing is answered yet.
@@ -77,9 +91,11 @@ pub(crate) async fn start(mut options: ServerOptions) -> Result<Running, ServeEr
     };
     let public_certificate = certificate("public", Pair::public(&options.config))?;
     let admin_certificate = certificate("admin", Pair::admin(&options.config))?;
+    let front = options.front.as_ref();
+    let proxies = front.map_or(&main.trusted_proxies, |front| &front.proxies);
     let public = bind(options.listen, sockets.public, public_certificate.as_ref())
         .await?
-        .without_counting(&main.trusted_proxies)
+        .without_counting(proxies)
         .capped(public_caps);
     let admin_tls = admin_certificate.is_some();
     let operators = bind(
@@ -96,7 +112,7 @@ pub(crate) async fn start(mut options: ServerOptions) -> Result<Running, ServeEr
         .public_url
         .clone()
         .unwrap_or_else(|| origin("http", public.address()));
-    let listen = public.address();
+    let (listen, admin_listen) = (public.address(), operators.address());
     let admin_url = origin(
         if admin_tls { "https" } else { "http" },
         operators.address(),
@@ -116,19 +132,19 @@ pub(crate) async fn start(mut options: ServerOptions) -> Result<Running, ServeEr
     let simulated = options
         .simulators
         .as_ref()
-        .map(|simulators| simulators.accounts.clone());
+        .map(|simulators| simulators.accounts().clone());
     let mut own_origins = own_origins(&base_url, [public.address(), operators.address()]);
     own_origins.push(admin_url.clone());
     let inner = match &options.simulators {
         // Callbacks of simulators come over loopback, whatever TLS or proxy stands before us.
-        Some(simulators) => {
+        Some(Vendors::Here(simulators)) => {
             let inner = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0)), None).await?;
             let inner_url = origin("http", inner.address());
             simulators.call_back_to(&inner_url)?;
             own_origins.push(inner_url);
             Some(inner)
         }
-        None => None,
+        Some(Vendors::Elsewhere(..)) | None => None,
     };
     let settings = settings(
         &options.config,
@@ -152,26 +168,28 @@ pub(crate) async fn start(mut options: ServerOptions) -> Result<Running, ServeEr
     );
     gateway.warm_up().await?;
 
-    let state = api::ApiState::new(
-        gateway.clone(),
-        main.trusted_proxies.clone(),
-        main.limits.in_hand,
-    );
+    let state = api::ApiState::new(gateway.clone(), proxies.clone(), main.limits.in_hand);
     let mut listeners = Vec::new();
     if let Some(inner) = inner {
         listeners.push((inner, api::callbacks(state.clone())));
     }
-    let payers = pages::PagesState::new(gateway.clone(), main.trusted_proxies.clone())
-        .limited_by(state.clone());
+    let payers = pages::PagesState::new(gateway.clone(), proxies.clone()).limited_by(state.clone());
     let mut router = api::router(state.clone())
         .merge(pages::router(payers))
         .merge(docs::router(&state));
-    if let (Some(simulators), Profile::Serve) = (&options.simulators, options.profile) {
+    if let (Some(Vendors::Here(simulators)), Profile::Serve) =
+        (&options.simulators, options.profile)
+    {
         let sandbox = Router::new().nest(SANDBOX_PATH, simulators.sim.payer_routes());
         router = router.merge(api::limited(sandbox, &state));
     }
     listeners.push((public, router));
-    let hosts = admin_hosts(operators.address(), &main.admin_hosts);
+    let mut hosts = admin_hosts(operators.address(), &main.admin_hosts);
+    hosts.extend(
+        front
+            .into_iter()
+            .flat_map(|front| admin_hosts(front.admin_listen, &[])),
+    );
     let (stopping, closing) = (CancellationToken::new(), CancellationToken::new());
     let is_local = operators.address().ip().is_loopback();
     let admin_state = admin::AdminState::new(gateway.clone(), hosts, options.controls.clone())
@@ -180,6 +198,13 @@ pub(crate) async fn start(mut options: ServerOptions) -> Result<Running, ServeEr
     let health = admin::with_metrics_guarded(health, &admin_state);
     let operators_router = admin::router(admin_state).merge(health);
     listeners.push((operators, operators_router));
+    let announced = Announced::new(
+        gateway.clone(),
+        listen.to_string(),
+        admin_listen.to_string(),
+    );
+    announced.configured(&options.config.folder);
+    let announced = Arc::new(announced);
     let certificates = [public_certificate, admin_certificate];
     let reloader = Reloader::new(
         (&options.config, options.profile),
@@ -188,6 +213,7 @@ pub(crate) async fn start(mut options: ServerOptions) -> Result<Running, ServeEr
         gateway.clone(),
         (base_url.clone(), own_origins),
         simulated,
+        Arc::clone(&announced),
     );
     Ok(Running {
         gateway,
@@ -195,9 +221,11 @@ pub(crate) async fn start(mut options: ServerOptions) -> Result<Running, ServeEr
         base_url,
         admin_url,
         listen,
+        admin_listen,
         listeners: parking_lot::Mutex::new(listeners),
         simulators: options.simulators,
         reloader: Arc::new(reloader),
+        announced,
         ecb: parking_lot::Mutex::new(Some(ecb)),
         stopping,
         closing,
@@ -227,20 +255,16 @@ async fn start_runtime(
     let acceptance = judged.then_some(acceptance);
     config.versions_dir = Some(options.data_dir.join("modules"));
     config.cache = Some(CacheConfig::new(
-        options.data_dir.join("compiled"),
+        options.compiled_dir.clone(),
         options.store.cache_key.clone(),
     ));
     // The account decides: the runtime lets those of simulators alone send requests to loopback.
     let guard = Guard {
         allow_loopback: true,
     };
-    let sim = options
-        .simulators
-        .as_ref()
-        .map(|simulators| Arc::clone(&simulators.sim));
     let outgoing = ModuleClient {
         client: Client::new(guard),
-        sim,
+        simulators: options.simulators.as_ref().map(Vendors::listeners),
         clock_watch: ClockWatch::new(Arc::clone(&options.clock)),
     };
     let start = move || Runtime::start_with(config, outgoing, acceptance, bundled);
@@ -253,6 +277,8 @@ async fn start_runtime(
 /// A database, and whether it was started for this process alone.
 pub(crate) struct DatabasePlace {
     pub(crate) url: Secret,
+    /// This node's name among those that serve it.
+    pub(crate) node: String,
     pub(crate) is_own: bool,
 }
 
@@ -280,7 +306,7 @@ impl OpenStore {
                     url: database.url.expose().to_owned(),
                     master,
                     volatile: false,
-                    node: "only".into(),
+                    node: database.node,
                     alone: database.is_own,
                 };
                 PostgresStore::open(&options).await?
@@ -328,7 +354,7 @@ async fn bind(
 }
 
 /// The origin of an address; the one of loopback where it is every address.
-fn origin(scheme: &str, address: SocketAddr) -> String {
+pub(crate) fn origin(scheme: &str, address: SocketAddr) -> String {
     let shown = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => SocketAddr::from(([127, 0, 0, 1], address.port())),
         IpAddr::V6(ip) if ip.is_unspecified() => {

@@ -47,6 +47,10 @@ pub(crate) enum ServeError {
     Bundle(String),
     #[error("{0}")]
     Settings(String),
+    #[error(
+        "other nodes serve the database, and the built-in sandbox keeps its books in one process: set `sandbox = false`"
+    )]
+    SandboxOfOne,
     #[error("the admin listener {0} is not loopback, so it needs admin_tls_cert and admin_tls_key")]
     PlainAdmin(SocketAddr),
     #[error("{path}: {why}")]

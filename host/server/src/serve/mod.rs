@@ -2,6 +2,7 @@
 //!
 //! | file | holds |
 //! |---|---|
+//! | `announced` | what other nodes see of this one |
 //! | `assembly` | makes store, modules, gateway and listeners of the options |
 //! | `running` | answers, works, drains, stops in order |
 //! | `settings` | the gateway's settings of a configuration |
@@ -13,6 +14,7 @@
 //! | `outgoing` | sends the modules' requests |
 //! | `error` | why it does not start |
 
+mod announced;
 mod assembly;
 mod certificates;
 mod ecb;
@@ -37,11 +39,13 @@ use crate::config::{Config, Profile, start_problems};
 use crate::listen::HandedOver;
 use crate::ready::{Ready, ReadyNode, ReadyStore};
 use crate::signals::Signals;
-use crate::simulators::{PlannedAccount, SANDBOX, SharedSecrets, SimulatorSettings, Simulators};
+use crate::simulators::{
+    PlannedAccount, SANDBOX, SharedSecrets, SimulatorSettings, Simulators, Vendors,
+};
 
 #[cfg(test)]
 pub(crate) use assembly::LEAST_FILES;
-pub(crate) use assembly::{DatabasePlace, OpenStore, ServerOptions, start};
+pub(crate) use assembly::{DatabasePlace, Front, OpenStore, ServerOptions, origin, start};
 pub(crate) use error::ServeError;
 pub(crate) use running::Running;
 #[cfg(test)]
@@ -73,7 +77,11 @@ pub(crate) async fn run(
     let master = crate::master_key::read(key_file.as_deref())?;
     let database = config.main.store.url();
     let kind = ReadyStore::of(database.as_ref());
-    let database = database.map(|url| DatabasePlace { url, is_own: false });
+    let database = database.map(|url| DatabasePlace {
+        url,
+        node: config.main.store.node(),
+        is_own: false,
+    });
     let store = OpenStore::open(&data_dir, database, &master, &config.main).await?;
     if plugin_dir.starts_with(&data_dir) {
         crate::files::make_private_folder(&plugin_dir)
@@ -81,7 +89,8 @@ pub(crate) async fn run(
     }
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let simulators = if config.main.sandbox {
-        Some(sandbox(&public_url, &data_dir, Arc::clone(&clock)).await?)
+        let sandbox = sandbox(&public_url, &data_dir, Arc::clone(&clock)).await?;
+        Some(Vendors::Here(sandbox))
     } else {
         None
     };
@@ -92,7 +101,9 @@ pub(crate) async fn run(
         admin_listen: config.main.admin_listen,
         sockets,
         public_url: Some(public_url),
+        front: None,
         plugin_dir: plugin_dir.clone(),
+        compiled_dir: data_dir.join("compiled"),
         data_dir,
         clock,
         simulators,
@@ -101,6 +112,11 @@ pub(crate) async fn run(
         config,
     };
     let running = start(options).await?;
+    // The sandbox's books are in this process: a payer's page would be unknown at other nodes.
+    if running.simulators.is_some() && running.store.live_nodes() > 1 {
+        let _ = running.store.shut_down().await;
+        return Err(ServeError::SandboxOfOne);
+    }
     running.begin();
     if let Some(path) = ready_file {
         let ready = Ready {

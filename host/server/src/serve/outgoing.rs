@@ -11,8 +11,9 @@ use kassette_gateway::clock::Clock;
 
 use kassette_http::{Client, NotSent, Request, SendError};
 use kassette_runtime::{Outgoing, Sending};
-use kassette_sim::Sim;
 use parking_lot::Mutex;
+
+use crate::simulators::Listeners;
 
 /// The difference, seconds.
 const OFFSET: &str = "kassette_clock_offset_seconds";
@@ -74,7 +75,7 @@ pub(super) struct ModuleClient {
     /// The guarded client.
     pub(super) client: Client,
     /// The simulators, where there are any.
-    pub(super) sim: Option<Arc<Sim>>,
+    pub(super) simulators: Option<Listeners>,
     /// Told of every vendor's answer over TLS.
     pub(super) clock_watch: ClockWatch,
 }
@@ -95,10 +96,13 @@ impl Outgoing for ModuleClient {
             if let (true, Ok(response)) = (is_vendor, &sent) {
                 self.clock_watch.compare(&response.headers);
             }
-            if let (Some(sim), Some(address), Err(SendError::NotSent(NotSent::NoConnection(_)))) =
-                (&self.sim, address, &sent)
+            if let (
+                Some(simulators),
+                Some(address),
+                Err(SendError::NotSent(NotSent::NoConnection(_))),
+            ) = (&self.simulators, address, &sent)
             {
-                sim.connection_refused(address);
+                simulators.refused(address).await;
             }
             sent
         })

@@ -15,6 +15,7 @@ use tokio::sync::{Mutex, watch};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+use super::announced::Announced;
 use super::certificates::{Certificate, Pair};
 use super::looks::LOOK_EVERY;
 use super::rates_file::RatesFile;
@@ -31,6 +32,7 @@ pub(super) struct Reloader {
     /// Where no event goes.
     own_origins: Vec<String>,
     simulated: Option<BTreeMap<AccountId, Account>>,
+    announced: Arc<Announced>,
     /// `drain_seconds` of now.
     drain_seconds: AtomicU64,
     /// Where the European Central Bank's rates are fetched from.
@@ -57,6 +59,7 @@ impl Reloader {
         gateway: Gateway,
         (base_url, own_origins): (String, Vec<String>),
         simulated: Option<BTreeMap<AccountId, Account>>,
+        announced: Arc<Announced>,
     ) -> Self {
         Self {
             folder: config.folder.clone(),
@@ -65,6 +68,7 @@ impl Reloader {
             base_url,
             own_origins,
             simulated,
+            announced,
             drain_seconds: config.main.drain_seconds.into(),
             ecb_address,
             state: Mutex::new(State {
@@ -195,6 +199,7 @@ impl Reloader {
         );
         let taken = self.gateway.configure(settings).await;
         taken.map_err(|refused| refusal(&self.folder, &refused))?;
+        self.announced.configured(&config.folder);
         self.note(state, config);
         Ok(())
     }

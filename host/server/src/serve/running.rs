@@ -10,12 +10,13 @@ use kassette_store::Store;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
+use super::announced::Announced;
 use super::ecb::Ecb;
 use super::reload::Reloader;
 use super::{ServeError, systemd};
 use crate::listen::Listener;
 use crate::signals::Signals;
-use crate::simulators::Simulators;
+use crate::simulators::Vendors;
 
 /// An assembled server; nothing is answered before [`Running::begin`].
 pub(crate) struct Running {
@@ -24,9 +25,11 @@ pub(crate) struct Running {
     pub(super) base_url: String,
     pub(super) admin_url: String,
     pub(super) listen: SocketAddr,
+    pub(super) admin_listen: SocketAddr,
     pub(super) listeners: parking_lot::Mutex<Vec<(Listener, Router)>>,
-    pub(super) simulators: Option<Simulators>,
+    pub(super) simulators: Option<Vendors>,
     pub(super) reloader: Arc<Reloader>,
+    pub(super) announced: Arc<Announced>,
     pub(super) ecb: parking_lot::Mutex<Option<Ecb>>,
     /// The server is not ready any more.
     pub(super) stopping: CancellationToken,
@@ -53,6 +56,11 @@ impl Running {
         self.listen
     }
 
+    /// Address of the admin listener.
+    pub(crate) const fn admin_listen(&self) -> SocketAddr {
+        self.admin_listen
+    }
+
     /// Base of the admin API.
     pub(crate) fn admin_url(&self) -> String {
         format!("{}/admin/v1", self.admin_url)
@@ -70,6 +78,9 @@ impl Running {
         let (gateway, ending) = (self.gateway.clone(), self.ending.clone());
         self.working
             .spawn(super::unattended::audit(gateway, ending));
+        let announced = Arc::clone(&self.announced);
+        self.working
+            .spawn(announced.follow(self.stopping.clone(), self.ending.clone()));
         let reloader = Arc::clone(&self.reloader);
         self.working
             .spawn(reloader.watch_configuration(self.ending.clone()));

@@ -6,53 +6,27 @@ use std::time::Duration;
 use kassette_domain::time::Time;
 use kassette_gateway::Gateway;
 use kassette_gateway::clock::{AdjustableClock, Clock as _};
-use kassette_sim::{BookEntry, Fault, Sim, SimError};
+use kassette_sim::Sim;
+use serde_json::Value;
+
+use super::elsewhere::Elsewhere;
+use super::order::{ControlError, Order};
 
 /// The handles of `dev`.
-pub(crate) struct DevControls {
-    clock: Arc<AdjustableClock>,
-    sim: Arc<Sim>,
+pub(crate) enum DevControls {
+    /// Of what is in this process.
+    Here {
+        clock: Arc<AdjustableClock>,
+        sim: Arc<Sim>,
+    },
+    /// Of what the process of `dev` has for all its nodes.
+    Elsewhere(Arc<Elsewhere>),
 }
 
 /// Longest that the clock is moved at once: ten years find every due thing there can be.
 pub(crate) const MAX_ADVANCE: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
 
-/// Why a simulator was not told.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ControlError {
-    /// 422.
-    #[error("fault: {0}")]
-    UnknownFault(String),
-    /// 404.
-    #[error("provider_id: no simulated account {0}")]
-    UnknownAccount(String),
-    /// 422.
-    #[error("times: {0}")]
-    Times(String),
-    /// 422.
-    #[error("url: {0}")]
-    Address(String),
-    /// 500.
-    #[error("{0}")]
-    Simulator(String),
-}
-
-impl From<SimError> for ControlError {
-    fn from(error: SimError) -> Self {
-        match error {
-            SimError::UnknownAccount(id) => Self::UnknownAccount(id),
-            SimError::Times { .. } => Self::Times(error.to_string()),
-            SimError::Account { reason, .. } => Self::Address(reason),
-            other => Self::Simulator(other.to_string()),
-        }
-    }
-}
-
 impl DevControls {
-    pub(crate) const fn new(clock: Arc<AdjustableClock>, sim: Arc<Sim>) -> Self {
-        Self { clock, sim }
-    }
-
     /// Moves the clock of gateway and simulators forward and does what falls due.
     ///
     /// # Errors
@@ -61,54 +35,29 @@ impl DevControls {
         &self,
         gateway: &Gateway,
         by: Duration,
-    ) -> Result<Time, kassette_store::Fault> {
-        self.clock.advance(by);
-        self.sim.clock_moved();
-        gateway.do_what_is_due().await?;
-        Ok(self.clock.now())
-    }
-
-    /// Spoils the next calls of an account's simulator; `none` ends all of it.
-    ///
-    /// # Errors
-    /// Where account, fault or number are not known.
-    pub(crate) fn fault(
-        &self,
-        provider_id: &str,
-        fault: &str,
-        times: u32,
-    ) -> Result<(), ControlError> {
-        if fault == "none" {
-            return Ok(self.sim.clear_faults(provider_id)?);
-        }
-        let fault: Fault = fault.parse().map_err(|error: kassette_sim::UnknownFault| {
-            ControlError::UnknownFault(error.to_string())
-        })?;
-        Ok(self.sim.set_fault(provider_id, fault, times)?)
-    }
-
-    /// Sends an account's callbacks elsewhere until the process ends, so that a test can look at
-    /// them on their way.
-    ///
-    /// # Errors
-    /// Where the account is not known, or the address is not plain http on loopback.
-    pub(crate) fn call_back_to(&self, provider_id: &str, url: &str) -> Result<(), ControlError> {
-        Ok(self.sim.set_callback_url(provider_id, url)?)
-    }
-
-    /// What an account's simulator believes; of all accounts where none is named.
-    ///
-    /// # Errors
-    /// Where the account is not known.
-    pub(crate) fn books(&self, provider_id: Option<&str>) -> Result<Vec<BookEntry>, ControlError> {
-        let ids = match provider_id {
-            Some(id) => vec![id.to_owned()],
-            None => self.sim.provider_ids(),
+    ) -> Result<Time, ControlError> {
+        let (clock, sim) = match self {
+            Self::Here { clock, sim } => (clock, sim),
+            Self::Elsewhere(elsewhere) => {
+                let millis = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
+                let now = elsewhere.ask(&Order::Advance { millis }).await?;
+                return Ok(Time::from_millis(now.as_u64().unwrap_or_default()));
+            }
         };
-        let mut entries = Vec::new();
-        for id in ids {
-            entries.extend(self.sim.books(&id)?);
+        clock.advance(by);
+        sim.clock_moved();
+        gateway.do_what_is_due().await?;
+        Ok(clock.now())
+    }
+
+    /// Does what is to be done with the simulators alone; see [`Order`] for what is answered.
+    ///
+    /// # Errors
+    /// [`ControlError`]
+    pub(crate) async fn order(&self, order: Order) -> Result<Value, ControlError> {
+        match self {
+            Self::Here { sim, .. } => order.carry_out(sim),
+            Self::Elsewhere(elsewhere) => elsewhere.ask(&order).await,
         }
-        Ok(entries)
     }
 }

@@ -1,6 +1,8 @@
 //! Simulated provider accounts and the simulators on their other side.
 
 mod controls;
+mod elsewhere;
+mod order;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -16,7 +18,9 @@ use kassette_gateway::settings::{Account, AccountSecret, Merchants, Terms};
 use kassette_sim::{Profile, Sim, SimAccount, SimClock, SimConfig, SimError};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::controls::{ControlError, DevControls, MAX_ADVANCE};
+pub(crate) use self::controls::{DevControls, MAX_ADVANCE};
+pub(crate) use self::elsewhere::{Elsewhere, authorization};
+pub(crate) use self::order::{ControlError, Order};
 
 /// Priority of the sandbox's accounts: they rank first wherever others serve a method too.
 const SANDBOX_PRIORITY: i32 = 1000;
@@ -133,8 +137,57 @@ pub(crate) struct SimulatorSettings {
 pub(crate) struct Simulators {
     /// The simulators.
     pub(crate) sim: Arc<Sim>,
-    /// Their accounts, for the gateway's settings.
+    /// Their accounts, as another process is told of them.
+    pub(crate) told: Vec<SimulatedAccount>,
+    /// The same for the gateway's settings.
     pub(crate) accounts: BTreeMap<AccountId, Account>,
+}
+
+/// The simulators that a gateway works with.
+pub(crate) enum Vendors {
+    /// In this process.
+    Here(Simulators),
+    /// In the process of `dev`, with these accounts.
+    Elsewhere(Arc<Elsewhere>, BTreeMap<AccountId, Account>),
+}
+
+impl Vendors {
+    /// Their accounts.
+    pub(crate) const fn accounts(&self) -> &BTreeMap<AccountId, Account> {
+        match self {
+            Self::Here(simulators) => &simulators.accounts,
+            Self::Elsewhere(_, accounts) => accounts,
+        }
+    }
+
+    /// What is told of connections that were refused.
+    pub(crate) fn listeners(&self) -> Listeners {
+        match self {
+            Self::Here(simulators) => Listeners::Here(Arc::clone(&simulators.sim)),
+            Self::Elsewhere(elsewhere, _) => Listeners::Elsewhere(Arc::clone(elsewhere)),
+        }
+    }
+}
+
+/// The simulators' ports: one that is closed cannot count the calls that it refuses.
+pub(crate) enum Listeners {
+    Here(Arc<Sim>),
+    Elsewhere(Arc<Elsewhere>),
+}
+
+impl Listeners {
+    /// A connection to an address was refused.
+    pub(crate) async fn refused(&self, address: SocketAddr) {
+        match self {
+            Self::Here(sim) => sim.connection_refused(address),
+            Self::Elsewhere(elsewhere) => {
+                let order = Order::ConnectionRefused { address };
+                if let Err(error) = elsewhere.ask(&order).await {
+                    tracing::warn!(%error, "the simulators were not told of a refused connection");
+                }
+            }
+        }
+    }
 }
 
 impl Simulators {
@@ -147,7 +200,7 @@ impl Simulators {
         settings: SimulatorSettings,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, SimError> {
-        let accounts = planned.iter().map(|(planned, secrets)| SimAccount {
+        let simulated = planned.iter().map(|(planned, secrets)| SimAccount {
             provider_id: planned.id.clone(),
             module: planned.module.to_owned(),
             environment: match planned.environment {
@@ -163,24 +216,23 @@ impl Simulators {
         let sim = Sim::start(SimConfig {
             listen: settings.listen,
             data_dir: settings.data_dir.clone(),
-            accounts: accounts.collect(),
+            accounts: simulated.collect(),
             clock: Arc::new(move || clock.now().as_millis()) as Arc<dyn SimClock>,
             record: std::env::var_os(RECORDED).map(Into::into),
         })
         .await?;
         let mut redirect_hosts = settings.redirect_hosts;
         redirect_hosts.push(sim.addr().to_string());
-        let mut accounts = BTreeMap::new();
+        let mut told = Vec::new();
         for (planned, _) in planned {
             let api = sim.api_addr(&planned.id)?.to_string();
             let profile = sim.profile(&planned.id)?;
-            if let Some(account) = account(planned, profile, &api, &redirect_hosts) {
-                accounts.insert(account.id.clone(), account);
-            }
+            told.push(SimulatedAccount::of(planned, profile, api, &redirect_hosts));
         }
         Ok(Self {
             sim: Arc::new(sim),
-            accounts,
+            accounts: accounts(&told),
+            told,
         })
     }
 
@@ -197,42 +249,83 @@ impl Simulators {
     }
 }
 
-/// The account of a simulator.
-fn account(
-    planned: &PlannedAccount,
-    profile: Profile,
-    api: &str,
-    redirect_hosts: &[String],
-) -> Option<Account> {
-    let secret = |(name, value): (String, String)| AccountSecret {
-        name,
-        values: vec![Secret::new(value)],
-        hosts: Vec::new(),
-    };
-    let priority = if planned.module == SANDBOX {
-        SANDBOX_PRIORITY
-    } else {
-        Terms::default().priority
-    };
-    let terms = || Terms {
-        priority,
-        ..Terms::default()
-    };
-    let methods = profile.methods.iter().filter_map(|id| MethodId::parse(id));
-    Some(Account {
-        id: AccountId::parse(&planned.id).ok()?,
-        module: planned.module.to_owned(),
-        name: profile.name.to_owned(),
-        environment: planned.environment,
-        simulated: true,
-        enabled: true,
-        merchants: Merchants::All,
-        methods: methods.map(|method| (method, terms())).collect(),
-        verification_note: Some("Simulated: no money moves.".to_owned()),
-        verification_url: None,
-        settings: profile.settings,
-        secrets: profile.secrets.into_iter().map(secret).collect(),
-        hosts: vec![api.to_owned()],
-        redirect_hosts: redirect_hosts.to_vec(),
-    })
+/// What the account of a simulator is made of.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct SimulatedAccount {
+    id: String,
+    module: String,
+    name: String,
+    environment: Environment,
+    methods: Vec<String>,
+    settings: Vec<(String, String)>,
+    secrets: Vec<(String, Secret)>,
+    /// Where its API is.
+    api: String,
+    redirect_hosts: Vec<String>,
+}
+
+/// The accounts of simulators, for a gateway's settings.
+pub(crate) fn accounts(told: &[SimulatedAccount]) -> BTreeMap<AccountId, Account> {
+    let accounts = told.iter().filter_map(SimulatedAccount::account);
+    accounts
+        .map(|account| (account.id.clone(), account))
+        .collect()
+}
+
+impl SimulatedAccount {
+    fn of(
+        planned: &PlannedAccount,
+        profile: Profile,
+        api: String,
+        redirect_hosts: &[String],
+    ) -> Self {
+        let secrets = profile.secrets.into_iter();
+        Self {
+            id: planned.id.clone(),
+            module: planned.module.to_owned(),
+            name: profile.name.to_owned(),
+            environment: planned.environment,
+            methods: profile.methods.iter().map(|&id| id.to_owned()).collect(),
+            settings: profile.settings,
+            secrets: secrets
+                .map(|(name, value)| (name, Secret::new(value)))
+                .collect(),
+            api,
+            redirect_hosts: redirect_hosts.to_vec(),
+        }
+    }
+
+    fn account(&self) -> Option<Account> {
+        let secret = |(name, value): &(String, Secret)| AccountSecret {
+            name: name.clone(),
+            values: vec![value.clone()],
+            hosts: Vec::new(),
+        };
+        let priority = if self.module == SANDBOX {
+            SANDBOX_PRIORITY
+        } else {
+            Terms::default().priority
+        };
+        let terms = || Terms {
+            priority,
+            ..Terms::default()
+        };
+        let methods = self.methods.iter().filter_map(|id| MethodId::parse(id));
+        Some(Account {
+            id: AccountId::parse(&self.id).ok()?,
+            module: self.module.clone(),
+            name: self.name.clone(),
+            environment: self.environment,
+            simulated: true,
+            enabled: true,
+            merchants: Merchants::All,
+            methods: methods.map(|method| (method, terms())).collect(),
+            verification_note: Some("Simulated: no money moves.".to_owned()),
+            verification_url: None,
+            settings: self.settings.clone(),
+            secrets: self.secrets.iter().map(secret).collect(),
+            hosts: vec![self.api.clone()],
+            redirect_hosts: self.redirect_hosts.clone(),
+        })
+    }
 }

@@ -590,6 +590,24 @@ const FAMILIES: &[Family] = &[
     ),
     family(
         Gauge,
+        "kassette_nodes",
+        &[],
+        "Nodes that serve the store, as of this one's last beat.",
+    ),
+    family(
+        Gauge,
+        "kassette_node_beat_age_seconds",
+        &[],
+        "How long ago the store last heard of this node.",
+    ),
+    family(
+        Gauge,
+        "kassette_node_lag",
+        &[],
+        "Changes of keys, approvals and the like that the node furthest behind has not taken in.",
+    ),
+    family(
+        Gauge,
         "kassette_store_disk_free_bytes",
         &[],
         "Bytes that may still be written to the store's file system.",

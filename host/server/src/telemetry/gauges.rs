@@ -42,6 +42,7 @@ impl Gauges {
         let (.., process, readiness) = tokio::join!(
             self.gateway(),
             self.store(),
+            self.nodes(),
             tokio::task::spawn_blocking(process::set),
             self.readiness.ready(),
         );
@@ -64,6 +65,29 @@ impl Gauges {
             }
             Err(_) => tracing::warn!("what waits was not measured in time"),
         }
+    }
+
+    /// The nodes of the store.
+    #[expect(clippy::cast_precision_loss, reason = "gauges are floats")]
+    async fn nodes(&self) {
+        let store = self.gateway.store();
+        metrics::gauge!("kassette_nodes").set(f64::from(store.live_nodes()));
+        let nodes = match timeout(PATIENCE, store.nodes()).await {
+            Ok(Ok(nodes)) => nodes,
+            Ok(Err(fault)) => {
+                tracing::warn!(error = %fault, "the nodes were not measured");
+                return;
+            }
+            Err(_) => {
+                tracing::warn!("the nodes were not measured in time");
+                return;
+            }
+        };
+        let own = nodes.iter().find(|node| node.is_self);
+        metrics::gauge!("kassette_node_beat_age_seconds")
+            .set(own.map_or(f64::NAN, |own| own.beat_age.as_secs_f64()));
+        let lag = nodes.iter().map(|node| node.lag).max();
+        metrics::gauge!("kassette_node_lag").set(lag.unwrap_or_default() as f64);
     }
 
     /// The clock, exchange rates, the store's size, its disk, its last backup, and the clock beside what it holds.

@@ -63,6 +63,11 @@ pub(crate) fn init(format: LogFormat, filter: &str) {
     }
 }
 
+/// Release and build, as other nodes see them.
+pub(crate) fn version() -> String {
+    format!("{} ({})", version::RELEASE, version::BUILD)
+}
+
 /// `/livez`, `/readyz` and `/metrics` for the admin listener. Not ready from `stopping` on; requests are
 /// served, and measured, until `closing`.
 pub(crate) fn router(

@@ -241,6 +241,8 @@ impl PrivateServer {
                     .nth(7)
                     .is_some_and(|line| line.trim() == "ready")
                 && let Some(Ok(pid)) = text.lines().next().map(str::parse)
+                // Not what a server left behind that was killed.
+                && is_server(pid)
             {
                 self.pid = pid;
                 return Ok(());
@@ -266,10 +268,9 @@ fn wait_for_the_one_before(data: &Path) -> Result<(), PrivateError> {
     let began = Instant::now();
     let lock = data.join("postmaster.pid");
     while let Ok(text) = std::fs::read_to_string(&lock) {
-        let pid: Option<u32> = text.lines().next().and_then(|line| line.parse().ok());
-        let runs = pid.and_then(|pid| std::fs::read(format!("/proc/{pid}/comm")).ok());
+        let pid = text.lines().next().and_then(|line| line.parse().ok());
         // A file that a crash left behind is the server's own to judge.
-        if runs.is_none_or(|name| !name.starts_with(b"postgres")) {
+        if !pid.is_some_and(is_server) {
             break;
         }
         if began.elapsed() > PATIENCE {
@@ -282,6 +283,12 @@ fn wait_for_the_one_before(data: &Path) -> Result<(), PrivateError> {
         std::thread::sleep(LOOK);
     }
     Ok(())
+}
+
+/// Whether a process is there and is a server's.
+fn is_server(pid: u32) -> bool {
+    let name = std::fs::read(format!("/proc/{pid}/comm"));
+    name.is_ok_and(|name| name.starts_with(b"postgres"))
 }
 
 impl RunsAs {

@@ -55,7 +55,7 @@ const TAGS: [(&str, &str); 7] = [
     ("Resellers", "Resellers and what merchants grant them."),
     ("Payments", "Payments and what is decided about them."),
     ("Modules", "Modules, and the accounts that they speak to."),
-    ("Upkeep", "Operators, the audit log, backups."),
+    ("Upkeep", "Operators, the audit log, nodes, backups."),
     ("Development", "What `kassette dev` has beside."),
 ];
 

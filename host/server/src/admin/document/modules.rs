@@ -21,20 +21,20 @@ pub(super) fn calls() -> Vec<Call> {
                 MAX_MODULE_BYTES >> 20
             ))
             .ok::<Plugin>("The slot as it is now.")
-            .conflict("The plugin folder cannot be written; nothing was changed."),
+            .conflict("The plugin folder cannot be written, or several nodes serve the store; nothing was changed."),
         Call::post("/plugins/{slot}/rollback", "rollBackPlugin", "Lets the version before serve again.")
             .attributed()
             .ok::<Plugin>("The slot as it is now.")
-            .conflict("There is none to go back to, or the plugin folder cannot be written."),
+            .conflict("There is none to go back to, the plugin folder cannot be written, or several nodes serve the store."),
         Call::post("/plugins/{slot}/disable", "disablePlugin", "Switches a slot off for all that is new.")
             .about("What is under way goes on. It lasts over restarts and other modules, until the slot is enabled.")
             .ok::<Plugin>("The slot as it is now.")
-            .conflict("What is kept of the slot cannot be written; nothing was changed."),
+            .conflict("What is kept of the slot cannot be written, or several nodes serve the store; nothing was changed."),
         Call::post("/plugins/{slot}/enable", "enablePlugin", "Switches a slot on again.")
             .ok::<Plugin>("The slot as it is now.")
-            .conflict("What is kept of the slot cannot be written; nothing was changed."),
+            .conflict("What is kept of the slot cannot be written, or several nodes serve the store; nothing was changed."),
         Call::delete("/plugins/{slot}", "removePlugin", "Takes a slot away that no release brings along.")
-            .conflict("The slot is one that the release brings along, its file stands in the plugin folder, an account names it, or a payment is under way by it."),
+            .conflict("The slot is one that the release brings along, its file stands in the plugin folder, an account names it, a payment is under way by it, or several nodes serve the store."),
         Call::get("/providers", "listProviders", "Lists the configured accounts, by id.")
             .list::<Provider>("providers"),
         Call::patch("/providers/{id}", "changeProvider", "Switches an account off or on.")

@@ -27,6 +27,13 @@ pub(super) fn calls() -> Vec<Call> {
         )
         .role(Least::Admin),
         Call::get(
+            "/nodes",
+            "listNodes",
+            "Lists the nodes that serve the store, by name.",
+        )
+        .about("The store in a data directory has one. What differs is told beside the node that answers.")
+        .list::<Node>("nodes"),
+        Call::get(
             "/audit",
             "listAudit",
             "Lists the lines of the audit log, the newest first.",
@@ -98,6 +105,58 @@ struct Operator {
     created_at: Instant,
     #[schema(required)]
     expires_at: Option<Instant>,
+}
+
+/// A node, as the store knows it.
+#[derive(ToSchema)]
+struct Node {
+    name: String,
+    /// Whether it is the node that answers.
+    #[serde(rename = "self")]
+    is_self: bool,
+    state: NodeState,
+    /// Of its program; null where it has not told yet, as below.
+    #[schema(required)]
+    version: Option<String>,
+    #[schema(required)]
+    started_at: Option<Instant>,
+    /// How long ago it was last heard of.
+    beat_age_seconds: f64,
+    /// Changes of keys, approvals and the like that it has not taken in yet.
+    lag: u64,
+    /// Where it listens.
+    #[schema(required)]
+    public_address: Option<String>,
+    #[schema(required)]
+    admin_address: Option<String>,
+    /// Of its configuration, without what each node has for itself.
+    #[schema(required)]
+    configuration: Option<Sha256>,
+    /// Of its active modules.
+    #[schema(required)]
+    modules: Option<Sha256>,
+    /// What it has otherwise than the node that answers.
+    drift: Vec<Drift>,
+}
+
+/// How a node fares.
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+enum NodeState {
+    Live,
+    /// It is about to end.
+    Draining,
+    /// It was not heard of for a while.
+    Lapsed,
+}
+
+/// What nodes should have alike.
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+enum Drift {
+    Version,
+    Configuration,
+    Modules,
 }
 
 /// A line of the audit log.

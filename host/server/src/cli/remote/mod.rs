@@ -19,8 +19,8 @@ pub(super) use client::Incoming;
 use client::Remote;
 pub(super) use command::{
     Action, AuditAction, ConnectCodeAction, ConsentCodeAction, DeliveryAction, DomainAction,
-    EndpointAction, KeyAction, MerchantAction, MethodAction, Noun, OperatorAction, PaymentAction,
-    PluginAction, ProviderAction, ResellerAction, WorkAction,
+    EndpointAction, KeyAction, MerchantAction, MethodAction, NodeAction, Noun, OperatorAction,
+    PaymentAction, PluginAction, ProviderAction, ResellerAction, WorkAction,
 };
 
 use super::output::{print, write};

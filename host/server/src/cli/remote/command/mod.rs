@@ -18,7 +18,7 @@ use super::call::Call;
 pub(in crate::cli) use connect::ConnectCodeAction;
 pub(in crate::cli) use merchants::{DomainAction, KeyAction, MerchantAction};
 pub(in crate::cli) use methods::MethodAction;
-pub(in crate::cli) use operators::{AuditAction, OperatorAction, OperatorCreate};
+pub(in crate::cli) use operators::{AuditAction, NodeAction, OperatorAction, OperatorCreate};
 pub(in crate::cli) use payments::{PaymentAction, ProviderAction, WorkAction};
 pub(in crate::cli) use plugins::PluginAction;
 pub(in crate::cli) use resellers::{ConsentCodeAction, ResellerAction};

@@ -81,6 +81,39 @@ impl From<Role> for operator::Role {
     }
 }
 
+/// What can be done with nodes.
+#[derive(Subcommand, Debug)]
+pub(in crate::cli) enum NodeAction {
+    /// List the nodes that serve the store, and what each has otherwise than the one that answers.
+    List {
+        #[command(flatten)]
+        paging: Paging,
+    },
+}
+
+const NODES: Shape = Shape::List(
+    "nodes",
+    &[
+        ("Name", "/name"),
+        ("State", "/state"),
+        ("Beat (s)", "/beat_age_seconds"),
+        ("Lag", "/lag"),
+        ("Drift", "/drift"),
+        ("Asked", "/self"),
+        ("Version", "/version"),
+        ("Started", "/started_at"),
+        ("Public", "/public_address"),
+        ("Admin", "/admin_address"),
+    ],
+);
+
+impl Action for NodeAction {
+    fn call(self) -> Result<Call, String> {
+        let Self::List { paging } = self;
+        Ok(paging.of(Call::new(Method::GET, ["nodes"]).shown(NODES)))
+    }
+}
+
 const OPERATORS: Shape = Shape::List(
     "operators",
     &[

@@ -1,0 +1,121 @@
+//! The nodes that serve the store.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{RawQuery, State};
+use kassette_store::NodeStatus;
+use serde_json::{Value, json};
+
+use super::AdminState;
+use super::caller::Viewer;
+use crate::web::ApiError;
+use crate::web::query::{Query, named};
+
+/// A node beats twice a second, and answers no request that needs the store once its last beat is so old.
+const LAPSED: Duration = Duration::from_millis(1500);
+
+/// `GET /nodes`: by name.
+pub(super) async fn list(
+    _: Viewer,
+    State(state): State<AdminState>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<Value>, ApiError> {
+    let paging = Query::of(query.as_deref())?.paging()?;
+    let nodes = state.gateway.store().nodes().await;
+    let nodes = nodes.map_err(ApiError::from)?;
+    let asked = nodes.iter().find(|node| node.is_self);
+    named(
+        "nodes",
+        &nodes,
+        |node| &node.name,
+        |node| view(node, asked),
+        &paging,
+    )
+}
+
+/// A node beside the one that was asked.
+fn view(node: &NodeStatus, asked: Option<&NodeStatus>) -> Value {
+    let info = &node.info;
+    let state = match (info.draining, node.beat_age > LAPSED) {
+        (_, true) => "lapsed",
+        (true, false) => "draining",
+        (false, false) => "live",
+    };
+    let differs = |own: &str, other: &str| !own.is_empty() && !other.is_empty() && own != other;
+    let compared = asked.into_iter().flat_map(|asked| {
+        let other = &asked.info;
+        [
+            ("version", differs(&info.version, &other.version)),
+            (
+                "configuration",
+                differs(&info.configuration, &other.configuration),
+            ),
+            ("modules", differs(&info.modules, &other.modules)),
+        ]
+    });
+    let drift: Vec<_> = compared
+        .filter(|(_, differs)| *differs)
+        .map(|(name, _)| name)
+        .collect();
+    let told = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    json!({
+        "name": node.name,
+        "self": node.is_self,
+        "state": state,
+        "version": told(&info.version),
+        "started_at": (!info.version.is_empty()).then(|| info.started_at.rfc3339()),
+        "beat_age_seconds": node.beat_age.as_secs_f64(),
+        "lag": node.lag,
+        "public_address": told(&info.public_address),
+        "admin_address": told(&info.admin_address),
+        "configuration": told(&info.configuration),
+        "modules": told(&info.modules),
+        "drift": drift,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use kassette_store::NodeInfo;
+
+    use super::*;
+
+    fn node(configuration: &str, beat_age: Duration, draining: bool) -> NodeStatus {
+        NodeStatus {
+            name: "a".into(),
+            incarnation: 1,
+            is_self: false,
+            beat_age,
+            adopted: 7,
+            lag: 0,
+            info: NodeInfo {
+                version: "0.1.0".into(),
+                configuration: configuration.into(),
+                draining,
+                ..NodeInfo::default()
+            },
+        }
+    }
+
+    #[test]
+    fn a_node_that_differs_from_the_one_that_was_asked_is_marked() {
+        let asked = node("one", Duration::ZERO, false);
+        let drift = |configuration| {
+            let other = node(configuration, Duration::ZERO, false);
+            view(&other, Some(&asked))["drift"].clone()
+        };
+        assert_eq!(drift("one"), json!([]));
+        assert_eq!(drift("other"), json!(["configuration"]));
+        // It has not told yet.
+        assert_eq!(drift(""), json!([]));
+    }
+
+    #[test]
+    fn a_node_without_a_beat_has_lapsed_whatever_it_told_before() {
+        let state = |age, draining| view(&node("", age, draining), None)["state"].clone();
+        assert_eq!(state(Duration::from_millis(500), false), "live");
+        assert_eq!(state(Duration::from_millis(500), true), "draining");
+        assert_eq!(state(Duration::from_secs(2), true), "lapsed");
+    }
+}

@@ -1,0 +1,153 @@
+//! One of several nodes: the same server as that of `dev` alone, but its clock, its simulators and the demo data
+//! are the business of the process that started it.
+
+use std::io::Write as _;
+use std::net::Ipv4Addr;
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kassette_gateway::Gateway;
+use kassette_gateway::clock::AdjustableClock;
+use kassette_store::Fault;
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::net::unix::pipe;
+use tokio::time::{Instant, sleep};
+
+use super::orders::{Assignment, Move, Moved, Serving};
+use crate::config::{Config, Profile};
+use crate::dev::error::DevError;
+use crate::listen::HandedOver;
+use crate::proxies::Proxies;
+use crate::serve::{self, DatabasePlace, Front, OpenStore, ServeError, ServerOptions};
+use crate::signals::Signals;
+use crate::simulators::{DevControls, Elsewhere, Vendors, accounts};
+
+/// How long what is due is tried where the store is busy or does not take it, and the pause before each try.
+const PATIENCE: Duration = Duration::from_secs(30);
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// Serves what standard input says until it ends, or a signal says so.
+pub(crate) async fn node(signals: Signals) -> Result<(), DevError> {
+    let mut input = Input::open()?;
+    let order: Option<Assignment> = input.next().await;
+    let order = order.ok_or_else(|| failed("standard input names no assignment"))?;
+    // A node that is stopped does not see its input end.
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(failed)?;
+    let parent = getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
+    if parent != Some(order.parent) {
+        return Err(failed("the process that started it has ended"));
+    }
+    crate::files::make_private_folder(&order.data_dir)
+        .map_err(|error| ServeError::folder(&order.data_dir, error))?;
+    let config = Config::read(&order.config, Profile::Dev)?;
+    let place = DatabasePlace {
+        url: order.database,
+        node: order.name,
+        is_own: false,
+    };
+    let store = OpenStore::open(&order.data_dir, Some(place), &order.master, &config.main).await?;
+    let clock = Arc::new(AdjustableClock::new());
+    clock.advance(Duration::from_millis(order.ahead));
+    let elsewhere = Elsewhere::new(order.office, &order.office_secret);
+    let elsewhere = Arc::new(elsewhere.map_err(failed)?);
+    let simulators = Vendors::Elsewhere(Arc::clone(&elsewhere), accounts(&order.accounts));
+    let options = ServerOptions {
+        profile: Profile::Dev,
+        store,
+        data_dir: order.data_dir,
+        compiled_dir: order.compiled_dir,
+        plugin_dir: order.plugin_dir,
+        listen: order.at.listen,
+        admin_listen: order.at.admin_listen,
+        sockets: HandedOver::default(),
+        public_url: Some(order.base_url),
+        front: Some(Front {
+            proxies: Proxies::of(Ipv4Addr::LOCALHOST.into()),
+            admin_listen: order.front_admin,
+        }),
+        clock: Arc::clone(&clock) as _,
+        simulators: Some(simulators),
+        controls: Some(Arc::new(DevControls::Elsewhere(elsewhere))),
+        bundled: std::collections::BTreeMap::new(),
+        config,
+    };
+    let running = serve::start(options).await?;
+    running.begin();
+    tell(&Serving {
+        listen: running.listen(),
+        admin_listen: running.admin_listen(),
+    })?;
+    let (gateway, stop) = (running.gateway().clone(), signals.stop.clone());
+    let follows = tokio::spawn(async move {
+        follow(input, order.ahead, &clock, &gateway).await;
+        // Without the balancer no request comes: there is nothing to drain.
+        stop.told.cancel();
+        stop.again.cancel();
+    });
+    let ended = running.until(signals).await;
+    follows.abort();
+    Ok(ended?)
+}
+
+/// Moves the clock as it is told to, until the input ends.
+async fn follow(mut input: Input, mut ahead: u64, clock: &AdjustableClock, gateway: &Gateway) {
+    while let Some(to) = input.next::<Move>().await {
+        clock.advance(Duration::from_millis(to.ahead.saturating_sub(ahead)));
+        ahead = ahead.max(to.ahead);
+        let done = do_what_is_due(gateway).await;
+        let moved = Moved {
+            number: to.number,
+            failed: done.err().map(|fault| fault.to_string()),
+        };
+        if tell(&moved).is_err() {
+            return;
+        }
+    }
+}
+
+/// All nodes do it at once, and this one may have come back just now: it is tried for a while.
+async fn do_what_is_due(gateway: &Gateway) -> Result<(), Fault> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match gateway.do_what_is_due().await {
+            Err(Fault::Busy | Fault::Unavailable(_)) if Instant::now() < until => {
+                sleep(AGAIN).await;
+            }
+            done => return done,
+        }
+    }
+}
+
+/// Lines of standard input.
+struct Input(Lines<BufReader<pipe::Receiver>>);
+
+impl Input {
+    /// Without a thread of its own: one that waits for a line would hold up the end of the process.
+    fn open() -> Result<Self, DevError> {
+        let pipe = std::io::stdin().as_fd().try_clone_to_owned();
+        let pipe = pipe.and_then(pipe::Receiver::from_owned_fd);
+        Ok(Self(BufReader::new(pipe.map_err(failed)?).lines()))
+    }
+
+    /// The next line; none where the input ends, or makes no sense.
+    async fn next<T: DeserializeOwned>(&mut self) -> Option<T> {
+        let line = self.0.next_line().await.ok()??;
+        serde_json::from_str(&line).ok()
+    }
+}
+
+/// Writes a line to standard output.
+fn tell(what: &impl Serialize) -> Result<(), DevError> {
+    let line = serde_json::to_string(what).map_err(failed)?;
+    let mut output = std::io::stdout().lock();
+    writeln!(output, "{line}").map_err(failed)?;
+    output.flush().map_err(failed)
+}
+
+fn failed(why: impl ToString) -> DevError {
+    DevError::NoNode(why.to_string())
+}

@@ -1,0 +1,531 @@
+//! Several nodes on one database: what one of them does holds at all, and none is missed when it ends.
+//!
+//! They need PostgreSQL, so `.ci/run` names them.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+use crate::books::kassette;
+use crate::crash::comparable;
+use crate::harness::{PATIENCE, Server, merge, new_payment};
+use crate::service::signal;
+use crate::swap::{label, put, slot, swapped};
+
+const PAYMENTS: &str = "/api/v1/payments";
+const NAMES: [&str; 3] = ["n1", "n2", "n3"];
+/// Clients at once while nodes end, and the pause of each between two payments.
+const CLIENTS: usize = 6;
+const PAUSE: Duration = Duration::from_millis(30);
+
+/// Three nodes that tests share which end none and only add what is their own.
+async fn three() -> &'static Server {
+    static SHARED: OnceCell<Server> = OnceCell::const_new();
+    SHARED.get_or_init(|| Server::nodes(3, "")).await
+}
+
+fn each(server: &Server) -> [Server; 3] {
+    NAMES.map(|name| server.node(name))
+}
+
+fn pid(told: &Value) -> u32 {
+    u32::try_from(told["pid"].as_u64().unwrap()).unwrap()
+}
+
+/// Whether a process is there; one that has ended may not be waited for yet.
+fn runs(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat"));
+    stat.is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+/// Waits until the ready file has another process under a name.
+async fn wait_for_another(server: &Server, name: &str, before: u32) {
+    server
+        .wait_for("the node that is started again", async || {
+            (pid(&server.told_of(name)) != before).then_some(())
+        })
+        .await;
+}
+
+/// A node as the others see it; none where they do not.
+async fn seen(by: &Server, name: &str) -> Option<Value> {
+    let list = by.admin("GET", "/nodes", None).await.expect(200).json();
+    let nodes = list["nodes"].as_array().unwrap();
+    nodes.iter().find(|node| node["name"] == name).cloned()
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL"]
+async fn a_payment_goes_from_node_to_node() {
+    let [first, second, third] = each(three().await);
+    let key = first.test_key();
+    let mut request = new_payment();
+    let direct = json!({ "checkout_mode": "direct", "payment_method": "ideal" });
+    merge(&mut request, direct);
+    let payment = first.post(key, PAYMENTS, &request).await.expect(201).json();
+    // The same request at another node is a replay.
+    let replay = second
+        .post(key, PAYMENTS, &request)
+        .await
+        .expect(200)
+        .json();
+    assert_eq!(replay, payment);
+    let started = second
+        .start(key, &payment, "ideal")
+        .await
+        .expect(200)
+        .json();
+    let again = third.start(key, &payment, "ideal").await.expect(200).json();
+    assert_eq!(again, started);
+    first
+        .pay(started["redirect_url"].as_str().unwrap(), "approve")
+        .await;
+    third
+        .wait_for("the end of the payment", async || {
+            let found = third.payment(key, &payment).await;
+            (found["settlement_status"] == "confirmed").then_some(())
+        })
+        .await;
+    let books = first.books("sandbox-test").await;
+    let id = payment["payment_id"].as_str().unwrap();
+    let inside = second.inside(&payment).await;
+    let attempts = inside["attempts"].as_array().unwrap();
+    assert_eq!(attempts.len(), 1, "{id}: {inside}");
+    let attempt = &attempts[0]["attempt_id"];
+    let entries: Vec<_> = books
+        .iter()
+        .filter(|entry| entry["attempt_id"] == *attempt)
+        .collect();
+    assert_eq!(entries.len(), 1, "{books:?}");
+    assert_eq!(entries[0]["captured_times"], 1);
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL"]
+async fn the_clock_of_all_nodes_is_one() {
+    let server = Server::nodes(2, "").await;
+    let payment = server.create(server.test_key(), json!({})).await;
+    let (first, second) = (server.node("n1"), server.node("n2"));
+    first.advance(2 * 24 * 3600).await;
+    let apart = first.now().await - second.now().await;
+    assert!(apart.abs() <= 1, "{apart} s apart");
+    // What was due is done when the call that moved the clock answers, and a node that starts later has the time.
+    for node in [&first, &second] {
+        let found = node.payment(server.test_key(), &payment).await;
+        assert_eq!(found["status"], "expired");
+    }
+    let before = pid(&server.told_of("n2"));
+    signal(before, "KILL");
+    wait_for_another(&server, "n2", before).await;
+    let apart = first.now().await - server.node("n2").now().await;
+    assert!(apart.abs() <= 1, "{apart} s apart");
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL"]
+async fn what_is_taken_back_at_one_node_is_refused_at_the_others_once_it_is_answered() {
+    let server = Server::nodes(3, "").await;
+    let [first, second, third] = each(&server);
+    for _ in 0..10 {
+        let scopes = json!({ "environment": "test" });
+        let key = first
+            .admin("POST", "/merchants/1/keys", Some(&scopes))
+            .await
+            .expect(201)
+            .json();
+        let (id, key) = (
+            key["key_id"].as_str().unwrap(),
+            key["key"].as_str().unwrap(),
+        );
+        for node in [&second, &third] {
+            node.post(key, PAYMENTS, &new_payment()).await.expect(201);
+            node.get(key, "/api/v1/methods").await.expect(200);
+        }
+        first
+            .admin("DELETE", &format!("/keys/{id}"), None)
+            .await
+            .expect(204);
+        for node in [&second, &third] {
+            node.get(key, "/api/v1/methods").await.expect(401);
+            node.post(key, PAYMENTS, &new_payment()).await.expect(401);
+        }
+    }
+
+    let operator = json!({ "name": "ann", "role": "viewer" });
+    let made = first.admin("POST", "/operators", Some(&operator)).await;
+    let made = made.expect(201).json();
+    let token = made["token"].as_str().unwrap();
+    second
+        .admin_as(token, "GET", "/merchants", None)
+        .await
+        .expect(200);
+    let path = format!("/operators/{}", made["operator_id"].as_str().unwrap());
+    first.admin("DELETE", &path, None).await.expect(204);
+    second
+        .admin_as(token, "GET", "/merchants", None)
+        .await
+        .expect(401);
+
+    assert!(label(&second, "49.90").await.is_some());
+    let direct = json!({ "checkout_mode": "direct", "payment_method": "ideal" });
+    let payment = first.create(first.test_key(), direct).await;
+    let switch = async |enabled: bool| {
+        let body = json!({ "enabled": enabled });
+        let path = "/providers/sandbox-test";
+        first.admin("PATCH", path, Some(&body)).await.expect(200);
+    };
+    switch(false).await;
+    for node in [&second, &third] {
+        assert_eq!(label(node, "49.90").await, None);
+        let refused = node.start(node.test_key(), &payment, "ideal").await;
+        assert!(refused.status >= 400, "{}", refused.text);
+    }
+    switch(true).await;
+    for node in [&second, &third] {
+        assert!(label(node, "49.90").await.is_some());
+    }
+    third
+        .start(third.test_key(), &payment, "ideal")
+        .await
+        .expect(200);
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL"]
+async fn a_rate_limit_holds_for_all_nodes_together() {
+    /// Requests a second.
+    const RATE: u32 = 20;
+    let server = three().await;
+    let policy = json!({ "rate_limit": { "per_second": RATE, "burst": RATE } });
+    let (_, key, _) = server.merchant(policy).await;
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let url = format!("{}/api/v1/methods?currency=EUR", server.base());
+    let (granted, ends) = (AtomicU64::new(0), Instant::now() + Duration::from_secs(8));
+    // By then every node knows what the others are asked for, and no burst is left.
+    let counts_from = Instant::now() + Duration::from_secs(4);
+    let ask = async || {
+        while Instant::now() < ends {
+            let answer = client.get(&url).bearer_auth(&key).send().await.unwrap();
+            let now = Instant::now();
+            match answer.status().as_u16() {
+                200 if now >= counts_from && now < ends => {
+                    granted.fetch_add(1, Ordering::Relaxed);
+                }
+                200 | 429 => {}
+                status => panic!("{status}"),
+            }
+            tokio::time::sleep(PAUSE / 3).await;
+        }
+    };
+    join_all((0..CLIENTS).map(|_| ask())).await;
+    let (granted, all) = (granted.into_inner(), u64::from(RATE) * 4);
+    // Three nodes that do not know of each other grant three times as much.
+    assert!(
+        (all / 2..=all * 3 / 2).contains(&granted),
+        "{granted} of {all}"
+    );
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL"]
+async fn the_list_of_nodes_tells_how_each_fares() {
+    let server = three().await;
+    let by = server.node("n1");
+    let answer = by.admin("GET", "/nodes", None).await.expect(200).json();
+    let nodes = answer["nodes"].as_array().unwrap();
+    let names: Vec<_> = nodes.iter().map(|node| node["name"].clone()).collect();
+    assert_eq!(names, NAMES, "{answer}");
+    for node in nodes {
+        let name = node["name"].as_str().unwrap();
+        assert_eq!(node["self"], name == "n1", "{node}");
+        assert_eq!(node["state"], "live", "{node}");
+        assert_eq!(node["drift"], json!([]), "{node}");
+        assert!(node["beat_age_seconds"].as_f64().unwrap() < 1.5, "{node}");
+        let told = server.told_of(name);
+        let address = told["base_url"].as_str().unwrap();
+        assert_eq!(
+            format!("http://{}", node["public_address"].as_str().unwrap()),
+            address
+        );
+        for digest in ["configuration", "modules"] {
+            assert_eq!(node[digest].as_str().unwrap().len(), 64, "{node}");
+        }
+    }
+    let (code, table) = kassette(server, &["node", "list"]);
+    assert_eq!(code, Some(0), "{table}");
+    for name in NAMES {
+        assert!(table.contains(name), "{table}");
+    }
+    let (_, listed) = kassette(server, &["node", "list", "--json"]);
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!(listed["nodes"].as_array().unwrap().len(), 3);
+    assert!(server.metrics().await.contains("kassette_nodes 3"));
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL"]
+async fn a_module_comes_to_all_nodes_by_the_folder_and_by_no_upload() {
+    let server = Server::nodes(2, "").await;
+    let component = std::fs::read(swapped().await).unwrap();
+    let url = format!("{}/plugins/method.ideal", server.admin_base());
+    let upload = server.http.post(url).bearer_auth(server.operator_token());
+    let answer = server.send(upload.body(component.clone())).await;
+    assert!(answer.expect(409).error().contains("plugin folder"));
+    let reason = json!({ "actor": "ann", "reason": "test" });
+    for change in ["rollback", "disable"] {
+        let path = format!("/plugins/method.ideal/{change}");
+        server.admin("POST", &path, Some(&reason)).await.expect(409);
+    }
+    let before = slot(&server, "method.ideal").await["active"]["digest"].clone();
+    put(&server, "method.ideal", &component);
+    for name in ["n1", "n2"] {
+        let node = server.node(name);
+        node.wait_for("the module", async || {
+            let now = slot(&node, "method.ideal").await["active"]["digest"].clone();
+            (now != before).then_some(())
+        })
+        .await;
+    }
+    server
+        .wait_for("both to say that they have the same", async || {
+            let seen = seen(&server.node("n1"), "n2").await?;
+            (seen["drift"] == json!([])).then_some(())
+        })
+        .await;
+}
+
+/// What clients were told while nodes ended.
+#[derive(Default)]
+struct Journal {
+    /// Requests and payments.
+    told: Mutex<Vec<(Value, Value)>>,
+    failed: Mutex<Vec<String>>,
+    over: AtomicBool,
+}
+
+impl Journal {
+    /// Creates payments, starts them and reads them, until it is over.
+    async fn press_on(&self, server: &Server) {
+        // Connections are kept, as a shop's are.
+        let client = reqwest::Client::builder()
+            .no_proxy()
+            .timeout(PATIENCE)
+            .build()
+            .unwrap();
+        let url = format!("{}{PAYMENTS}", server.base());
+        let key = server.test_key();
+        while !self.over.load(Ordering::Relaxed) {
+            tokio::time::sleep(PAUSE).await;
+            let mut request = new_payment();
+            let direct = json!({ "checkout_mode": "direct", "payment_method": "ideal" });
+            merge(&mut request, direct);
+            let create = client.post(&url).json(&request);
+            let Some(payment) = self.answer(create.bearer_auth(key), 201).await else {
+                continue;
+            };
+            self.told.lock().push((request, payment.clone()));
+            let id = payment["payment_id"].as_str().unwrap();
+            let start = json!({ "payment_id": id, "payment_method": "ideal" });
+            let start = client.post(format!("{url}/start")).json(&start);
+            self.answer(start.bearer_auth(key), 200).await;
+            let read = client.get(format!("{url}/{id}"));
+            self.answer(read.bearer_auth(key), 200).await;
+        }
+    }
+
+    async fn answer(&self, request: reqwest::RequestBuilder, status: u16) -> Option<Value> {
+        let failed = match request.send().await {
+            Ok(answer) if answer.status().as_u16() == status => match answer.json().await {
+                Ok(answer) => return Some(answer),
+                Err(error) => error.to_string(),
+            },
+            Ok(answer) => format!("{}: {:?}", answer.status(), answer.text().await),
+            Err(error) => error.to_string(),
+        };
+        self.failed.lock().push(failed);
+        None
+    }
+
+    async fn reaches(&self, server: &Server, payments: usize) {
+        server
+            .wait_for("some payments", async || {
+                (self.told.lock().len() >= payments).then_some(())
+            })
+            .await;
+    }
+}
+
+/// Does something to the nodes while clients make payments; what those were told.
+async fn under_load(server: &Arc<Server>, act: impl AsyncFnOnce(&Journal)) -> Arc<Journal> {
+    let journal = Arc::new(Journal::default());
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|_| {
+            let (server, journal) = (Arc::clone(server), Arc::clone(&journal));
+            tokio::spawn(async move { journal.press_on(&server).await })
+        })
+        .collect();
+    journal.reaches(server, 50).await;
+    act(&journal).await;
+    journal.over.store(true, Ordering::Relaxed);
+    for client in clients {
+        client.await.unwrap();
+    }
+    journal
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL"]
+async fn what_was_acknowledged_is_there_and_can_be_paid_after_nodes_and_database_are_killed() {
+    let server = Arc::new(Server::nodes(3, "").await);
+    let journal = under_load(&server, async |journal| {
+        for name in ["n2", "n1"] {
+            let before = pid(&server.told_of(name));
+            signal(before, "KILL");
+            wait_for_another(&server, name, before).await;
+            let told = journal.told.lock().len();
+            journal.reaches(&server, told + 20).await;
+        }
+        let before = pid(&server.ready_now()["store"]);
+        signal(before, "KILL");
+        server
+            .wait_for("another database", async || {
+                (pid(&server.ready_now()["store"]) != before).then_some(())
+            })
+            .await;
+        let told = journal.told.lock().len();
+        journal.reaches(&server, told + 20).await;
+    })
+    .await;
+    let key = server.test_key();
+    let told = std::mem::take(&mut *journal.told.lock());
+    for (request, payment) in &told {
+        let mut expected = comparable(payment);
+        let found = comparable(&server.payment(key, payment).await);
+        assert!(
+            ["created", "pending"].contains(&found["status"].as_str().unwrap()),
+            "{found}"
+        );
+        expected["status"] = found["status"].clone();
+        assert_eq!(found, expected);
+        let replay = server.post(key, PAYMENTS, request).await.expect(200).json();
+        assert_eq!(comparable(&replay), expected);
+    }
+    // What a node that was killed had begun is free once its time is over.
+    server.advance(120).await;
+    // Those on the way when the database was killed are the last ones.
+    let last: Vec<_> = told
+        .iter()
+        .rev()
+        .take(20)
+        .map(|(_, payment)| payment)
+        .collect();
+    for payment in &last {
+        let started = server
+            .wait_for("a start", async || {
+                let answer = server.start(key, payment, "ideal").await;
+                (answer.status == 200).then(|| answer.json())
+            })
+            .await;
+        server
+            .pay(started["redirect_url"].as_str().unwrap(), "approve")
+            .await;
+    }
+    for payment in &last {
+        server
+            .wait_for("the end of a payment", async || {
+                let found = server.payment(key, payment).await;
+                (found["status"] == "completed").then_some(())
+            })
+            .await;
+    }
+    for entry in server.books("sandbox-test").await {
+        assert!(entry["captured_times"].as_u64().unwrap() <= 1, "{entry}");
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL"]
+async fn one_node_after_the_other_restarts_without_a_failed_request() {
+    let server = Arc::new(Server::nodes(3, "drain_seconds = 1").await);
+    let journal = under_load(&server, async |journal| {
+        for name in NAMES {
+            let before = pid(&server.told_of(name));
+            signal(before, "TERM");
+            wait_for_another(&server, name, before).await;
+            let told = journal.told.lock().len();
+            journal.reaches(&server, told + 20).await;
+        }
+    })
+    .await;
+    let failed = journal.failed.lock();
+    assert!(failed.is_empty(), "{failed:?}\n{}", server.log());
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL"]
+async fn a_node_that_is_stopped_lapses_and_comes_back() {
+    let server = Server::nodes(2, "").await;
+    let (first, stopped) = (server.node("n1"), pid(&server.told_of("n2")));
+    signal(stopped, "STOP");
+    first
+        .wait_for("the lapse", async || {
+            let seen = seen(&first, "n2").await;
+            seen.is_none_or(|node| node["state"] == "lapsed")
+                .then_some(())
+        })
+        .await;
+    // Nothing waits for it, and the balancer leaves it out.
+    first.advance(60).await;
+    for _ in 0..10 {
+        server
+            .wait_for("the other node", async || {
+                let body = new_payment();
+                let answer = server.post(server.test_key(), PAYMENTS, &body).await;
+                (answer.status == 201).then_some(())
+            })
+            .await;
+    }
+    signal(stopped, "CONT");
+    first
+        .wait_for("the return", async || {
+            let seen = seen(&first, "n2").await?;
+            (seen["state"] == "live").then_some(())
+        })
+        .await;
+    let second = server.node("n2");
+    second
+        .wait_for("its readiness", async || {
+            let body = new_payment();
+            let answer = second.post(server.test_key(), PAYMENTS, &body).await;
+            (answer.status == 201).then_some(())
+        })
+        .await;
+    // What it missed it does.
+    let apart = first.now().await - second.now().await;
+    assert!(apart.abs() <= 1, "{apart} s apart");
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL"]
+async fn what_dev_has_started_ends_with_it() {
+    let server = Server::nodes(2, "").await;
+    // A process that is stopped does not end by itself.
+    signal(pid(&server.told_of("n2")), "STOP");
+    let ready = server.ready_now();
+    let nodes = ready["nodes"].as_array().unwrap();
+    let started: Vec<u32> = nodes.iter().chain([&ready["store"]]).map(pid).collect();
+    assert_eq!(started.len(), 3);
+    assert!(started.iter().all(|pid| runs(*pid)), "{ready}");
+    let _folder = server.kill();
+    let began = Instant::now();
+    while started.iter().any(|pid| runs(*pid)) {
+        assert!(began.elapsed() < PATIENCE, "{ready}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
