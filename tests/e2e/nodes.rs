@@ -8,6 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use kassette_domain::id::Digest;
+use kassette_store::postgres::OpenOptions;
+use kassette_store::{
+    Cluster as _, Health as _, MasterKey, ModulesInfo, PostgresStore, SharedModules as _, SlotStage,
+};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
@@ -17,6 +22,7 @@ use crate::crash::comparable;
 use crate::harness::{PATIENCE, Server, merge, new_payment};
 use crate::service::signal;
 use crate::swap::{label, put, slot, swapped};
+use crate::uploads::upload;
 
 const PAYMENTS: &str = "/api/v1/payments";
 const NAMES: [&str; 3] = ["n1", "n2", "n3"];
@@ -268,36 +274,142 @@ async fn the_list_of_nodes_tells_how_each_fares() {
     assert!(server.metrics().await.contains("kassette_nodes 3"));
 }
 
+/// The version that is active in a slot, as each node says.
+async fn active(server: &Server, slot: &str) -> [Value; 3] {
+    let each = each(server);
+    let of = async |node: &Server| crate::swap::slot(node, slot).await["active"]["digest"].clone();
+    let [first, second, third] = &each;
+    [of(first).await, of(second).await, of(third).await]
+}
+
+/// Waits until a version is active on all nodes.
+async fn all_serve(server: &Server, digest: &Value) {
+    server
+        .wait_for("the module on all nodes", async || {
+            let all = active(server, "method.ideal").await;
+            all.iter().all(|active| active == digest).then_some(())
+        })
+        .await;
+}
+
 #[tokio::test]
 #[ignore = "needs PostgreSQL"]
-async fn a_module_comes_to_all_nodes_by_the_folder_and_by_no_upload() {
-    let server = Server::nodes(2, "").await;
+async fn a_module_that_comes_to_one_node_serves_on_all() {
+    let server = Server::nodes(3, "").await;
+    let [first, second, third] = each(&server);
     let component = std::fs::read(swapped().await).unwrap();
-    let url = format!("{}/plugins/method.ideal", server.admin_base());
-    let upload = server.http.post(url).bearer_auth(server.operator_token());
-    let answer = server.send(upload.body(component.clone())).await;
-    assert!(answer.expect(409).error().contains("plugin folder"));
-    let reason = json!({ "actor": "ann", "reason": "test" });
-    for change in ["rollback", "disable"] {
-        let path = format!("/plugins/method.ideal/{change}");
-        server.admin("POST", &path, Some(&reason)).await.expect(409);
-    }
+    let original = std::fs::read(server.plugin_dir().join("method.ideal.wasm")).unwrap();
     let before = slot(&server, "method.ideal").await["active"]["digest"].clone();
-    put(&server, "method.ideal", &component);
-    for name in ["n1", "n2"] {
-        let node = server.node(name);
-        node.wait_for("the module", async || {
-            let now = slot(&node, "method.ideal").await["active"]["digest"].clone();
-            (now != before).then_some(())
-        })
-        .await;
+    let after = json!(Digest::of(&component).to_string());
+
+    // What is answered holds on all of them, without waiting.
+    let uploaded = upload(&first, "method.ideal", "", component.clone()).await;
+    assert_eq!(uploaded.expect(200).json()["active"]["digest"], after);
+    assert_eq!(
+        active(&server, "method.ideal").await,
+        [(); 3].map(|()| after.clone())
+    );
+    let labels = async |node: &Server| label(node, "49.90").await;
+    for node in [&first, &second, &third] {
+        assert_eq!(labels(node).await.as_deref(), Some("iDEAL, swapped"));
     }
-    server
-        .wait_for("both to say that they have the same", async || {
-            let seen = seen(&server.node("n1"), "n2").await?;
-            (seen["drift"] == json!([])).then_some(())
-        })
-        .await;
+    let reason = json!({ "actor": "ann", "reason": "test" });
+    let change = async |node: &Server, what: &str| {
+        let path = format!("/plugins/method.ideal/{what}");
+        node.admin("POST", &path, Some(&reason)).await.expect(200);
+    };
+    change(&second, "rollback").await;
+    assert_eq!(
+        active(&server, "method.ideal").await,
+        [(); 3].map(|()| before.clone())
+    );
+    change(&third, "disable").await;
+    for node in [&first, &second, &third] {
+        assert_eq!(labels(node).await, None);
+    }
+    change(&first, "enable").await;
+    for node in [&first, &second, &third] {
+        assert_eq!(labels(node).await.as_deref(), Some("iDEAL | Wero"));
+    }
+
+    // A file in the folder that all of them watch: one of them proposes it.
+    put(&server, "method.ideal", &component);
+    all_serve(&server, &after).await;
+    let audit = first.admin("GET", "/audit?limit=100", None).await;
+    let lines = audit.expect(200).json()["entries"].clone();
+    let dropped = lines.as_array().unwrap().iter().filter(|line| {
+        line["action"] == "plugin.drop"
+            && line["object"] == "plugin/method.ideal"
+            && line["after"]["digest"] == after
+    });
+    assert_eq!(dropped.count(), 1, "{lines}");
+
+    // A node that was away while another version came serves that one, and knows the version before.
+    let pid_before = pid(&server.told_of("n2"));
+    signal(pid_before, "KILL");
+    upload(&first, "method.ideal", "", original)
+        .await
+        .expect(200);
+    wait_for_another(&server, "n2", pid_before).await;
+    all_serve(&server, &before).await;
+    let back = slot(&server.node("n2"), "method.ideal").await;
+    assert_eq!(back["previous"]["digest"], after, "{back}");
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL"]
+async fn a_module_that_one_node_cannot_serve_serves_on_none() {
+    let server = Server::nodes(3, "").await;
+    let component = std::fs::read(swapped().await).unwrap();
+    let before = active(&server, "method.ideal").await;
+
+    // A fourth node, which says no.
+    let key = std::fs::read_to_string(server.folder().join("data/master.key")).unwrap();
+    let options = OpenOptions {
+        url: server.ready()["store"]["url"].as_str().unwrap().to_owned(),
+        master: MasterKey::parse(key.trim()).unwrap(),
+        volatile: true,
+        node: "judge".into(),
+        alone: false,
+    };
+    let judge = PostgresStore::open(&options).await.unwrap();
+    let refusing = async {
+        server
+            .wait_for("the proposal", async || {
+                let changes = judge.slot_changes(0).await.unwrap();
+                let proposed = changes
+                    .iter()
+                    .find(|change| change.stage == SlotStage::Proposed)?;
+                judge.announce_modules(ModulesInfo {
+                    checked: proposed.number,
+                    refusal: Some("too little memory".into()),
+                    ..ModulesInfo::default()
+                });
+                Some(())
+            })
+            .await;
+    };
+    let [first, ..] = each(&server);
+    let uploading = upload(&first, "method.ideal", "", component.clone());
+    let (refused, ()) = tokio::join!(uploading, refusing);
+    let why = refused.expect(422).error();
+    assert!(
+        why.contains("judge") && why.contains("too little memory"),
+        "{why}"
+    );
+    assert_eq!(active(&server, "method.ideal").await, before);
+    assert_eq!(judge.slot_changes(0).await.unwrap(), []);
+
+    // Once that node has ended the module is taken.
+    judge.shut_down().await.unwrap();
+    upload(&first, "method.ideal", "", component.clone())
+        .await
+        .expect(200);
+    let after = json!(Digest::of(&component).to_string());
+    assert_eq!(
+        active(&server, "method.ideal").await,
+        [(); 3].map(|()| after.clone())
+    );
 }
 
 /// What clients were told while nodes ended.

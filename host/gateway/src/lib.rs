@@ -51,6 +51,7 @@ pub mod review;
 mod reviews;
 mod routing;
 pub mod settings;
+pub mod shared_modules;
 pub mod start;
 mod vendor;
 pub mod wasm;
@@ -99,6 +100,7 @@ use crate::permits::ProviderPermits;
 use crate::reconcile::{QueryThrottle, Reconciler};
 use crate::reviews::Reviews;
 use crate::settings::Settings;
+use crate::shared_modules::SharedModulesState;
 use crate::wasm::WasmModules;
 use crate::watch::Shown;
 use crate::webhooks::Deliverer;
@@ -139,6 +141,7 @@ struct Inner {
     query_throttle: Mutex<QueryThrottle>,
     reconciler: Reconciler,
     alarm: Alarm,
+    shared_modules: SharedModulesState,
     deliverer: Deliverer,
     connecting: Connecting,
     /// Work that is carried to its end.
@@ -248,6 +251,7 @@ impl Gateway {
             query_throttle: Mutex::default(),
             reconciler: Reconciler::default(),
             alarm: Alarm::default(),
+            shared_modules: SharedModulesState::default(),
             deliverer,
             connecting,
             tasks: TaskTracker::new(),

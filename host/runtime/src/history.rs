@@ -42,6 +42,18 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// Reads [`Cause::as_str`].
+    pub fn parse(text: &str) -> Option<Self> {
+        let all = [
+            Self::Folder,
+            Self::Upload,
+            Self::Rollback,
+            Self::Kept,
+            Self::Bundled,
+        ];
+        all.into_iter().find(|cause| cause.as_str() == text)
+    }
+
     /// One lower-case word.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -12,7 +12,7 @@ use kassette_domain::method::MethodId;
 use kassette_domain::time::Time;
 use metrics::counter;
 use parking_lot::{Mutex, MutexGuard};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 use crate::config::RuntimeConfig;
 use crate::error::{LoadError, RuntimeError, short};
@@ -41,6 +41,8 @@ pub struct Runtime {
     acceptance: [OnceLock<Acceptance>; 2],
     /// One module is compiled at a time: the compiler takes every core it gets.
     loading: Mutex<()>,
+    /// Where versions of the plugin folder go that are to serve on several nodes, once there is one.
+    drops: OnceLock<mpsc::UnboundedSender<Prepared>>,
     unattended: Mutex<VecDeque<UnattendedInstall>>,
 }
 
@@ -85,6 +87,21 @@ pub struct Prepared {
 }
 
 impl Prepared {
+    /// Where it is to serve.
+    pub fn slot(&self) -> &Slot {
+        &self.slot
+    }
+
+    /// The module.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// What brought it.
+    pub fn cause(&self) -> Cause {
+        self.cause
+    }
+
     /// Of its bytes.
     pub fn digest(&self) -> Digest {
         self.module.identity().digest
@@ -144,6 +161,7 @@ impl Runtime {
                 OnceLock::new(),
             ],
             loading: Mutex::new(()),
+            drops: OnceLock::new(),
             unattended: Mutex::default(),
         })
     }
@@ -236,14 +254,80 @@ impl Runtime {
             });
         }
         let module = self.load(slot, digest, bytes)?;
-        Ok(self.make_active(slot, module, bytes, Cause::Folder, now))
+        let Some(drops) = self.drops.get() else {
+            return Ok(self.make_active(slot, module, bytes, Cause::Folder, now));
+        };
+        // The receiver lives as long as the gateway.
+        let _ = drops.send(Prepared {
+            slot: slot.clone(),
+            module,
+            bytes: bytes.to_vec(),
+            before: self.slots.active(slot),
+            cause: Cause::Folder,
+        });
+        Ok(Installed {
+            digest,
+            changed: false,
+        })
     }
 
-    /// Checks an upload without activating it. Blocks while it compiles.
+    /// From now on a file that is put into the plugin folder is checked and handed over, and does not serve by
+    /// itself. The first call counts.
+    pub fn hand_over_drops(&self) -> mpsc::UnboundedReceiver<Prepared> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let _ = self.drops.set(sender);
+        receiver
+    }
+
+    /// The active version of a slot.
+    pub fn active(&self, slot: &Slot) -> Option<Digest> {
+        self.slots.active(slot)
+    }
+
+    /// The version that was active before that.
+    pub fn previous(&self, slot: &Slot) -> Option<Digest> {
+        self.slots.previous(slot)
+    }
+
+    /// Another node does not take a version of this one's plugin folder: noted as a refusal of its own.
+    pub fn note_refusal(&self, slot: &Slot, why: String) {
+        self.refuse(slot, &LoadError::NotAccepted(why));
+    }
+
+    /// Keeps a version that was active before the active one, for attempts that stay with it. Blocks while it
+    /// compiles.
+    ///
+    /// # Errors
+    /// Why the module is refused.
+    pub fn keep(&self, slot: &Slot, bytes: &[u8], now: Time) -> Result<(), LoadError> {
+        let _lock = self.loading.lock();
+        let digest = Digest::of(bytes);
+        if self.slots.is_kept(slot, &digest) {
+            return Ok(());
+        }
+        let module = load::load(&self.host, slot, digest, bytes)?;
+        let kept = self.versions.put(slot, &digest, bytes);
+        self.slots.keep(slot, module, now);
+        let saved = kept.and_then(|()| self.versions.save(slot, &self.slots.history(slot)));
+        if let Err(error) = saved {
+            tracing::error!(
+                plugin.slot = %slot, plugin.digest = short(&digest),
+                "version {} of {slot} is not kept over a restart: {error}", short(&digest),
+            );
+        }
+        Ok(())
+    }
+
+    /// Checks a version without activating it. Blocks while it compiles.
     ///
     /// # Errors
     /// Why the module is refused; the slot's status says it too.
-    pub fn prepare(&self, slot: &Slot, bytes: Vec<u8>) -> Result<Prepared, LoadError> {
+    pub fn prepare(
+        &self,
+        slot: &Slot,
+        bytes: Vec<u8>,
+        cause: Cause,
+    ) -> Result<Prepared, LoadError> {
         let _lock = self.loading.lock();
         let module = self.load(slot, Digest::of(&bytes), &bytes)?;
         Ok(Prepared {
@@ -251,7 +335,7 @@ impl Runtime {
             module,
             bytes,
             before: self.slots.active(slot),
-            cause: Cause::Upload,
+            cause,
         })
     }
 
@@ -260,8 +344,21 @@ impl Runtime {
     /// # Errors
     /// Where there is none, or it cannot be had any more.
     pub fn prepare_rollback(&self, slot: &Slot) -> Result<Prepared, RollbackError> {
-        let _lock = self.loading.lock();
         let digest = self.slots.previous(slot).ok_or(RollbackError::Nothing)?;
+        self.prepare_kept(slot, digest, Cause::Rollback)
+    }
+
+    /// The same for a version that is kept.
+    ///
+    /// # Errors
+    /// Where it cannot be had any more.
+    pub fn prepare_kept(
+        &self,
+        slot: &Slot,
+        digest: Digest,
+        cause: Cause,
+    ) -> Result<Prepared, RollbackError> {
+        let _lock = self.loading.lock();
         let lost = |error: io::Error| RollbackError::Lost(error.kind());
         let bytes = self.versions.get(slot, &digest).map_err(lost)?;
         let module = self.load(slot, digest, &bytes)?;
@@ -270,7 +367,7 @@ impl Runtime {
             module,
             bytes,
             before: self.slots.active(slot),
-            cause: Cause::Rollback,
+            cause,
         })
     }
 
@@ -341,6 +438,20 @@ impl Runtime {
         self.clean_cache();
         tracing::info!(plugin.slot = %slot, "{slot} was taken away");
         Ok(())
+    }
+
+    /// The same with its file.
+    ///
+    /// # Errors
+    /// As [`Runtime::remove_slot`], or that of the file.
+    pub fn remove_slot_and_file(&self, slot: &Slot) -> Result<(), RemoveError> {
+        let path = self.config().plugin_dir.join(format!("{slot}.wasm"));
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(RemoveError::Versions(error.kind()))
+            }
+            _ => self.remove_slot(slot),
+        }
     }
 
     /// Whether a slot's file is gone from the plugin folder, which is looked at again when it is taken away.

@@ -216,6 +216,21 @@ impl Slots {
         }
     }
 
+    /// Keeps a version behind all others.
+    pub(crate) fn keep(&self, slot: &Slot, module: Module, now: Time) {
+        let mut records = self.records.lock();
+        let record = records.entry(slot.clone()).or_default();
+        record.versions.push_back(KeptVersion {
+            digest: module.identity().digest,
+            since: now,
+            module: Some(module),
+        });
+        record.versions.truncate(MAX_VERSIONS);
+        self.snapshot.store(Arc::new(Snapshot::of(&records)));
+        drop(records);
+        self.notify();
+    }
+
     /// Makes a version the active one; calls under way finish on theirs.
     pub(crate) fn activate(
         &self,

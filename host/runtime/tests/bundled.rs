@@ -66,7 +66,9 @@ fn serving(runtime: &Runtime) -> Option<Digest> {
 }
 
 fn upload(runtime: &Runtime, bytes: &[u8]) {
-    let prepared = runtime.prepare(&slot(IDEAL), bytes.to_vec()).unwrap();
+    let prepared = runtime
+        .prepare(&slot(IDEAL), bytes.to_vec(), Cause::Upload)
+        .unwrap();
     runtime.activate(prepared, NOW).unwrap();
 }
 

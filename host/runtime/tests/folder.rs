@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use kassette_domain::id::Digest;
 use kassette_domain::method::MethodId;
-use kassette_runtime::{Runtime, SlotState};
+use kassette_runtime::{Cause, Runtime, SlotState};
 use parking_lot::Mutex;
 use support::{Method, NOW, active, context, provider, runtime, runtime_with, slot};
 
@@ -401,7 +401,9 @@ async fn a_module_that_others_may_write_is_refused_until_they_may_not() {
     assert!(last_error(&runtime).unwrap().contains("chmod go-w"));
     assert_eq!(reason(&runtime), "first");
     // An upload of the same bytes does not leave them open to others.
-    let prepared = runtime.prepare(&slot(IDEAL), second.clone()).unwrap();
+    let prepared = runtime
+        .prepare(&slot(IDEAL), second.clone(), Cause::Upload)
+        .unwrap();
     runtime.activate(prepared, NOW).unwrap();
     assert_eq!(
         fs::metadata(&path).unwrap().permissions().mode() & 0o777,
@@ -525,4 +527,28 @@ async fn calls_under_way_never_notice_a_swap() {
     for calls in calling {
         calls.await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_file_that_is_handed_over_serves_once_it_is_activated() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(file(folder.path()), saying("first")).unwrap();
+    let runtime = runtime(folder.path());
+    let mut drops = runtime.hand_over_drops();
+    let second = saying("second");
+    fs::write(file(folder.path()), &second).unwrap();
+    let prepared = tokio::time::timeout(Duration::from_secs(30), drops.recv()).await;
+    let prepared = prepared.unwrap().unwrap();
+    assert_eq!(reason(&runtime), "first");
+    assert_eq!(prepared.cause(), Cause::Folder);
+    assert_eq!(
+        (prepared.slot(), prepared.bytes()),
+        (&slot(IDEAL), &second[..])
+    );
+    runtime.activate(prepared, NOW).unwrap();
+    assert_eq!(reason(&runtime), "second");
+    // One that is refused is not handed over.
+    fs::write(file(folder.path()), "broken").unwrap();
+    dealt_with(&runtime, |runtime| last_error(runtime).is_some()).await;
+    assert!(drops.try_recv().is_err());
 }

@@ -89,7 +89,9 @@ fn serving(runtime: &Runtime) -> Option<Digest> {
 }
 
 fn upload(runtime: &Runtime, name: &str, bytes: &[u8]) {
-    let prepared = runtime.prepare(&slot(name), bytes.to_vec()).unwrap();
+    let prepared = runtime
+        .prepare(&slot(name), bytes.to_vec(), Cause::Upload)
+        .unwrap();
     assert!(runtime.activate(prepared, NOW).unwrap().changed);
 }
 
@@ -197,10 +199,12 @@ fn an_upload_that_is_refused_or_cannot_be_written_changes_nothing() {
     let (first, second) = (saying("first"), saying("second"));
     let runtime = place.start();
     upload(&runtime, IDEAL, &first);
-    let refused = runtime.prepare(&slot(IDEAL), b"broken".to_vec());
+    let refused = runtime.prepare(&slot(IDEAL), b"broken".to_vec(), Cause::Upload);
     let refused = refused.unwrap_err().to_string();
     assert_eq!(status(&runtime, IDEAL).last_error, Some(refused));
-    let prepared = runtime.prepare(&slot(IDEAL), second).unwrap();
+    let prepared = runtime
+        .prepare(&slot(IDEAL), second, Cause::Upload)
+        .unwrap();
     fs::remove_dir_all(place.plugins()).unwrap();
     assert!(runtime.activate(prepared, NOW).is_err());
     assert_eq!(serving(&runtime), Some(Digest::of(&first)));
@@ -286,4 +290,48 @@ fn where_every_version_is_quarantined_nothing_serves() {
     assert!(runtime.method(MethodId::Ideal).is_none());
     assert_eq!(serving(&runtime), None);
     assert_eq!(status(&runtime, IDEAL).state, SlotState::Quarantined);
+}
+
+#[test]
+fn versions_that_other_nodes_have_kept_stand_behind_the_active_one_in_their_order() {
+    let place = Place::new();
+    let runtime = place.start();
+    // As a node follows that joins: the active one first, then those before it.
+    upload(&runtime, VENDOR, &vendor(2));
+    for number in [1, 0] {
+        let kept = runtime.keep(&slot(VENDOR), &vendor(number), NOW);
+        kept.unwrap();
+    }
+    let digest = |number| Digest::of(&vendor(number));
+    assert_eq!(runtime.active(&slot(VENDOR)), Some(digest(2)));
+    assert_eq!(runtime.previous(&slot(VENDOR)), Some(digest(1)));
+    let found = |runtime: &Runtime, number| {
+        runtime
+            .provider_version(&slot(VENDOR), &digest(number))
+            .is_some()
+    };
+    assert!((0..3).all(|number| found(&runtime, number)));
+    // One that is kept already changes nothing.
+    runtime.keep(&slot(VENDOR), &vendor(0), NOW).unwrap();
+    assert_eq!(runtime.previous(&slot(VENDOR)), Some(digest(1)));
+    assert!(runtime.keep(&slot(VENDOR), b"broken", NOW).is_err());
+    drop(runtime);
+    let runtime = place.start();
+    assert_eq!(runtime.active(&slot(VENDOR)), Some(digest(2)));
+    assert_eq!(runtime.previous(&slot(VENDOR)), Some(digest(1)));
+}
+
+#[test]
+fn a_slot_that_is_taken_away_with_its_file_does_not_come_back() {
+    let place = Place::new();
+    let runtime = place.start();
+    upload(&runtime, IDEAL, &saying("one"));
+    assert!(
+        runtime.remove_slot(&slot(IDEAL)).is_err(),
+        "its file stands"
+    );
+    runtime.remove_slot_and_file(&slot(IDEAL)).unwrap();
+    assert!(!place.file(IDEAL).exists());
+    drop(runtime);
+    assert!(place.start().slots().is_empty());
 }

@@ -28,6 +28,18 @@ pub struct NodeInfo {
     pub modules: String,
 }
 
+/// How far a node is with the modules of all nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ModulesInfo {
+    /// The last change that it follows.
+    pub followed: u64,
+    /// The proposal that it has checked last,
+    pub checked: u64,
+    /// and why it cannot serve that; none where it can.
+    pub refusal: Option<String>,
+}
+
 /// A node, as the store knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeStatus {
@@ -45,6 +57,8 @@ pub struct NodeStatus {
     pub lag: u64,
     /// What it tells of itself.
     pub info: NodeInfo,
+    /// How far it is with modules.
+    pub modules: ModulesInfo,
 }
 
 /// The part of the requests of all nodes that comes to one: of a limit that holds for all together it grants as
@@ -93,6 +107,8 @@ pub trait Cluster: Send + Sync {
     fn nodes(&self) -> Answer<'_, Vec<NodeStatus>>;
     /// What the others see of this node from its next beat on, within half a second.
     fn announce(&self, info: NodeInfo);
+    /// The same of its modules.
+    fn announce_modules(&self, modules: ModulesInfo);
     /// How many nodes serve the store, as of the last beat; at least one. Costs next to nothing.
     fn live_nodes(&self) -> u32;
     /// A request has come that a limit for all nodes counts. Costs next to nothing.

@@ -12,6 +12,7 @@ mod cluster;
 mod connects;
 mod deliveries;
 mod ledger;
+mod modules;
 mod nonces;
 pub mod postgres;
 pub mod report;
@@ -21,12 +22,15 @@ mod rows;
 pub mod sled;
 pub mod suite;
 
-pub use crate::cluster::{Cluster, NodeInfo, NodeStatus, Share, Task};
+pub use crate::cluster::{Cluster, ModulesInfo, NodeInfo, NodeStatus, Share, Task};
 pub use crate::connects::{CodeIssued, CodeUsed, Connects, Exchange, Exchanged};
 pub use crate::deliveries::{
     Backlog, ClaimedDeliveries, Deliveries, DeliveryFilter, DueDelivery, EndpointCreated,
     EndpointDeleted, EndpointReplaced, EndpointRotated, Hastened, Oldest, Pruned, Recovered,
     Redelivered, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
+};
+pub use crate::modules::{
+    KEPT_VERSIONS, Proposal, SharedModules, SlotChange, SlotContent, SlotStage,
 };
 pub use crate::nonces::{Nonces, Reservation, Reserved};
 pub use crate::postgres::PostgresStore;
@@ -558,6 +562,7 @@ pub trait Store:
     + Health
     + Upkeep
     + Cluster
+    + SharedModules
     + 'static
 {
 }
@@ -572,6 +577,7 @@ impl<T> Store for T where
         + Health
         + Upkeep
         + Cluster
+        + SharedModules
         + 'static
 {
 }

@@ -77,7 +77,7 @@ fn view(node: &NodeStatus, asked: Option<&NodeStatus>) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use kassette_store::NodeInfo;
+    use kassette_store::{ModulesInfo, NodeInfo};
 
     use super::*;
 
@@ -95,6 +95,7 @@ mod tests {
                 draining,
                 ..NodeInfo::default()
             },
+            modules: ModulesInfo::default(),
         }
     }
 

@@ -9,9 +9,10 @@ use kassette_domain::audit::Audited;
 use kassette_domain::id::{AccountId, Digest, Slot, SlotKind};
 use kassette_domain::method::MethodId;
 use kassette_domain::time::Time;
+use kassette_gateway::shared_modules::ShareError;
 use kassette_runtime::{
-    ActiveVersion, Event, LoadError, MAX_MODULE_BYTES, Prepared, PreviousVersion, RollbackError,
-    Runtime, SlotStatus,
+    ActiveVersion, Cause, Event, LoadError, MAX_MODULE_BYTES, Prepared, PreviousVersion,
+    RollbackError, Runtime, SlotStatus,
 };
 use serde_json::{Value, json};
 
@@ -74,7 +75,6 @@ pub(super) async fn upload(
     request: Request,
 ) -> Result<Json<Value>, ApiError> {
     let (runtime, slot) = upload_slot(&state, &slot)?;
-    only_node(&state)?;
     let mut query = Query::of(request.uri().query())?;
     let mode = query.take("mode");
     query.finish()?;
@@ -104,7 +104,7 @@ pub(super) async fn upload(
     let (checking, target) = (Arc::clone(&runtime), slot.clone());
     // The turn goes along: it lasts as long as the bytes are held, even where the caller leaves.
     let (prepared, _turn) =
-        blocking(move || (checking.prepare(&target, bytes.into()), turn)).await?;
+        blocking(move || (checking.prepare(&target, bytes.into(), Cause::Upload), turn)).await?;
     let prepared = prepared.map_err(refused)?;
     let line = caller.audited(
         Attribution::default(),
@@ -123,8 +123,13 @@ pub(super) async fn rollback(
 ) -> Result<Json<Value>, ApiError> {
     let (runtime, slot) = find(&state, &slot)?;
     let attribution = Attribution::alone(fields)?;
-    only_node(&state)?;
     let line = caller.audited_strictly(attribution, "plugin.rollback", format!("plugin/{slot}"))?;
+    if state.gateway.store().shares_modules() {
+        let prepared = state.gateway.version_before(&slot).await;
+        let prepared = prepared.map_err(ApiError::from)?;
+        let prepared = prepared.map_err(ApiError::conflict)?;
+        return change(&state, runtime, slot, prepared, line).await;
+    }
     let (checking, target) = (Arc::clone(&runtime), slot.clone());
     let prepared = blocking(move || checking.prepare_rollback(&target)).await?;
     let prepared = prepared.map_err(|error| match error {
@@ -132,17 +137,6 @@ pub(super) async fn rollback(
         error => ApiError::conflict(error.to_string()),
     })?;
     change(&state, runtime, slot, prepared, line).await
-}
-
-/// Refuses what would be done at this node alone.
-pub(super) fn only_node(state: &AdminState) -> Result<(), ApiError> {
-    match state.gateway.store().live_nodes() {
-        0 | 1 => Ok(()),
-        nodes => Err(ApiError::conflict(format!(
-            "{nodes} nodes serve the store, and this would change one of them alone: put the module's file into the \
-             plugin folder of every node, or try again while one node serves"
-        ))),
-    }
 }
 
 /// Writes the audit line, then does it: a change that no operator can see does not happen. Where it cannot be
@@ -202,6 +196,9 @@ async fn change(
         after: version(prepared.digest()),
         ..line
     };
+    if state.gateway.store().shares_modules() {
+        return share(state, &runtime, &slot, prepared, line).await;
+    }
     let now = state.gateway.clock().now();
     let changes = prepared.changes();
     let changing = Arc::clone(&runtime);
@@ -216,6 +213,33 @@ async fn change(
         return Err(ApiError::conflict(nothing(&error)));
     }
     shown(&runtime, &slot)
+}
+
+/// Has a version serve on all nodes.
+async fn share(
+    state: &AdminState,
+    runtime: &Runtime,
+    slot: &Slot,
+    prepared: Prepared,
+    line: Audited,
+) -> Result<Json<Value>, ApiError> {
+    let digest = prepared.digest();
+    if prepared.changes() {
+        let shared = state.gateway.share_version(prepared, line).await;
+        shared.map_err(|error| match error {
+            ShareError::Store(fault) => ApiError::from(fault),
+            ShareError::Refused { .. } => {
+                ApiError::Invalid(Reason::new(Code::ModuleRefused, error.to_string()))
+            }
+            error => ApiError::conflict(error.to_string()),
+        })?;
+        if runtime.active(slot) != Some(digest) {
+            return Err(ApiError::conflict(
+                "the other nodes serve the module; this one does not yet: its log says why",
+            ));
+        }
+    }
+    shown(runtime, slot)
 }
 
 pub(super) const UNKNOWN: ApiError = ApiError::NotFound("there is no such slot");

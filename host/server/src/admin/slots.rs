@@ -9,12 +9,13 @@ use kassette_domain::audit::Audited;
 use kassette_domain::id::{Slot, SlotKind};
 use kassette_domain::method::MethodId;
 use kassette_runtime::RemoveError;
+use kassette_store::SlotContent;
 use serde_json::{Value, json};
 
 use super::AdminState;
 use super::body::{Attribution, JsonBody};
 use super::caller::Changes;
-use super::plugins::{UNKNOWN, account_of, audited, find, only_node, shown, view};
+use super::plugins::{UNKNOWN, account_of, audited, find, shown, view};
 use crate::web::ApiError;
 use crate::web::path::At;
 
@@ -49,7 +50,6 @@ async fn switch(
     let attribution = Attribution::alone(fields)?;
     let before = runtime.is_disabled(&slot);
     if before != disabled {
-        only_node(&state)?;
         let action = if disabled {
             "plugin.disable"
         } else {
@@ -61,6 +61,12 @@ async fn switch(
             after: position(disabled),
             ..caller.audited(attribution, action, format!("plugin/{slot}"))
         };
+        if state.gateway.store().shares_modules() {
+            let content = SlotContent::Disabled(disabled);
+            let shared = state.gateway.share_change(slot.clone(), content, line);
+            shared.await.map_err(ApiError::from)?;
+            return shown(&runtime, &slot);
+        }
         let (switching, target) = (Arc::clone(&runtime), slot.clone());
         let switched = move || switching.set_disabled(&target, disabled);
         audited(&state, line, switched, |error| {
@@ -81,7 +87,6 @@ pub(super) async fn remove(
 ) -> Result<StatusCode, ApiError> {
     let (runtime, slot) = find(&state, &slot)?;
     let attribution = Attribution::alone(fields)?;
-    only_node(&state)?;
     if is_brought(&slot) {
         return Err(ApiError::conflict(format!(
             "{slot} belongs to the release and cannot be removed; disable it instead"
@@ -105,12 +110,17 @@ pub(super) async fn remove(
             )));
         }
     }
-    let gone = runtime.check_file_gone(&slot);
-    gone.map_err(|stands| ApiError::conflict(stands.to_string()))?;
     let line = Audited {
         before: Some(view(status).to_string()),
         ..caller.audited(attribution, "plugin.remove", format!("plugin/{slot}"))
     };
+    if state.gateway.store().shares_modules() {
+        let shared = state.gateway.share_change(slot, SlotContent::Removed, line);
+        shared.await.map_err(ApiError::from)?;
+        return Ok(StatusCode::NO_CONTENT);
+    }
+    let gone = runtime.check_file_gone(&slot);
+    gone.map_err(|stands| ApiError::conflict(stands.to_string()))?;
     let removed = move || runtime.remove_slot(&slot);
     let nothing = |error: &RemoveError| format!("{error}; nothing was changed");
     audited(&state, line, removed, nothing).await?;

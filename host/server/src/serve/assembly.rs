@@ -154,6 +154,7 @@ pub(crate) async fn start(mut options: ServerOptions) -> Result<Running, ServeEr
         simulated.as_ref(),
     );
     let gateway = Gateway::new(Arc::clone(&store), runtime, clock, settings.clone());
+    gateway.join_modules().await?;
     let configured = gateway.configure(settings).await;
     configured.map_err(|refused| {
         ServeError::Settings(config::refusal(&options.config.folder, &refused))

@@ -78,6 +78,9 @@ impl Running {
         let (gateway, ending) = (self.gateway.clone(), self.ending.clone());
         self.working
             .spawn(super::unattended::audit(gateway, ending));
+        let (gateway, ending) = (self.gateway.clone(), self.ending.clone());
+        self.working
+            .spawn(async move { gateway.follow_modules(ending).await });
         let announced = Arc::clone(&self.announced);
         self.working
             .spawn(announced.follow(self.stopping.clone(), self.ending.clone()));

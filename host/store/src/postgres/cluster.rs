@@ -9,7 +9,8 @@ use uuid::Uuid;
 use crate::postgres::PostgresStore;
 use crate::postgres::database::{Arguments, Database};
 use crate::postgres::membership::PATIENCE;
-use crate::{Answer, Cluster, Fault, NodeInfo, NodeStatus, Share, Task};
+use crate::postgres::node::Told;
+use crate::{Answer, Cluster, Fault, ModulesInfo, NodeInfo, NodeStatus, Share, Task};
 
 /// Between two looks at what the others have adopted.
 const LOOK: Duration = Duration::from_millis(20);
@@ -68,7 +69,11 @@ impl Cluster for PostgresStore {
     }
 
     fn announce(&self, info: NodeInfo) {
-        *self.standing.info.lock() = info;
+        self.standing.told.lock().info = info;
+    }
+
+    fn announce_modules(&self, modules: ModulesInfo) {
+        self.standing.told.lock().modules = modules;
     }
 
     fn live_nodes(&self) -> u32 {
@@ -107,13 +112,15 @@ impl PostgresStore {
         let natural = |column| u64::try_from(row.get::<_, i64>(column)).unwrap_or_default();
         let info = row.get::<_, Option<&str>>(5).map(serde_json::from_str);
         let damaged = |_| Fault::Corrupt(format!("what node `{name}` tells of itself"));
+        let Told { info, modules } = info.transpose().map_err(damaged)?.unwrap_or_default();
         Ok(NodeStatus {
             incarnation: row.get::<_, i64>(1).cast_unsigned(),
             is_self: name == self.standing.name,
             beat_age: Duration::from_millis(natural(2)),
             adopted: natural(3),
             lag: natural(4),
-            info: info.transpose().map_err(damaged)?.unwrap_or_default(),
+            info,
+            modules,
             name,
         })
     }

@@ -27,6 +27,7 @@ mod directory;
 mod errors;
 mod lists;
 mod membership;
+mod modules;
 mod node;
 mod nonces;
 mod open;

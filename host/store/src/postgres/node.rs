@@ -12,13 +12,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio_postgres::Client;
 
 use crate::postgres::errors::OpenError;
 use crate::postgres::membership::{BEAT, Demand, GONE, LAPSE, Membership, Moment, Next, Row};
 use crate::postgres::target::Target;
-use crate::{Fault, NodeInfo, Share};
+use crate::{Fault, ModulesInfo, NodeInfo, Share};
 
 /// For how long a beat is good where no other node can be there.
 const LAPSE_ALONE: Duration = Duration::from_secs(4);
@@ -49,6 +50,15 @@ const GIVE_UP: &str = "/* node: give up */ WITH gone AS (
     DELETE FROM schedule WHERE holder IN (SELECT name FROM gone)";
 const OF_NAME: &str = "/* node: of a name */ SELECT incarnation FROM node WHERE name = $1";
 
+/// What a node tells of itself, as its row has it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Told {
+    #[serde(flatten)]
+    pub(crate) info: NodeInfo,
+    #[serde(default, rename = "following")]
+    pub(crate) modules: ModulesInfo,
+}
+
 /// Whether the store may be used, and what may be remembered of it.
 #[derive(Debug)]
 pub(crate) struct Standing {
@@ -66,7 +76,7 @@ pub(crate) struct Standing {
     failed: watch::Sender<Option<String>>,
     /// Requests that limits for all nodes count.
     demanded: AtomicU64,
-    pub(crate) info: Mutex<NodeInfo>,
+    pub(crate) told: Mutex<Told>,
 }
 
 impl Standing {
@@ -80,7 +90,7 @@ impl Standing {
             closed: AtomicBool::new(false),
             failed: watch::Sender::new(None),
             demanded: AtomicU64::new(0),
-            info: Mutex::default(),
+            told: Mutex::default(),
         })
     }
 
@@ -184,7 +194,7 @@ impl Standing {
 
     /// What is told of the node, as its row has it.
     fn told(&self) -> String {
-        serde_json::to_string(&*self.info.lock()).unwrap_or_default()
+        serde_json::to_string(&*self.told.lock()).unwrap_or_default()
     }
 }
 

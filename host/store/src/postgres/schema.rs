@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `base.sql` | single rows, the node, the directory, the audit log, nonces |
 //! | `payments.sql` | payments, attempts, what is due, references, timelines, the work list |
-//! | `webhooks.sql`, `resellers.sql`, `connects.sql`, `retention.sql` | what their names say |
+//! | `webhooks.sql`, `resellers.sql`, `connects.sql`, `retention.sql`, `modules.sql` | what their names say |
 //!
 //! A `body` is a row as [`crate::rows`] writes it for its key: with a version and a check sum, and what is secret
 //! in it sealed. Columns beside it hold what is searched or compared. Texts from outside are `bytea`: they may hold
@@ -23,13 +23,14 @@ pub(crate) const VERSION: i32 = 2;
 pub(crate) const OLDEST_READER: i32 = 2;
 
 /// Applied in order; each statement can be repeated.
-const MIGRATIONS: [&str; 6] = [
+const MIGRATIONS: [&str; 7] = [
     include_str!("schema/base.sql"),
     include_str!("schema/payments.sql"),
     include_str!("schema/webhooks.sql"),
     include_str!("schema/resellers.sql"),
     include_str!("schema/connects.sql"),
     include_str!("schema/retention.sql"),
+    include_str!("schema/modules.sql"),
 ];
 
 /// How often a statement is tried that another transaction is in the way of.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use kassette_domain::id::PaymentId;
 
 use crate::sled::SledStore;
-use crate::{Answer, Cluster, NodeInfo, NodeStatus, Share, Task};
+use crate::{Answer, Cluster, ModulesInfo, NodeInfo, NodeStatus, Share, Task};
 
 /// The name of the only node.
 const NAME: &str = "only";
@@ -21,6 +21,7 @@ impl Cluster for SledStore {
                 adopted: self.directory(),
                 lag: 0,
                 info: self.announced.lock().clone(),
+                modules: ModulesInfo::default(),
             }])
         })
     }
@@ -28,6 +29,8 @@ impl Cluster for SledStore {
     fn announce(&self, info: NodeInfo) {
         *self.announced.lock() = info;
     }
+
+    fn announce_modules(&self, _modules: ModulesInfo) {}
 
     fn live_nodes(&self) -> u32 {
         1

@@ -24,6 +24,7 @@ mod lists;
 pub mod maintenance;
 mod memory;
 mod merchants;
+mod modules;
 mod nonces;
 mod open;
 mod payments;

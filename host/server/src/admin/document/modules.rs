@@ -14,27 +14,27 @@ pub(super) fn calls() -> Vec<Call> {
         Call::get("/plugins/{slot}/history", "readPluginHistory", "Lists the versions that became active, the newest first.")
             .list::<Version>("history"),
         Call::post("/plugins/{slot}", "uploadPlugin", "Checks a module and lets it serve.")
-            .about("Uploads take turns. The version that is active already changes nothing, and a module that fails its checks is refused with 422.")
+            .about("Uploads take turns. The version that is active already changes nothing, and a module that fails its checks, at any of the nodes, is refused with 422.")
             .query::<UploadMode>("mode", "How it begins.")
             .file_body(&format!(
                 "The component, at most {} MiB.",
                 MAX_MODULE_BYTES >> 20
             ))
             .ok::<Plugin>("The slot as it is now.")
-            .conflict("The plugin folder cannot be written, or several nodes serve the store; nothing was changed."),
+            .conflict("The plugin folder cannot be written, or a node has not checked the module in time; nothing was changed."),
         Call::post("/plugins/{slot}/rollback", "rollBackPlugin", "Lets the version before serve again.")
             .attributed()
             .ok::<Plugin>("The slot as it is now.")
-            .conflict("There is none to go back to, the plugin folder cannot be written, or several nodes serve the store."),
+            .conflict("There is none to go back to, or the plugin folder cannot be written."),
         Call::post("/plugins/{slot}/disable", "disablePlugin", "Switches a slot off for all that is new.")
             .about("What is under way goes on. It lasts over restarts and other modules, until the slot is enabled.")
             .ok::<Plugin>("The slot as it is now.")
-            .conflict("What is kept of the slot cannot be written, or several nodes serve the store; nothing was changed."),
+            .conflict("What is kept of the slot cannot be written; nothing was changed."),
         Call::post("/plugins/{slot}/enable", "enablePlugin", "Switches a slot on again.")
             .ok::<Plugin>("The slot as it is now.")
-            .conflict("What is kept of the slot cannot be written, or several nodes serve the store; nothing was changed."),
+            .conflict("What is kept of the slot cannot be written; nothing was changed."),
         Call::delete("/plugins/{slot}", "removePlugin", "Takes a slot away that no release brings along.")
-            .conflict("The slot is one that the release brings along, its file stands in the plugin folder, an account names it, a payment is under way by it, or several nodes serve the store."),
+            .conflict("The slot is one that the release brings along, its file stands in the plugin folder, an account names it, or a payment is under way by it."),
         Call::get("/providers", "listProviders", "Lists the configured accounts, by id.")
             .list::<Provider>("providers"),
         Call::patch("/providers/{id}", "changeProvider", "Switches an account off or on.")

@@ -2,6 +2,7 @@
 
 mod beside;
 mod hostile;
+mod modules;
 mod nodes;
 mod opening;
 mod proxy;

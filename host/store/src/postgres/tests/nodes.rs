@@ -27,7 +27,7 @@ const LONG: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_millis(1500);
 
 /// A database; none where there is no PostgreSQL.
-async fn scratch() -> Option<Scratch> {
+pub(super) async fn scratch() -> Option<Scratch> {
     if !Scratch::available().unwrap() {
         return None;
     }
@@ -41,7 +41,7 @@ fn named(scratch: &Scratch, node: &str) -> OpenOptions {
     }
 }
 
-async fn node(scratch: &Scratch, name: &str) -> Arc<PostgresStore> {
+pub(super) async fn node(scratch: &Scratch, name: &str) -> Arc<PostgresStore> {
     PostgresStore::open(&named(scratch, name)).await.unwrap()
 }
 

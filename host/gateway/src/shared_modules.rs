@@ -1,0 +1,467 @@
+//! Modules that all nodes serve alike.
+//!
+//! The node to which a version is given checks it and proposes it. Every other node checks it too and says whether it
+//! could serve it. The version is settled once all living nodes have said yes: then each activates it, and the node that
+//! proposed it answers. Where one says no, it serves on none.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kassette_domain::audit::{Audited, PLUGIN_FOLDER};
+use kassette_domain::id::{Digest, Slot};
+use kassette_runtime::{Cause, Prepared, Runtime};
+use kassette_store::{
+    Fault, ModulesInfo, NodeStatus, Proposal, SlotChange, SlotContent, SlotStage,
+};
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::Gateway;
+
+/// Between two looks at the number that tells of changes, which stands in memory.
+const LOOK: Duration = Duration::from_millis(50);
+/// Between two looks at the changes themselves, however still it is: what failed is tried again.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// Between two looks at what the other nodes say; each tells it twice a second.
+const ASK: Duration = Duration::from_millis(100);
+/// How long nodes have to check a version: one compiles for some seconds, and starts with all others.
+const CHECKING: Duration = Duration::from_secs(120);
+/// How long a change waits for nodes that are to follow it.
+const FOLLOWING: Duration = Duration::from_secs(2);
+/// How long a proposal waits for its turn.
+const TURN: Duration = Duration::from_secs(60);
+
+/// Why a version serves on no node.
+#[derive(Debug, thiserror::Error)]
+pub enum ShareError {
+    /// One of the nodes cannot serve it.
+    #[error("node {node} refuses it: {why}")]
+    Refused {
+        /// Its name.
+        node: String,
+        /// Its reason.
+        why: String,
+    },
+    /// One of the nodes has not said whether it can serve it.
+    #[error("node {0} has not checked it in time; nothing was changed")]
+    Late(String),
+    /// Others are being proposed, or the nodes took this one for dead meanwhile.
+    #[error("another version was proposed meanwhile; nothing was changed, try again")]
+    Busy,
+    /// The store's.
+    #[error(transparent)]
+    Store(#[from] Fault),
+}
+
+/// This node's side of modules that all nodes serve alike.
+#[derive(Default)]
+pub(crate) struct SharedModulesState {
+    /// One version of this node's is proposed at a time.
+    turn: tokio::sync::Mutex<()>,
+    following: tokio::sync::Mutex<Following>,
+    /// What is put into this node's plugin folder.
+    drops: Mutex<Option<mpsc::UnboundedReceiver<Prepared>>>,
+    /// Versions of its plugin folder that were newer, at the start, than what all nodes serve.
+    newer: Mutex<Vec<(Slot, Digest)>>,
+}
+
+/// How far this node is.
+#[derive(Default)]
+struct Following {
+    told: ModulesInfo,
+    /// Versions of proposals that were found good, by their digests.
+    checked: BTreeMap<Digest, Prepared>,
+}
+
+impl Gateway {
+    /// Takes over what the nodes serve, before this one serves too. What is newer in its own plugin folder is proposed
+    /// by [`Gateway::follow_modules`].
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn join_modules(&self) -> Result<(), Fault> {
+        let Some(runtime) = self.shared_runtime() else {
+            return Ok(());
+        };
+        let drops = runtime.hand_over_drops();
+        self.inner.shared_modules.drops.lock().replace(drops);
+        let changes = self.store().slot_changes(0).await?;
+        let mut newest: BTreeMap<Slot, Digest> = BTreeMap::new();
+        for change in &changes {
+            if let (SlotStage::Settled, SlotContent::Version { digest, .. }) =
+                (change.stage, &change.content)
+            {
+                newest.insert(change.slot.clone(), *digest);
+            }
+        }
+        for (slot, digest) in &newest {
+            let active = runtime.active(slot);
+            let is_newer_here = active != Some(*digest) && runtime.previous(slot) == Some(*digest);
+            if let Some(active) = active.filter(|_| is_newer_here) {
+                self.inner
+                    .shared_modules
+                    .newer
+                    .lock()
+                    .push((slot.clone(), active));
+            }
+        }
+        self.follow(&runtime).await
+    }
+
+    /// Follows changes of modules, and proposes what is put into this node's plugin folder, until told to end.
+    pub async fn follow_modules(&self, ending: CancellationToken) {
+        let Some(runtime) = self.shared_runtime() else {
+            return;
+        };
+        let proposing = async {
+            let drops = self.inner.shared_modules.drops.lock().take();
+            let newer = std::mem::take(&mut *self.inner.shared_modules.newer.lock());
+            for (slot, digest) in newer {
+                if let Some(prepared) = self.kept(&runtime, slot, digest).await {
+                    self.propose_drop(&runtime, prepared).await;
+                }
+            }
+            let Some(mut drops) = drops else { return };
+            while let Some(prepared) = drops.recv().await {
+                self.propose_drop(&runtime, prepared).await;
+            }
+        };
+        let following = async {
+            loop {
+                let version = self.store().directory_version();
+                if let Err(fault) = self.follow(&runtime).await {
+                    tracing::warn!(error = %fault, "changes of modules are not followed yet");
+                }
+                let again = tokio::time::Instant::now() + LOOK_AGAIN;
+                while self.store().directory_version() == version
+                    && tokio::time::Instant::now() < again
+                {
+                    tokio::time::sleep(LOOK).await;
+                }
+            }
+        };
+        tokio::select! {
+            () = ending.cancelled() => {}
+            ((), ()) = async { tokio::join!(proposing, following) } => {}
+        }
+    }
+
+    /// Has a version serve on all nodes or on none; its audit line is written where it does.
+    ///
+    /// # Errors
+    /// See [`ShareError`].
+    pub async fn share_version(&self, prepared: Prepared, line: Audited) -> Result<(), ShareError> {
+        let _turn = self.inner.shared_modules.turn.lock().await;
+        let proposal = Proposal {
+            slot: prepared.slot().clone(),
+            bytes: prepared.bytes().to_vec(),
+            cause: prepared.cause().as_str().to_owned(),
+        };
+        let digest = prepared.digest();
+        // Follows its own proposal as the others do.
+        let mut following = self.inner.shared_modules.following.lock().await;
+        following.checked.insert(digest, prepared);
+        drop(following);
+        let number = self.proposed(proposal).await?;
+        if let Err(error) = self.agreed(number).await {
+            self.store().withdraw_version(number).await?;
+            return Err(error);
+        }
+        let settled = self.store().settle_version(number, Some(line), self.now());
+        let settled = settled.await?.ok_or(ShareError::Busy)?;
+        self.followed_by_all(settled).await?;
+        Ok(())
+    }
+
+    /// The version that all nodes served before the one that they serve, checked.
+    ///
+    /// # Errors
+    /// The store's; inside, why there is none or it is refused.
+    pub async fn version_before(&self, slot: &Slot) -> Result<Result<Prepared, String>, Fault> {
+        let nothing = || Ok(Err("there is no version to go back to".to_owned()));
+        let Some(runtime) = self.shared_runtime() else {
+            return nothing();
+        };
+        let changes = self.store().slot_changes(0).await?;
+        let versions = changes.iter().filter_map(|change| match &change.content {
+            SlotContent::Version { digest, .. }
+                if change.slot == *slot && change.stage == SlotStage::Settled =>
+            {
+                Some(*digest)
+            }
+            _ => None,
+        });
+        let active = runtime.active(slot);
+        let Some(before) = versions.filter(|digest| Some(*digest) != active).last() else {
+            // What stood in the folders before anything was said to all nodes.
+            let (checking, slot) = (Arc::clone(&runtime), slot.clone());
+            let prepared = tokio::task::spawn_blocking(move || checking.prepare_rollback(&slot));
+            let prepared = prepared.await.map_err(|_| Fault::Stopping)?;
+            return Ok(prepared.map_err(|error| error.to_string()));
+        };
+        let cause = Cause::Rollback.as_str();
+        self.fetched(&runtime, slot, before, cause).await
+    }
+
+    /// Switches a slot on all nodes, or takes it away.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn share_change(
+        &self,
+        slot: Slot,
+        content: SlotContent,
+        line: Audited,
+    ) -> Result<(), Fault> {
+        let changed = self.store().change_slot(slot, content, line, self.now());
+        let number = changed.await?;
+        self.followed_by_all(number).await
+    }
+
+    /// The runtime, where its modules are shared.
+    fn shared_runtime(&self) -> Option<Arc<Runtime>> {
+        let runtime = self.runtime().cloned();
+        runtime.filter(|_| self.store().shares_modules())
+    }
+
+    /// Proposes once it is this node's turn.
+    async fn proposed(&self, proposal: Proposal) -> Result<u64, ShareError> {
+        let until = tokio::time::Instant::now() + TURN;
+        loop {
+            let proposed = self.store().propose_version(proposal.clone(), self.now());
+            if let Some(number) = proposed.await? {
+                return Ok(number);
+            }
+            if tokio::time::Instant::now() > until {
+                return Err(ShareError::Busy);
+            }
+            tokio::time::sleep(ASK).await;
+        }
+    }
+
+    /// Waits until every other node has found a proposal good, or has ended.
+    async fn agreed(&self, number: u64) -> Result<(), ShareError> {
+        let until = tokio::time::Instant::now() + CHECKING;
+        loop {
+            let nodes = self.store().nodes().await?;
+            let others = || nodes.iter().filter(|node| !node.is_self);
+            let refuses = |node: &NodeStatus| {
+                let why = node.modules.refusal.clone();
+                why.filter(|_| node.modules.checked == number)
+            };
+            if let Some((node, why)) = others().find_map(|node| Some((node, refuses(node)?))) {
+                let node = node.name.clone();
+                return Err(ShareError::Refused { node, why });
+            }
+            let Some(waiting) = others().find(|node| node.modules.checked < number) else {
+                return Ok(());
+            };
+            if tokio::time::Instant::now() > until {
+                return Err(ShareError::Late(waiting.name.clone()));
+            }
+            tokio::time::sleep(ASK).await;
+        }
+    }
+
+    /// Follows a change here, and waits until the other nodes have followed it. One that is too slow follows it later:
+    /// it is settled.
+    async fn followed_by_all(&self, number: u64) -> Result<(), Fault> {
+        if let Some(runtime) = self.shared_runtime() {
+            self.follow(&runtime).await?;
+        }
+        let all = async {
+            loop {
+                let nodes = self.store().nodes().await?;
+                let mut others = nodes.iter().filter(|node| !node.is_self);
+                if others.all(|node| node.modules.followed >= number) {
+                    return Ok(());
+                }
+                tokio::time::sleep(ASK).await;
+            }
+        };
+        match tokio::time::timeout(FOLLOWING, all).await {
+            Ok(followed) => followed,
+            Err(_) => {
+                tracing::warn!("a node has not followed a change of modules in time");
+                Ok(())
+            }
+        }
+    }
+
+    /// Checks what is proposed and follows what is settled, as far as this node has not.
+    async fn follow(&self, runtime: &Arc<Runtime>) -> Result<(), Fault> {
+        let mut following = self.inner.shared_modules.following.lock().await;
+        let changes = self.store().slot_changes(following.told.followed).await?;
+        let proposed = |change: &SlotChange| change.stage == SlotStage::Proposed;
+        for change in changes.iter().filter(|change| proposed(change)) {
+            self.check(runtime, &mut following, change).await?;
+        }
+        let settled = || changes.iter().filter(|change| !proposed(change));
+        let version = |change: &SlotChange| match change.content {
+            SlotContent::Version { digest, .. } => Some(digest),
+            _ => None,
+        };
+        // Another version followed it already: it is only kept.
+        let is_over = |change: &&SlotChange| {
+            let mut later = settled().filter(|later| later.number > change.number);
+            version(change).is_some()
+                && later.any(|later| later.slot == change.slot && version(later).is_some())
+        };
+        for change in settled().filter(|change| !is_over(change)) {
+            if let Err(why) = self.apply(runtime, &mut following, change).await? {
+                tracing::error!(
+                    plugin.slot = %change.slot,
+                    "a change of {} that all nodes follow is not followed here yet: {why}", change.slot
+                );
+                return Ok(());
+            }
+        }
+        let over: Vec<_> = settled().filter(is_over).collect();
+        for change in over.into_iter().rev() {
+            let bytes = match version(change) {
+                Some(digest) => self.store().module_bytes(digest).await?,
+                None => None,
+            };
+            let Some(bytes) = bytes else { continue };
+            let (keeping, slot, now) = (Arc::clone(runtime), change.slot.clone(), self.now());
+            if let Err(why) = blocking(move || keeping.keep(&slot, &bytes, now)).await? {
+                tracing::warn!(plugin.slot = %change.slot, "an earlier version is not kept: {why}");
+            }
+        }
+        if let Some(last) = settled().last() {
+            following.told.followed = last.number;
+            self.store().announce_modules(following.told.clone());
+        }
+        if !changes.iter().any(proposed) {
+            following.checked.clear();
+        }
+        Ok(())
+    }
+
+    /// Says whether this node could serve what is proposed.
+    async fn check(
+        &self,
+        runtime: &Arc<Runtime>,
+        following: &mut Following,
+        change: &SlotChange,
+    ) -> Result<(), Fault> {
+        let SlotContent::Version { digest, cause } = &change.content else {
+            return Ok(());
+        };
+        if following.told.checked >= change.number {
+            return Ok(());
+        }
+        let refusal = match following.checked.contains_key(digest) {
+            true => None,
+            false => match self.fetched(runtime, &change.slot, *digest, cause).await? {
+                Ok(prepared) => {
+                    following.checked.insert(*digest, prepared);
+                    None
+                }
+                Err(why) => Some(why),
+            },
+        };
+        (following.told.checked, following.told.refusal) = (change.number, refusal);
+        self.store().announce_modules(following.told.clone());
+        Ok(())
+    }
+
+    /// Does what all nodes do.
+    async fn apply(
+        &self,
+        runtime: &Arc<Runtime>,
+        following: &mut Following,
+        change: &SlotChange,
+    ) -> Result<Result<(), String>, Fault> {
+        let (changing, slot, now) = (Arc::clone(runtime), change.slot.clone(), self.now());
+        match &change.content {
+            SlotContent::Disabled(disabled) => {
+                let disabled = *disabled;
+                if runtime.is_disabled(&slot) == disabled {
+                    return Ok(Ok(()));
+                }
+                blocking(move || changing.set_disabled(&slot, disabled)).await
+            }
+            SlotContent::Removed => {
+                if runtime.history(&slot).is_none() {
+                    return Ok(Ok(()));
+                }
+                blocking(move || changing.remove_slot_and_file(&slot)).await
+            }
+            SlotContent::Version { digest, cause } => {
+                if runtime.active(&slot) == Some(*digest) {
+                    return Ok(Ok(()));
+                }
+                let prepared = match following.checked.remove(digest) {
+                    Some(prepared) => Ok(prepared),
+                    None => self.fetched(runtime, &slot, *digest, cause).await?,
+                };
+                match prepared {
+                    Ok(prepared) => blocking(move || changing.activate(prepared, now)).await,
+                    Err(why) => Ok(Err(why)),
+                }
+            }
+        }
+    }
+
+    /// A version that the store has, checked here; or why it is refused.
+    async fn fetched(
+        &self,
+        runtime: &Arc<Runtime>,
+        slot: &Slot,
+        digest: Digest,
+        cause: &str,
+    ) -> Result<Result<Prepared, String>, Fault> {
+        let Some(bytes) = self.store().module_bytes(digest).await? else {
+            return Ok(Err(format!("the store has no module {digest}")));
+        };
+        let cause = Cause::parse(cause).unwrap_or(Cause::Upload);
+        let (checking, slot) = (Arc::clone(runtime), slot.clone());
+        let prepared = tokio::task::spawn_blocking(move || checking.prepare(&slot, bytes, cause));
+        let prepared = prepared.await.map_err(|_| Fault::Stopping)?;
+        Ok(prepared.map_err(|refused| refused.to_string()))
+    }
+
+    /// A version that this node has kept, checked again.
+    async fn kept(&self, runtime: &Arc<Runtime>, slot: Slot, digest: Digest) -> Option<Prepared> {
+        let checking = Arc::clone(runtime);
+        let prepared = tokio::task::spawn_blocking(move || {
+            checking.prepare_kept(&slot, digest, Cause::Folder)
+        });
+        prepared.await.ok()?.ok()
+    }
+
+    /// Proposes what was put into this node's plugin folder.
+    async fn propose_drop(&self, runtime: &Arc<Runtime>, prepared: Prepared) {
+        let (slot, digest) = (prepared.slot().clone(), prepared.digest());
+        if runtime.active(&slot) == Some(digest) {
+            return;
+        }
+        let version = |digest: Digest| json!({ "digest": digest.to_string() }).to_string();
+        let line = Audited {
+            operator: PLUGIN_FOLDER.into(),
+            operator_id: None,
+            actor: PLUGIN_FOLDER.into(),
+            reason: None,
+            action: "plugin.drop".into(),
+            object: format!("plugin/{slot}"),
+            before: runtime.active(&slot).map(version),
+            after: Some(version(digest)),
+        };
+        if let Err(error) = self.share_version(prepared, line).await {
+            runtime.note_refusal(&slot, error.to_string());
+        }
+    }
+}
+
+/// Compiles or writes files off the threads that serve.
+async fn blocking<T: Send + 'static, E: ToString + Send + 'static>(
+    work: impl FnOnce() -> Result<T, E> + Send + 'static,
+) -> Result<Result<(), String>, Fault> {
+    let done = tokio::task::spawn_blocking(work).await;
+    let done = done.map_err(|_| Fault::Stopping)?;
+    Ok(done.map(drop).map_err(|error| error.to_string()))
+}

@@ -1,0 +1,44 @@
+//! `SharedModules` on sled: there is one node, whose plugin folder says what serves.
+
+use kassette_domain::audit::Audited;
+use kassette_domain::id::{Digest, Slot};
+use kassette_domain::time::Time;
+
+use crate::sled::SledStore;
+use crate::{Answer, Fault, Proposal, SharedModules, SlotChange, SlotContent};
+
+/// The caller has not asked [`SharedModules::shares_modules`].
+fn not_shared<T: Send + 'static>() -> Answer<'static, T> {
+    let fault = Fault::Unavailable("this store shares no modules".into());
+    Box::pin(std::future::ready(Err(fault)))
+}
+
+impl SharedModules for SledStore {
+    fn shares_modules(&self) -> bool {
+        false
+    }
+
+    fn propose_version(&self, _: Proposal, _: Time) -> Answer<'_, Option<u64>> {
+        not_shared()
+    }
+
+    fn settle_version(&self, _: u64, _: Option<Audited>, _: Time) -> Answer<'_, Option<u64>> {
+        not_shared()
+    }
+
+    fn withdraw_version(&self, _: u64) -> Answer<'_, ()> {
+        not_shared()
+    }
+
+    fn change_slot(&self, _: Slot, _: SlotContent, _: Audited, _: Time) -> Answer<'_, u64> {
+        not_shared()
+    }
+
+    fn slot_changes(&self, _: u64) -> Answer<'_, Vec<SlotChange>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    fn module_bytes(&self, _: Digest) -> Answer<'_, Option<Vec<u8>>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+}
