@@ -17,8 +17,9 @@ use tokio_postgres::error::SqlState;
 
 use crate::postgres::errors::{OpenError, said};
 
-/// The schema's version that this program writes.
-pub(crate) const VERSION: i32 = 1;
+/// The schema's version that this program writes. With 2 came resellers' endpoints, which an older node leaves to
+/// others: it reads none of them.
+pub(crate) const VERSION: i32 = 2;
 /// The oldest program's schema version that still reads it.
 pub(crate) const OLDEST_READER: i32 = 1;
 
