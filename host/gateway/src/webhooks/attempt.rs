@@ -447,7 +447,11 @@ impl Sent {
     }
 
     fn withheld(barred: Barred) -> Self {
-        Self::without_answer(AttemptOutcome::Withheld, "blocked", format!("not sent: {barred}"))
+        Self::without_answer(
+            AttemptOutcome::Withheld,
+            "withheld",
+            format!("not sent: {barred}"),
+        )
     }
 
     const fn without_answer(went: AttemptOutcome, outcome: &'static str, error: String) -> Self {

@@ -79,7 +79,12 @@ impl World {
         }
     }
 
-    pub(crate) async fn resell(&self, caller: &ResellerCaller, name: &str, mode: CheckoutMode) -> Payment {
+    pub(crate) async fn resell(
+        &self,
+        caller: &ResellerCaller,
+        name: &str,
+        mode: CheckoutMode,
+    ) -> Payment {
         let request = self.resold(caller, name, mode);
         match self.gateway.reseller_create(caller, request).await.unwrap() {
             CreateOutcome::Created(payment) => payment,

@@ -8,8 +8,8 @@ use kassette_domain::event::EventType;
 use kassette_domain::id::{DeliveryId, EndpointId, EventId, MerchantId};
 use kassette_domain::key::{Environment, KeyOwner};
 use kassette_domain::merchant::Merchant;
-use kassette_domain::policy::Policy;
 use kassette_domain::payment::CheckoutMode;
+use kassette_domain::policy::Policy;
 use kassette_domain::secret::Secret;
 use kassette_domain::webhook::{
     Delivery, DeliveryStatus, Endpoint, EventFilter, MAX_RESPONSE, Schedule, sign,

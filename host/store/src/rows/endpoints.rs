@@ -167,7 +167,13 @@ mod tests {
         assert!(matches!(as_before, Err(Fault::Corrupt(_))));
         let (head, _): (EndpointRow, Option<ResellerId>) =
             records::decode_with_more(&key, &row).unwrap();
-        let both = (EndpointRow { merchant: MerchantId(1), ..head }, ResellerId(1));
+        let both = (
+            EndpointRow {
+                merchant: MerchantId(1),
+                ..head
+            },
+            ResellerId(1),
+        );
         let row = records::encode(&key, &both).unwrap();
         assert!(matches!(decode(&key, &row), Err(Fault::Corrupt(_))));
     }

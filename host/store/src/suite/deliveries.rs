@@ -17,10 +17,10 @@ use kassette_domain::webhook::{
 
 use super::Harness;
 use super::fixtures::*;
-use super::resellers::{delegate, resold, reseller, resellers_endpoint, roll_out};
+use super::resellers::{delegate, reseller, resellers_endpoint, resold, roll_out};
 use crate::{
-    Backlog, ClaimedDeliveries, Created, DeliveryFilter, DueDelivery, Hastened, Listed, Oldest, Page,
-    Paging, Recovered, Redelivered, Store, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
+    Backlog, ClaimedDeliveries, Created, DeliveryFilter, DueDelivery, Hastened, Listed, Oldest,
+    Page, Paging, Recovered, Redelivered, Store, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
 };
 
 const LEASE: Duration = Duration::from_secs(60);

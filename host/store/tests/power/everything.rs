@@ -761,7 +761,8 @@ pub(crate) async fn observe(store: &Arc<dyn Store>) -> String {
     see!(
         store
             .endpoints(KeyOwner::Merchant(merchant), None, first(9))
-           .await.unwrap(),
+            .await
+            .unwrap(),
         store.connect_code(TokenHash::of("code")).await.unwrap(),
         store.connect_codes(merchant, first(9)).await.unwrap(),
         store.reseller(reseller).await.unwrap(),

@@ -47,7 +47,7 @@ const KINDS: [&str; 30] = [
 ];
 
 /// A statement that plants damage, the kind of row that is found, and a part of what is told.
-const DAMAGE: [(&str, &str, &str); 39] = [
+const DAMAGE: [(&str, &str, &str); 41] = [
     ("DELETE FROM due", "payment", "no row says when"),
     (
         "UPDATE due SET due_at = due_at + 1",

@@ -8,11 +8,11 @@ use uuid::Uuid;
 
 use crate::postgres::directory::keys::environment;
 use crate::postgres::errors::OpenError;
+use crate::postgres::millis;
 use crate::postgres::verify::COLUMNS;
 use crate::postgres::verify::reading::{Looked, Reading};
-use crate::postgres::webhooks::outbox::{self, delivery_columns};
-use crate::postgres::millis;
 use crate::postgres::webhooks::endpoints::owner;
+use crate::postgres::webhooks::outbox::{self, delivery_columns};
 use crate::rows::endpoints;
 use crate::rows::schema::{self, Key};
 use crate::rows::seal::Secrets;

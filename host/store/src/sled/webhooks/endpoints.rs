@@ -136,8 +136,7 @@ pub(crate) fn write_new(
         return Err(Fault::Unavailable("the endpoint's id is in use".into()));
     }
     save(rows, sealer, endpoint, secrets)?;
-    let by_owner =
-        schema::webhooks::endpoint_of(endpoint.owner, endpoint.created_at, endpoint.id);
+    let by_owner = schema::webhooks::endpoint_of(endpoint.owner, endpoint.created_at, endpoint.id);
     rows.save(by_owner, &())?;
     enlist(rows, endpoint)
 }
