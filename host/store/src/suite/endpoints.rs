@@ -169,7 +169,7 @@ pub async fn a_reseller_s_endpoints_are_apart_from_those_of_the_merchant_with_it
     for endpoint in [&merchants, &own] {
         for environment in [None, Some(Environment::Test)] {
             let listed = store.endpoints(endpoint.owner, environment, first(9)).await;
-            assert_eq!(page(listed.unwrap()).items, [endpoint.clone()]);
+            assert_eq!(page(listed.unwrap()).items, std::slice::from_ref(endpoint));
         }
     }
     let (read, signs) = store.endpoint_secrets(own.id).await.unwrap().unwrap();
