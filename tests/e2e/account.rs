@@ -1,9 +1,10 @@
-//! A merchant's backend manages its own webhook endpoints, and hears through them.
+//! The backends of a merchant and of a reseller manage their own webhook endpoints, and hear through them.
 
 use serde_json::{Value, json};
 
 use crate::harness::{Answer, Server, shared};
-use crate::receiver::{Receiver, Reply};
+use crate::receiver::{Hook, Receiver, Reply};
+use crate::reseller_calls::START;
 
 const ENDPOINTS: &str = "/api/v1/account/webhook-endpoints";
 
@@ -81,4 +82,67 @@ async fn a_backend_makes_its_endpoint_and_sends_again_what_failed() {
     );
     server.delete(&key, &path).await.expect(204);
     server.get(&key, &path).await.expect(404);
+}
+
+const RESELLERS: &str = "/api/v1/reseller/webhook-endpoints";
+
+#[tokio::test]
+async fn a_reseller_hears_of_its_live_payments_while_the_merchant_lets_it() {
+    let server = shared().await;
+    let (reseller, merchant, _) = server.reselling().await;
+    let scopes = json!({ "environment": "live", "scopes": ["account:manage"] });
+    let (_, key) = server.reseller_key(reseller.id, scopes).await;
+    let receiver = Receiver::new().await;
+    let asked = json!({ "url": receiver.url() });
+    let made = server.reseller_post(&key, RESELLERS, &asked).await;
+    let made = made.expect(201).json();
+    let text = |name: &str| made[name].as_str().unwrap().to_owned();
+    let hook = Hook {
+        id: text("id"),
+        secret: text("secret"),
+    };
+    let path = format!("{RESELLERS}/{}", hook.id);
+    let shown = server.reseller_get(&key, &path).await.expect(200).json();
+    assert_eq!(
+        (&shown["reseller_id"], &shown["environment"]),
+        (&json!(reseller.id), &json!("live"))
+    );
+    let begin = async || {
+        let made = server.resold(&reseller.live, merchant, json!({})).await;
+        let body = json!({ "payment_id": made["payment_id"], "payment_method": "ideal" });
+        let started = server.reseller_post(&reseller.live, START, &body).await;
+        started.expect(200);
+        made["payment_id"].clone()
+    };
+    receiver.answer(Reply::Status(503));
+    let payment = begin().await;
+    let got = receiver.wait(1).await.remove(0);
+    assert!(got.is_signed_by(&hook.secret));
+    let event = got.event();
+    assert_eq!(
+        (&event["data"]["payment_id"], got.kind().as_str()),
+        (&payment, "payment.pending")
+    );
+    let listed = server.deliveries(&hook).await;
+    let failed = server.attempted(&listed[0]["id"], 1).await;
+    assert_eq!((listed.len(), &failed["status"]), (1, &json!("pending")));
+
+    // A revocation holds for what waits, and nothing else is queued.
+    receiver.answer(Reply::Status(200));
+    server.set_standing(&reseller, merchant, "revoked").await;
+    server.hook_act(&hook, "deliver", json!({})).await;
+    let withheld = server.attempted(&failed["id"], 2).await;
+    let why = withheld["attempts"][1]["error"].as_str().unwrap();
+    assert!(why.starts_with("not sent: the merchant has not"), "{why}");
+    assert_eq!(receiver.got().len(), 1);
+    server.set_standing(&reseller, merchant, "authorized").await;
+    server.roll_out(&reseller, false).await;
+    server.hook_act(&hook, "deliver", json!({})).await;
+    let withheld = server.attempted(&failed["id"], 3).await;
+    let why = withheld["attempts"][2]["error"].as_str().unwrap();
+    assert!(why.contains("not rolled out"), "{why}");
+    server.roll_out(&reseller, true).await;
+    server.hook_act(&hook, "deliver", json!({})).await;
+    let again = receiver.wait(2).await.remove(1);
+    assert_eq!(again.event_id(), got.event_id());
 }

@@ -210,7 +210,7 @@ pub enum Scope {
     /// Give money back.
     #[serde(rename = "payments:refund")]
     PaymentsRefund,
-    /// Manage the merchant's webhook endpoints, read its deliveries.
+    /// Manage the owner's webhook endpoints, read its deliveries.
     #[serde(rename = "account:manage")]
     AccountManage,
 }
@@ -225,11 +225,18 @@ impl Scope {
         Self::PaymentsRefund,
         Self::AccountManage,
     ];
-    /// All scopes that a reseller's key can have.
+    /// The scopes of a reseller's key where none are named.
     pub const RESELLER: [Self; 3] = [
         Self::ResellerInvite,
         Self::ResellerPaymentsCreate,
         Self::ResellerPaymentsRead,
+    ];
+    /// All scopes that a reseller's key can have.
+    pub const RESELLER_ALL: [Self; 4] = [
+        Self::ResellerInvite,
+        Self::ResellerPaymentsCreate,
+        Self::ResellerPaymentsRead,
+        Self::AccountManage,
     ];
 
     /// The wire name.
@@ -246,7 +253,7 @@ impl Scope {
     }
 }
 
-/// Whose key it is.
+/// Whose a key, or a webhook endpoint, is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum KeyOwner {
     /// A merchant's.

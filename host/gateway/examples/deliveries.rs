@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use kassette_domain::audit::Audited;
 use kassette_domain::id::{EndpointId, MerchantId};
-use kassette_domain::key::Environment;
+use kassette_domain::key::{Environment, KeyOwner};
 use kassette_domain::merchant::Merchant;
 use kassette_domain::policy::{Policy, RateLimit};
 use kassette_domain::time::Time;
@@ -317,7 +317,7 @@ async fn endpoint(gateway: &Gateway, address: SocketAddr) -> EndpointId {
         .await
         .unwrap();
     let new = NewEndpoint {
-        merchant: made.id,
+        owner: KeyOwner::Merchant(made.id),
         environment: Environment::Test,
         url: format!("http://{address}/hook"),
         event_types: EventFilter::All,

@@ -86,7 +86,7 @@ impl Gateway {
             && payable
             && approved
             && self.now() < payment.expires_at
-            && self.bars_start(payment).await?.is_none();
+            && self.bars_reseller(payment).await?.is_none();
         let offers = if can_choose {
             let question = Question {
                 merchant: &merchant,

@@ -369,7 +369,7 @@ impl Gateway {
         let webhook_secret = generate_secret(getrandom::fill)?;
         let endpoint = Endpoint {
             id: EndpointId::from_bytes(crate::random()?),
-            merchant: code.merchant,
+            owner: KeyOwner::Merchant(code.merchant),
             environment: code.environment,
             url: site.webhook_url(&claim.webhook_path),
             event_types: EventFilter::All,

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use kassette_domain::audit::Audited;
 use kassette_domain::event::EventType;
-use kassette_domain::id::{DeliveryId, EndpointId, EventId, MerchantId};
-use kassette_domain::key::Environment;
+use kassette_domain::id::{DeliveryId, EndpointId, EventId, PaymentId};
+use kassette_domain::key::{Environment, KeyOwner};
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{Delivery, DeliveryStatus, Endpoint, EndpointSecrets, Tried};
@@ -17,12 +17,12 @@ use crate::{Answer, Listed, Paging};
 pub enum EndpointCreated {
     /// Written.
     Done(Endpoint),
-    /// This one of the merchant's endpoints in the environment has the address.
+    /// This one of the owner's endpoints in the environment has the address.
     Taken(EndpointId),
-    /// The merchant has [`Endpoint::MAX_PER_MERCHANT`] in this environment.
+    /// The owner has [`Endpoint::MAX_PER_OWNER`] in this environment.
     TooMany,
-    /// There is no such merchant.
-    NoSuchMerchant,
+    /// There is no such merchant or reseller.
+    NoSuchOwner,
 }
 
 /// What became of a change of an endpoint.
@@ -30,7 +30,7 @@ pub enum EndpointCreated {
 pub enum EndpointReplaced {
     /// As it is now.
     Done(Endpoint),
-    /// Another one of the merchant's endpoints in the environment, this one, has the new address.
+    /// Another one of the owner's endpoints in the environment, this one, has the new address.
     Taken(EndpointId),
     /// It is not as the caller saw it.
     Stale,
@@ -112,6 +112,8 @@ pub struct DueDelivery {
     pub event: EventId,
     /// What happened.
     pub kind: EventType,
+    /// The payment that it tells of; zeros for `webhook.test`.
+    pub payment: PaymentId,
     /// When it was queued.
     pub created_at: Time,
     /// Since when it is due.
@@ -220,8 +222,8 @@ pub struct Pruned {
 pub struct DeliveryFilter {
     /// To this endpoint.
     pub endpoint: Option<EndpointId>,
-    /// To the endpoints that this merchant has in this environment.
-    pub of: Option<(MerchantId, Environment)>,
+    /// To the endpoints that this owner has in this environment.
+    pub of: Option<(KeyOwner, Environment)>,
     /// In this status.
     pub status: Option<DeliveryStatus>,
 }
@@ -232,7 +234,8 @@ pub const TRIED_MOST: usize = 64;
 /// Webhook endpoints and deliveries.
 ///
 /// Events are queued by [`crate::Payments::step`], in the transaction of the change that they tell of:
-/// a delivery for each endpoint that wants the event at that moment.
+/// a delivery for each endpoint that wants the event at that moment: of the payment's merchant, and of the
+/// reseller that made it, if it may work for the merchant then.
 pub trait Deliveries: Send + Sync {
     /// Writes a new endpoint.
     fn create_endpoint(
@@ -246,10 +249,10 @@ pub trait Deliveries: Send + Sync {
     fn endpoint(&self, id: EndpointId) -> Answer<'_, Option<Endpoint>>;
     /// An endpoint with what signs for it.
     fn endpoint_secrets(&self, id: EndpointId) -> Answer<'_, Option<(Endpoint, EndpointSecrets)>>;
-    /// Lists a merchant's endpoints, in one environment or in both, newest first.
+    /// Lists an owner's endpoints, in one environment or in both, newest first.
     fn endpoints(
         &self,
-        merchant: MerchantId,
+        owner: KeyOwner,
         environment: Option<Environment>,
         paging: Paging,
     ) -> Answer<'_, Listed<Endpoint>>;

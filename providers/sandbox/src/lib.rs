@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `lib.rs` | what the module is, and the world's functions |
 //! | `start.rs` | creating a session; what each refusal means |
+//! | `instructions.rs` | what the payer of a crypto payment reads, by language |
 //! | `query.rs` | finding, capturing, closing and reading a session |
 //! | `refund.rs` | giving money back |
 //! | `callback.rs` | the signature of a callback and its news |
@@ -16,6 +17,7 @@
 
 mod api;
 mod callback;
+mod instructions;
 mod particulars;
 mod query;
 mod refund;

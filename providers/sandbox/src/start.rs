@@ -6,6 +6,7 @@ use kassette_plugin::provider::{
 };
 
 use crate::api::{self, Broken};
+use crate::instructions;
 use crate::query;
 use crate::wire::{self, Phase, Problem, Session};
 
@@ -100,9 +101,10 @@ fn opened(session: Option<Session>, attempt: &Attempt) -> Result<Started, StartF
     if over {
         return Err(StartFailure::Declined(format!("{} is over", session.id)));
     }
+    let language = attempt.payer.language.as_deref();
     Ok(Started::Open(Open {
         reference: session.id,
-        action: session.action,
+        action: instructions::told(session.action, &session.method, language),
         until: Some(session.expires_at),
     }))
 }

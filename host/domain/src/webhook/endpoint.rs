@@ -1,4 +1,4 @@
-//! A merchant's destination for events.
+//! A merchant's or a reseller's destination for events.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::event::EventType;
-use crate::id::{EndpointId, MerchantId};
-use crate::key::{Environment, base62};
+use crate::id::EndpointId;
+use crate::key::{Environment, KeyOwner, base62};
 use crate::secret::Secret;
 use crate::time::Time;
 
@@ -17,12 +17,13 @@ const PREFIX: &str = "whsec_";
 const SECRET: usize = 43;
 
 /// A destination. Its secrets stand apart, so that no list or log can hold them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     /// Its id.
     pub id: EndpointId,
-    /// Whose events it hears.
-    pub merchant: MerchantId,
+    /// Whose it is: a merchant's hears of all its payments, a reseller's of those that the reseller made, as long as
+    /// it may work for their merchant.
+    pub owner: KeyOwner,
     /// In which world.
     pub environment: Environment,
     /// Where events are posted to, as it was set.
@@ -36,9 +37,9 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Most endpoints of one merchant in one environment: an event is written for all of them in
+    /// Most endpoints of one owner in one environment: an event is written for all of them in
     /// one transaction.
-    pub const MAX_PER_MERCHANT: usize = 256;
+    pub const MAX_PER_OWNER: usize = 256;
 
     /// The first of these that posts to an address, however it is written.
     pub fn at<'a>(endpoints: &'a [Self], address: &str) -> Option<&'a Self> {
@@ -48,7 +49,7 @@ impl Endpoint {
         })
     }
 
-    /// Whether a payment's event of a kind is for this endpoint, of all that its merchant has in
+    /// Whether a payment's event of a kind is for this endpoint, of all that its owner has in
     /// the payment's environment.
     pub fn wants(&self, kind: EventType) -> bool {
         self.enabled && self.event_types.matches(kind)
@@ -156,6 +157,7 @@ impl EndpointSecrets {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::MerchantId;
     use proptest::prelude::*;
     use std::convert::Infallible;
 
@@ -164,7 +166,7 @@ mod tests {
     fn endpoint(url: &str) -> Endpoint {
         Endpoint {
             id: EndpointId::from_bytes([1; 16]),
-            merchant: MerchantId(1),
+            owner: KeyOwner::Merchant(MerchantId(1)),
             environment: Environment::Test,
             url: url.into(),
             event_types: EventFilter::All,

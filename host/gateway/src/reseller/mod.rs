@@ -1,7 +1,7 @@
 //! What a reseller does for merchants, and how merchants let it.
 //!
 //! A payment that a reseller makes belongs to the merchant: its keys read it, its webhooks tell it,
-//! its policy routes it. The reseller alone starts it. Whether it may at all is asked at every call, of
+//! its policy routes it. The reseller alone starts it, and its own webhooks tell it too. Whether it may at all is asked at every call, of
 //! what is known as long as the store says that it has not changed, and by the store once more when it
 //! writes: a revocation holds at once.
 
@@ -110,8 +110,9 @@ impl Gateway {
         })
     }
 
-    /// Why no attempt of a payment may be opened now, where it is a reseller's.
-    pub(crate) async fn bars_start(&self, payment: &Payment) -> Result<Option<Barred>, Fault> {
+    /// Why the reseller that made a payment may neither open an attempt of it nor hear of it now; none of a
+    /// merchant's own.
+    pub(crate) async fn bars_reseller(&self, payment: &Payment) -> Result<Option<Barred>, Fault> {
         let Origin::Reseller { reseller, .. } = payment.origin else {
             return Ok(None);
         };

@@ -50,7 +50,7 @@ impl Run<'_> {
         if payment.environment == Environment::Live && !merchant.live_approved {
             return Err(StartError::NotLiveApproved);
         }
-        if let Some(barred) = self.gateway.bars_start(payment).await? {
+        if let Some(barred) = self.gateway.bars_reseller(payment).await? {
             return Err(barred.into());
         }
         let policy = &merchant.policy;

@@ -4,10 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kassette_domain::audit::{Audited, SYSTEM};
+use kassette_domain::event::EventType;
 use kassette_domain::id::{DeliveryId, EndpointId, EventId};
+use kassette_domain::key::KeyOwner;
+use kassette_domain::reseller::Barred;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{
-    ATTEMPTS, DeliveryAttempt, DeliveryStatus, MAX_RESPONSE, Tried, sign,
+    ATTEMPTS, DeliveryAttempt, DeliveryStatus, Endpoint, MAX_RESPONSE, Tried, sign,
 };
 use kassette_http::{
     Answer as HttpAnswer, HeaderMap, HeaderValue, Method, NoAnswer, NotSent, Request, SendError,
@@ -100,7 +103,15 @@ impl Gateway {
             .record(waited);
         }
         let body = std::mem::take(&mut due.body);
-        let sent = self.send(&recipient, due.event, body, at).await;
+        let sent = match self.withholds(&recipient.endpoint, &due).await {
+            Ok(None) => self.send(&recipient, due.event, body, at).await,
+            Ok(Some(barred)) => Sent::withheld(barred),
+            Err(fault) => {
+                tracing::error!(error = %fault, delivery.id = %due.id, "a delivery's payment could not be read");
+                let later = self.now().after(FAULT_PAUSE);
+                return self.not_tried(due.id, later).await;
+            }
+        };
         let took = began.elapsed();
         metrics::counter!(
             "kassette_webhook_attempts_total",
@@ -126,6 +137,23 @@ impl Gateway {
             at,
             took,
         }))
+    }
+
+    /// Why a reseller's endpoint is not told of a payment now: it hears only what the reseller could read. A
+    /// revocation holds for what waits too, and for what is delivered again.
+    async fn withholds(
+        &self,
+        endpoint: &Endpoint,
+        due: &DueDelivery,
+    ) -> Result<Option<Barred>, Fault> {
+        let is_reseller_s = matches!(endpoint.owner, KeyOwner::Reseller(_));
+        if !is_reseller_s || due.kind == EventType::WebhookTest {
+            return Ok(None);
+        }
+        match self.store().payment(due.payment).await? {
+            Some(payment) => self.bars_reseller(&payment).await,
+            None => Ok(Some(Barred::NotAuthorized)),
+        }
     }
 
     /// Gives a delivery back untried; its endpoint is looked at again then.
@@ -416,6 +444,14 @@ impl Sent {
 
     fn blocked(no: NotADestination) -> Self {
         Self::without_answer(AttemptOutcome::Failed, "blocked", format!("not sent: {no}"))
+    }
+
+    fn withheld(barred: Barred) -> Self {
+        Self::without_answer(
+            AttemptOutcome::Withheld,
+            "withheld",
+            format!("not sent: {barred}"),
+        )
     }
 
     const fn without_answer(went: AttemptOutcome, outcome: &'static str, error: String) -> Self {

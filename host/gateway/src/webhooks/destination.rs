@@ -20,10 +20,10 @@ pub enum NotADestination {
     #[error(transparent)]
     Refused(#[from] Refused),
     /// Our own public or admin origin.
-    #[error("the address is this service's own: events go to the merchant's server")]
+    #[error("the address is this service's own: events go to your own server")]
     OurOwn,
     /// A payment provider's host.
-    #[error("the address is a payment provider's: events go to the merchant's server")]
+    #[error("the address is a payment provider's: events go to your own server")]
     Provider,
 }
 

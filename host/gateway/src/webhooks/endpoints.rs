@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use kassette_domain::audit::Audited;
-use kassette_domain::id::{EndpointId, MerchantId};
-use kassette_domain::key::Environment;
+use kassette_domain::id::EndpointId;
+use kassette_domain::key::{Environment, KeyOwner};
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{
@@ -23,7 +23,7 @@ use crate::Gateway;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewEndpoint {
     /// Whose.
-    pub merchant: MerchantId,
+    pub owner: KeyOwner,
     /// In which world.
     pub environment: Environment,
     /// Where events are posted to.
@@ -56,8 +56,8 @@ pub struct RotatedEndpoint {
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
     /// 404.
-    #[error("merchant not found")]
-    NoSuchMerchant,
+    #[error("merchant or reseller not found")]
+    NoSuchOwner,
     /// 404.
     #[error("webhook endpoint not found")]
     NotFound,
@@ -69,8 +69,8 @@ pub enum EndpointError {
     Overlap,
     /// 409.
     #[error(
-        "the merchant has {} webhook endpoints in this environment; delete one first",
-        Endpoint::MAX_PER_MERCHANT
+        "there are {} webhook endpoints in this environment, which is the most; delete one first",
+        Endpoint::MAX_PER_OWNER
     )]
     TooMany,
     /// 409.
@@ -161,7 +161,7 @@ impl Gateway {
         let now = self.now();
         let endpoint = Endpoint {
             id: EndpointId::from_bytes(crate::random()?),
-            merchant: new.merchant,
+            owner: new.owner,
             environment: new.environment,
             url: new.url,
             event_types: new.event_types,
@@ -181,7 +181,7 @@ impl Gateway {
             EndpointCreated::Done(endpoint) => Ok(IssuedEndpoint { endpoint, secret }),
             EndpointCreated::Taken(id) => Err(EndpointError::Taken(id)),
             EndpointCreated::TooMany => Err(EndpointError::TooMany),
-            EndpointCreated::NoSuchMerchant => Err(EndpointError::NoSuchMerchant),
+            EndpointCreated::NoSuchOwner => Err(EndpointError::NoSuchOwner),
         }
     }
 
@@ -194,17 +194,17 @@ impl Gateway {
         endpoint.ok_or(EndpointError::NotFound)
     }
 
-    /// Lists a merchant's endpoints, in one environment or in both, newest first.
+    /// Lists an owner's endpoints, in one environment or in both, newest first.
     ///
     /// # Errors
     /// The store's.
     pub async fn endpoints(
         &self,
-        merchant: MerchantId,
+        owner: KeyOwner,
         environment: Option<Environment>,
         paging: Paging,
     ) -> Result<Listed<Endpoint>, Fault> {
-        self.store().endpoints(merchant, environment, paging).await
+        self.store().endpoints(owner, environment, paging).await
     }
 
     /// Changes address, filter or switch of an endpoint that is still as `before`. What waits goes to
@@ -346,7 +346,7 @@ impl Gateway {
         .await?
     }
 
-    /// The same for every endpoint of a merchant, or of all of them: one slice, which begins where the slice
+    /// The same for every endpoint of an owner, or of all of them: one slice, which begins where the slice
     /// before said and makes due some ten thousand deliveries at most. Each endpoint that anything waits for
     /// has an audit line of its own; those that are disabled are passed over.
     ///
@@ -354,7 +354,7 @@ impl Gateway {
     /// The store's.
     pub async fn deliver_waiting(
         &self,
-        of: Option<MerchantId>,
+        of: Option<KeyOwner>,
         from: Option<EndpointId>,
         audited: &Audited,
     ) -> Result<WaitingSlice, Fault> {
@@ -374,7 +374,7 @@ impl Gateway {
             let Some(endpoint) = store.endpoint(id).await? else {
                 continue;
             };
-            if of.is_some_and(|of| of != endpoint.merchant) {
+            if of.is_some_and(|of| of != endpoint.owner) {
                 continue;
             }
             if !endpoint.enabled {

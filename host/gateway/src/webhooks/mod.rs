@@ -1,8 +1,8 @@
-//! Webhooks: merchants' endpoints, and the worker that delivers events to them.
+//! Webhooks: merchants' and resellers' endpoints, and the worker that delivers events to them.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `endpoints`, `log` | use cases of operators |
+//! | `endpoints`, `log` | use cases of operators, merchants and resellers |
 //! | `destination` | where events may be sent |
 //! | `worker` | claims what is due, has it tried, sleeps until something is queued |
 //! | `scheduler`, `circuit` | whose turn it is: slots shared fairly, endpoints left alone that fail |

@@ -249,6 +249,8 @@ pub(super) enum AttemptOutcome {
     /// It asked to be left alone for so long.
     AskedToWait(Duration),
     NoAnswer,
+    /// It was not sent, which says nothing of the receiver: its reseller may not hear of the payment now.
+    Withheld,
     /// It was not tried: the endpoint is disabled or gone.
     NotTried,
 }
@@ -432,7 +434,7 @@ impl Scheduler {
         let flow = self.flows.get_mut(&attempt.endpoint)?;
         flow.in_flight -= 1;
         flow.class = match (went, has_lingered, flow.class) {
-            (AttemptOutcome::NotTried, _, class) => class,
+            (AttemptOutcome::NotTried | AttemptOutcome::Withheld, _, class) => class,
             (AttemptOutcome::NoAnswer, true, _) => EndpointClass::Silent,
             (_, true, _) => EndpointClass::Slow,
             (AttemptOutcome::Delivered, false, _) => EndpointClass::Quick,
@@ -446,6 +448,7 @@ impl Scheduler {
                 flow.circuit.failed(now, self.hold)
             }
             AttemptOutcome::AskedToWait(pause) => flow.circuit.asked_to_wait(now, pause, self.hold),
+            AttemptOutcome::Withheld => {}
             AttemptOutcome::NotTried => {
                 self.buffered -= flow.buffer.len();
                 let dropped = flow.buffer.drain(..).map(|kept| kept.due.id);

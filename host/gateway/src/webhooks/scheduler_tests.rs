@@ -3,7 +3,7 @@
 use super::super::circuit::CircuitState;
 use super::*;
 use kassette_domain::event::EventType;
-use kassette_domain::id::EventId;
+use kassette_domain::id::{EventId, PaymentId};
 use proptest::prelude::*;
 
 const NOW: Time = Time::from_secs(1_800_000_000);
@@ -42,6 +42,7 @@ fn due(serial: u64) -> DueDelivery {
         id: DeliveryId::from_bytes(id),
         event: EventId::from_bytes(id),
         kind: EventType::PaymentCompleted,
+        payment: PaymentId::from_bytes(id),
         created_at: NOW,
         due_at: NOW,
         attempts: 0,
@@ -484,6 +485,19 @@ fn an_open_circuit_waits_and_then_lets_one_try() {
     assert!(world.scheduler.is_idle(NOW) && !world.scheduler.is_idle(wakes));
     assert_eq!(world.start(wakes).len(), 1);
     assert_eq!(state(&world, wakes), CircuitState::HalfOpen);
+}
+
+#[test]
+fn what_a_reseller_may_not_hear_says_nothing_of_its_receiver() {
+    let mut world = World::default();
+    world.befriend(1);
+    world.queue(1, 8);
+    for (_, id) in world.start(NOW) {
+        world.end(id, AttemptOutcome::Withheld);
+    }
+    assert_eq!(world.scheduler.circuits().count(), 0);
+    world.queue(1, 8);
+    assert_eq!(world.start(NOW).len(), 8, "it is a friend still");
 }
 
 #[test]

@@ -53,7 +53,7 @@ impl World {
         self.gateway.reseller_caller(key.expose()).await.unwrap()
     }
 
-    async fn delegate(&self, reseller: ResellerId, authorized: bool) {
+    pub(crate) async fn delegate(&self, reseller: ResellerId, authorized: bool) {
         let now = self.clock.now();
         let set = self
             .store
@@ -62,7 +62,7 @@ impl World {
     }
 
     /// A reseller that is authorized, with its test key.
-    async fn authorized(&self) -> ResellerCaller {
+    pub(crate) async fn authorized(&self) -> ResellerCaller {
         let reseller = self.reseller().await;
         self.delegate(reseller, true).await;
         self.caller(reseller, Environment::Test).await
@@ -79,7 +79,12 @@ impl World {
         }
     }
 
-    async fn resell(&self, caller: &ResellerCaller, name: &str, mode: CheckoutMode) -> Payment {
+    pub(crate) async fn resell(
+        &self,
+        caller: &ResellerCaller,
+        name: &str,
+        mode: CheckoutMode,
+    ) -> Payment {
         let request = self.resold(caller, name, mode);
         match self.gateway.reseller_create(caller, request).await.unwrap() {
             CreateOutcome::Created(payment) => payment,
@@ -94,7 +99,7 @@ fn random<const N: usize>() -> [u8; N] {
     bytes
 }
 
-fn ideal(payment: PaymentId) -> ResellerStart {
+pub(crate) fn ideal(payment: PaymentId) -> ResellerStart {
     ResellerStart {
         payment,
         method: MethodId::Ideal,

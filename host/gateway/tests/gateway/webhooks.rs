@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use kassette_domain::audit::Audited;
 use kassette_domain::event::EventType;
 use kassette_domain::id::{DeliveryId, EndpointId, EventId, MerchantId};
-use kassette_domain::key::Environment;
+use kassette_domain::key::{Environment, KeyOwner};
 use kassette_domain::merchant::Merchant;
+use kassette_domain::payment::CheckoutMode;
 use kassette_domain::policy::Policy;
 use kassette_domain::secret::Secret;
 use kassette_domain::webhook::{
@@ -16,12 +17,15 @@ use kassette_domain::webhook::{
 use kassette_gateway::Gateway;
 use kassette_gateway::clock::Clock as _;
 use kassette_gateway::settings::{Settings, Webhooks};
-use kassette_gateway::webhooks::{EndpointError, NewEndpoint, NotADestination, WaitingSlice};
+use kassette_gateway::webhooks::{
+    CircuitState, EndpointError, NewEndpoint, NotADestination, WaitingSlice,
+};
 use kassette_http::Client;
 use kassette_store::{DeliveryFilter, Listed, NewMerchant, Paging};
 use tokio::task::JoinHandle;
 
 use crate::receiver::{FAILURE, OK, PATIENCE, Receiver, Reply};
+use crate::reseller::ideal;
 use crate::world::{World, audited, settings};
 
 /// A world whose workers run.
@@ -91,7 +95,7 @@ impl Running {
         event_types: EventFilter,
     ) -> (Endpoint, Secret) {
         let new = NewEndpoint {
-            merchant: self.world.merchant.id,
+            owner: KeyOwner::Merchant(self.world.merchant.id),
             environment: Environment::Test,
             url,
             event_types,
@@ -363,8 +367,53 @@ async fn what_waits_after_an_outage_is_delivered_at_once_and_each_uses_an_attemp
     );
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revocation_withholds_from_a_reseller_what_waits_and_what_is_delivered_again() {
+    let run = Running::new().await;
+    let (world, gateway) = (&run.world, &run.world.gateway);
+    let caller = world.authorized().await;
+    let reseller = caller.reseller.id;
+    let receiver = Receiver::start([FAILURE]).await;
+    let endpoint = endpoint_of(gateway, KeyOwner::Reseller(reseller), receiver.url()).await;
+    let payment = world.resell(&caller, "a", CheckoutMode::Direct).await;
+    let started = gateway.reseller_start(&caller, ideal(payment.id)).await;
+    started.unwrap();
+    let heard = receiver.hears(1).await.remove(0);
+    let body = String::from_utf8(heard.body).unwrap();
+    assert!(body.contains(&payment.id.to_string()), "{body}");
+    let id = run.all().await[0].id;
+    run.attempts(id, 1).await;
+
+    receiver.reply(OK);
+    world.delegate(reseller, false).await;
+    let now_due = || async { gateway.deliver_now(endpoint.id, audited()).await.unwrap() };
+    assert_eq!(now_due().await, 1);
+    let again = gateway.redeliver(id, audited()).await.unwrap().id;
+    for (id, made) in [(id, 2), (again, 1)] {
+        let withheld = run.attempts(id, made).await;
+        assert_eq!(withheld.status, DeliveryStatus::Pending);
+        let why = withheld.attempts[made - 1].error.clone().unwrap();
+        assert!(why.starts_with("not sent: the merchant has not"), "{why}");
+    }
+    assert_eq!(gateway.circuit(endpoint.id), CircuitState::Closed);
+    let test = run.test(endpoint.id).await;
+    assert_eq!(
+        run.attempts(test, 1).await.status,
+        DeliveryStatus::Delivered,
+        "it is about no payment"
+    );
+
+    world.delegate(reseller, true).await;
+    assert_eq!(now_due().await, 2);
+    for (id, made) in [(id, 3), (again, 2)] {
+        let arrived = run.attempts(id, made).await;
+        assert_eq!(arrived.status, DeliveryStatus::Delivered);
+    }
+    assert_eq!(receiver.heard().len(), 4);
+}
+
 /// Another merchant in the same store.
-async fn another_merchant(world: &World) -> MerchantId {
+async fn another_merchant(world: &World) -> KeyOwner {
     let new = NewMerchant {
         merchant: Merchant {
             id: MerchantId(0),
@@ -374,12 +423,12 @@ async fn another_merchant(world: &World) -> MerchantId {
     let made = world
         .store
         .create_merchant(new, audited(), world.clock.now());
-    made.await.unwrap().id
+    KeyOwner::Merchant(made.await.unwrap().id)
 }
 
-async fn endpoint_of(gateway: &Gateway, merchant: MerchantId, url: String) -> Endpoint {
+async fn endpoint_of(gateway: &Gateway, owner: KeyOwner, url: String) -> Endpoint {
     let new = NewEndpoint {
-        merchant,
+        owner,
         environment: Environment::Test,
         url,
         event_types: EventFilter::All,
@@ -395,15 +444,16 @@ async fn after_an_outage_what_waits_for_a_merchant_or_for_all_is_due_and_others_
     settings.webhooks.schedule = Schedule::new([Duration::from_secs(3600); 7]);
     let run = Running::with(settings).await;
     let gateway = &run.world.gateway;
-    let (one, other) = (run.world.merchant.id, another_merchant(&run.world).await);
+    let one = KeyOwner::Merchant(run.world.merchant.id);
+    let other = another_merchant(&run.world).await;
     let receivers = [
         Receiver::start([FAILURE]).await,
         Receiver::start([FAILURE]).await,
         Receiver::start([FAILURE]).await,
     ];
     let mut endpoints = Vec::new();
-    for (merchant, receiver) in [one, one, other].into_iter().zip(&receivers) {
-        endpoints.push(endpoint_of(gateway, merchant, receiver.url()).await);
+    for (owner, receiver) in [one, one, other].into_iter().zip(&receivers) {
+        endpoints.push(endpoint_of(gateway, owner, receiver.url()).await);
     }
     let mut waiting = Vec::new();
     for endpoint in &endpoints {
@@ -455,7 +505,7 @@ async fn slices_of_what_waits_for_all_reach_each_endpoint_once_with_a_line_of_it
     const EACH: usize = 201;
     let world = World::with(at_home(), Policy::default()).await;
     let gateway = &world.gateway;
-    let mut merchants = vec![world.merchant.id];
+    let mut merchants = vec![KeyOwner::Merchant(world.merchant.id)];
     for _ in 0..2 {
         merchants.push(another_merchant(&world).await);
     }
@@ -717,7 +767,7 @@ async fn our_own_places_and_providers_are_no_destinations() {
     let run = Running::new().await;
     let refused = async |url: &str| {
         let new = NewEndpoint {
-            merchant: run.world.merchant.id,
+            owner: KeyOwner::Merchant(run.world.merchant.id),
             environment: Environment::Test,
             url: url.into(),
             event_types: EventFilter::All,

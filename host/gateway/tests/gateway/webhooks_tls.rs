@@ -16,7 +16,7 @@ use hyper::{HeaderMap, Request, Response, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use kassette_domain::event::EventType;
 use kassette_domain::id::EventId;
-use kassette_domain::key::Environment;
+use kassette_domain::key::{Environment, KeyOwner};
 use kassette_domain::webhook::{DeliveryStatus, EventFilter, sign};
 use kassette_gateway::webhooks::{EndpointError, NewEndpoint, NotADestination};
 use kassette_http::{CertificateDer, Client, Dialing, Guard, Network, Refused, Resolving, Trust};
@@ -180,7 +180,7 @@ async fn a_named_inner_host_gets_the_events_of_test_payments_alone() {
     let reached = dialled.load(Ordering::SeqCst);
     let live = async |name: &str| {
         let new = NewEndpoint {
-            merchant: run.world.merchant.id,
+            owner: KeyOwner::Merchant(run.world.merchant.id),
             environment: Environment::Live,
             url: format!("https://{name}/hook"),
             event_types: EventFilter::All,

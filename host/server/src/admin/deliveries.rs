@@ -1,4 +1,4 @@
-//! The delivery log, as operators see it of every merchant.
+//! The delivery log, as operators see it of every merchant and reseller.
 
 use axum::Json;
 use axum::extract::{RawQuery, State};

@@ -233,7 +233,7 @@ async fn find(state: &AdminState, id: &str) -> Result<ApiKey, ApiError> {
 const fn possible(owner: KeyOwner) -> (&'static [Scope], &'static [Scope]) {
     match owner {
         KeyOwner::Merchant(_) => (&Scope::MERCHANT_ALL, &Scope::MERCHANT),
-        KeyOwner::Reseller(_) => (&Scope::RESELLER, &Scope::RESELLER),
+        KeyOwner::Reseller(_) => (&Scope::RESELLER_ALL, &Scope::RESELLER),
     }
 }
 

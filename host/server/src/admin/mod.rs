@@ -127,6 +127,10 @@ pub(crate) fn router(state: AdminState) -> Router {
                 .patch(webhooks::change)
                 .delete(webhooks::remove),
         )
+        .route(
+            "/resellers/{id}/webhook-endpoints",
+            post(webhooks::create_for_reseller).get(webhooks::list_of_reseller),
+        )
         .route("/webhook-endpoints/{id}/test", post(webhooks::test))
         .route("/webhook-endpoints/{id}/rotate", post(webhooks::rotate))
         .route("/webhook-endpoints/{id}/recover", post(webhooks::recover))

@@ -1,10 +1,11 @@
-//! Webhook endpoints, as operators manage those of every merchant.
+//! Webhook endpoints, as operators manage those of every merchant and reseller.
 
 use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use http::StatusCode;
 use kassette_domain::id::EndpointId;
+use kassette_domain::key::KeyOwner;
 use serde_json::json;
 
 use super::AdminState;
@@ -25,9 +26,21 @@ pub(super) async fn create(
     At(id): At<String>,
     JsonBody(mut fields): JsonBody,
 ) -> Result<Response, ApiError> {
-    let merchant = super::merchants::find(&state, &id).await?;
+    let owner = KeyOwner::Merchant(super::merchants::find(&state, &id).await?.id);
     let line = caller.line(Attribution::in_body(&mut fields)?);
-    endpoints::create(&state.gateway, merchant.id, None, fields, line).await
+    endpoints::create(&state.gateway, owner, None, fields, line).await
+}
+
+/// `POST /resellers/{id}/webhook-endpoints`
+pub(super) async fn create_for_reseller(
+    Changes(caller): Changes,
+    State(state): State<AdminState>,
+    At(id): At<String>,
+    JsonBody(mut fields): JsonBody,
+) -> Result<Response, ApiError> {
+    let owner = KeyOwner::Reseller(super::resellers::find(&state, &id).await?.id);
+    let line = caller.line(Attribution::in_body(&mut fields)?);
+    endpoints::create(&state.gateway, owner, None, fields, line).await
 }
 
 /// `GET /merchants/{id}/webhook-endpoints`
@@ -37,8 +50,19 @@ pub(super) async fn list(
     At(id): At<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Json<serde_json::Value>, ApiError> {
-    let merchant = super::merchants::find(&state, &id).await?;
-    endpoints::list(&state.gateway, merchant.id, None, query.as_deref()).await
+    let owner = KeyOwner::Merchant(super::merchants::find(&state, &id).await?.id);
+    endpoints::list(&state.gateway, owner, None, query.as_deref()).await
+}
+
+/// `GET /resellers/{id}/webhook-endpoints`
+pub(super) async fn list_of_reseller(
+    _: Viewer,
+    State(state): State<AdminState>,
+    At(id): At<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Json<serde_json::Value>, ApiError> {
+    let owner = KeyOwner::Reseller(super::resellers::find(&state, &id).await?.id);
+    endpoints::list(&state.gateway, owner, None, query.as_deref()).await
 }
 
 /// `GET /webhook-endpoints/{id}`
@@ -125,7 +149,8 @@ pub(super) async fn deliver(
     Ok(Json(json!({ "deliveries": deliveries })))
 }
 
-/// `POST /webhook-endpoints/deliver`: the same for a merchant's endpoints or for all, slice by slice.
+/// `POST /webhook-endpoints/deliver`: the same for the endpoints of a merchant or a reseller, or for all, slice by
+/// slice.
 pub(super) async fn deliver_waiting(
     Changes(caller): Changes,
     State(state): State<AdminState>,
@@ -133,21 +158,31 @@ pub(super) async fn deliver_waiting(
 ) -> Result<Json<serde_json::Value>, ApiError> {
     let attribution = Attribution::in_body(&mut fields)?;
     let merchant = fields.optional("merchant_id", whole(1, u64::MAX))?;
+    let reseller = fields.optional("reseller_id", whole(1, u64::MAX))?;
     let all = fields.optional("all", switch)?.unwrap_or(false);
     let from = fields.optional("cursor", text(EndpointId::parse))?;
     fields.finish()?;
-    let of = match (merchant, all) {
-        (None, true) => None,
-        (Some(id), false) => Some(super::merchants::find(&state, &id.to_string()).await?.id),
-        (None, false) => {
-            return Err(ApiError::invalid(
-                "merchant_id",
-                "is missing, or \"all\": true",
-            ));
+    let of = match (merchant, reseller, all) {
+        (None, None, true) => None,
+        (Some(id), None, false) => {
+            let merchant = super::merchants::find(&state, &id.to_string()).await?;
+            Some(KeyOwner::Merchant(merchant.id))
         }
-        (Some(_), true) => {
+        (None, Some(id), false) => {
+            let reseller = super::resellers::find(&state, &id.to_string()).await?;
+            Some(KeyOwner::Reseller(reseller.id))
+        }
+        (None, None, false) => {
+            let why = "is missing, or \"reseller_id\", or \"all\": true";
+            return Err(ApiError::invalid("merchant_id", why));
+        }
+        (_, _, true) => {
+            let why = "must not stand beside merchant_id or reseller_id";
+            return Err(ApiError::invalid("all", why));
+        }
+        (Some(_), Some(_), false) => {
             return Err(ApiError::invalid(
-                "all",
+                "reseller_id",
                 "must not stand beside merchant_id",
             ));
         }

@@ -5,12 +5,10 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE};
 use http::request::Parts;
-use kassette_domain::audit::{Audited, SYSTEM};
 use kassette_domain::key::Scope;
 use kassette_gateway::auth::{AuthError, MerchantCaller, live_allowed};
 
 use super::state::ApiState;
-use super::webhooks::Reach;
 use super::{BODY_LIMIT, query};
 use crate::web::body;
 use crate::web::budget::Reservation;
@@ -210,44 +208,6 @@ impl FromRequest<ApiState> for MerchantRefund {
     }
 }
 
-/// A request by a merchant's key with the scope `account:manage`, whatever live approval the merchant has.
-#[derive(Debug)]
-pub(super) struct MerchantAccount {
-    pub(super) caller: MerchantCaller,
-    pub(super) arrived: Arrived,
-}
-
-impl MerchantAccount {
-    /// What the key reaches.
-    pub(super) fn reach(&self) -> Reach {
-        Reach::Own(self.caller.merchant.id, self.caller.key.environment)
-    }
-
-    /// How the audit log is told what the key does.
-    pub(super) fn line(&self) -> impl FnOnce(&str, String) -> Audited {
-        let actor = format!("key/{}", self.caller.key.id);
-        |action, object| Audited {
-            operator: SYSTEM.into(),
-            operator_id: None,
-            actor,
-            reason: None,
-            action: action.to_owned(),
-            object,
-            before: None,
-            after: None,
-        }
-    }
-}
-
-impl FromRequest<ApiState> for MerchantAccount {
-    type Rejection = ApiError;
-
-    async fn from_request(request: Request, state: &ApiState) -> Result<Self, ApiError> {
-        let (caller, arrived) = merchant(request, state, Scope::AccountManage, 1).await?;
-        Ok(Self { caller, arrived })
-    }
-}
-
 /// A request that needs no key: counted against its address.
 #[derive(Debug)]
 pub(super) struct Anonymous(pub(super) Arrived);
@@ -262,7 +222,7 @@ impl FromRequest<ApiState> for Anonymous {
 }
 
 /// Size, credential, rate, scope: in this order.
-async fn merchant(
+pub(super) async fn merchant(
     request: Request,
     state: &ApiState,
     scope: Scope,

@@ -39,7 +39,10 @@ const TAGS: [(&str, &str); 7] = [
         "Methods",
         "Which payment methods can be used, and through whom.",
     ),
-    ("Resellers", "Payments that a reseller makes for merchants."),
+    (
+        "Resellers",
+        "Payments that a reseller makes for merchants, and the webhook endpoints that hear of them.",
+    ),
     (
         "Account",
         "Manage the merchant's own webhook endpoints, and read what was delivered to them.",
@@ -65,7 +68,7 @@ fn limits() -> String {
 const RESELLER_KEY: &str = "\
 A reseller's key: `kr_test_…` for test, `kr_live_…` for real payments, which need the reseller's \
 rollout. Inviting needs its scope `reseller:invite`, creating and starting `reseller:payments:create`, \
-reading `reseller:payments:read`. Every request with a live key is signed by three headers, each once: \
+reading `reseller:payments:read`, its webhook endpoints `account:manage`, which no key has unless it was asked for. Every request with a live key is signed by three headers, each once: \
 `X-Service-Timestamp`, Unix seconds within 5 minutes of the server's time; `X-Service-Nonce`, 16-80 of \
 `A-Z a-z 0-9 . _ : -`, good for one request (409 where it was used within 10 minutes); \
 `X-Service-Signature`, lower-case hex HMAC-SHA256, keyed with the whole key, over five lines joined by \
@@ -164,7 +167,7 @@ pub(super) fn complete(mut api: OpenApi) -> OpenApi {
     components.add_security_scheme("reseller_key", SecurityScheme::Http(key));
     api.webhooks = Some(events::webhooks());
     api.tags = Some(tags(TAGS));
-    for operation in document::operations(&mut api) {
+    for operation in document::operations(&mut api.paths) {
         // Silence would leave open whether the document forgot the key.
         operation.security.get_or_insert_default();
         document::name_headers(operation);

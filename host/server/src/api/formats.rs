@@ -175,6 +175,14 @@ formats! {
         .maximum(Some(MOST_MERCHANT))
         .build();
 
+    /// [`id::ResellerId`]
+    ResellerId = ObjectBuilder::new()
+        .schema_type(Type::Integer)
+        .description(Some("A reseller's number."))
+        .examples([1])
+        .minimum(Some(1))
+        .build();
+
     /// Items of a page.
     Limit = ObjectBuilder::new()
         .schema_type(Type::Integer)

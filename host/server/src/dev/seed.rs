@@ -262,7 +262,7 @@ pub(super) async fn endpoint(
         None => {
             let endpoint = Endpoint {
                 id,
-                merchant,
+                owner: KeyOwner::Merchant(merchant),
                 environment: Environment::Test,
                 url,
                 event_types: EventFilter::All,

@@ -478,6 +478,7 @@ const FAMILIES: &[Family] = &[
                     "broken",
                     "unreachable",
                     "blocked",
+                    "withheld",
                 ]),
             ),
             ENVIRONMENT,

@@ -9,7 +9,7 @@ use utoipa::openapi::response::Response;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::tag::{Tag, TagBuilder};
 use utoipa::openapi::{
-    ContentBuilder, License, LicenseBuilder, OpenApi, Ref, RefOr, ResponseBuilder,
+    ContentBuilder, License, LicenseBuilder, Paths, Ref, RefOr, ResponseBuilder,
 };
 
 use super::error::ErrorBody;
@@ -55,9 +55,9 @@ pub(crate) fn refusals<const N: usize>(
         .collect()
 }
 
-/// Every operation of a document.
-pub(crate) fn operations(api: &mut OpenApi) -> impl Iterator<Item = &mut Operation> {
-    api.paths.paths.values_mut().flat_map(|item| {
+/// Every operation of some paths.
+pub(crate) fn operations(paths: &mut Paths) -> impl Iterator<Item = &mut Operation> {
+    paths.paths.values_mut().flat_map(|item| {
         let operations = [
             &mut item.get,
             &mut item.post,

@@ -155,7 +155,7 @@ impl Operation for Redeem {
         if let Some(same) = Endpoint::at(&others, &endpoint.url) {
             return Ok((Exchanged::EndpointTaken(same.id), None));
         }
-        if others.len() >= Endpoint::MAX_PER_MERCHANT {
+        if others.len() >= Endpoint::MAX_PER_OWNER {
             return Ok((Exchanged::TooManyEndpoints, None));
         }
         if !verify(&mut merchant, domain.clone()) {

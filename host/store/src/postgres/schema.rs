@@ -17,7 +17,8 @@ use tokio_postgres::error::SqlState;
 
 use crate::postgres::errors::{OpenError, said};
 
-/// The schema's version that this program writes.
+/// The schema's version that this program writes. With 2 came several nodes, modules of all of them, and resellers'
+/// endpoints.
 pub(crate) const VERSION: i32 = 2;
 /// The oldest program's schema version that still reads it. Those of version 1 serve a database alone.
 pub(crate) const OLDEST_READER: i32 = 2;

@@ -5,7 +5,7 @@ use std::task::Poll;
 
 use kassette_domain::connect::{CodeUse, ConnectCode};
 use kassette_domain::id::MerchantId;
-use kassette_domain::key::{Environment, TokenHash};
+use kassette_domain::key::{Environment, KeyOwner, TokenHash};
 use kassette_domain::merchant::Merchant;
 use kassette_domain::site::VerifiedDomain;
 use kassette_domain::webhook::Endpoint;
@@ -110,7 +110,7 @@ pub async fn exchanges_at_once_have_one_winner(harness: &dyn Harness) {
     assert_eq!(won, 1);
     let endpoints = page(
         store
-            .endpoints(MerchantId(1), None, first(9))
+            .endpoints(KeyOwner::Merchant(MerchantId(1)), None, first(9))
             .await
             .unwrap(),
     );
@@ -291,7 +291,7 @@ pub async fn an_exchange_that_is_refused_leaves_nothing(harness: &dyn Harness) {
     let mut known = full.clone();
     known.domains[7].domain = "shop.example".into();
     change(&full, &known).await;
-    for each in 0..Endpoint::MAX_PER_MERCHANT {
+    for each in 0..Endpoint::MAX_PER_OWNER {
         let endpoint = Endpoint {
             environment: Environment::Live,
             ..endpoint(&format!("e{each}"), NOW)

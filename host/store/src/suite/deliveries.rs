@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use kassette_domain::decline::DeclineCode;
 use kassette_domain::event::EventType;
-use kassette_domain::id::{DeliveryId, EndpointId, PaymentId};
-use kassette_domain::key::Environment;
+use kassette_domain::id::{DeliveryId, EndpointId, PaymentId, ResellerId};
+use kassette_domain::key::{Environment, KeyOwner};
 use kassette_domain::provider::VendorStatus;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{
@@ -17,9 +17,10 @@ use kassette_domain::webhook::{
 
 use super::Harness;
 use super::fixtures::*;
+use super::resellers::{delegate, reseller, resellers_endpoint, resold, roll_out};
 use crate::{
-    Backlog, ClaimedDeliveries, DeliveryFilter, DueDelivery, Hastened, Listed, Oldest, Page,
-    Paging, Recovered, Redelivered, Store, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
+    Backlog, ClaimedDeliveries, Created, DeliveryFilter, DueDelivery, Hastened, Listed, Oldest,
+    Page, Paging, Recovered, Redelivered, Store, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
 };
 
 const LEASE: Duration = Duration::from_secs(60);
@@ -125,7 +126,7 @@ pub async fn an_event_goes_to_each_endpoint_that_wants_it_then(harness: &dyn Har
         ..endpoint("live", NOW)
     };
     let others = Endpoint {
-        merchant: other_shop,
+        owner: KeyOwner::Merchant(other_shop),
         ..endpoint("other", NOW)
     };
     let off = Endpoint {
@@ -178,6 +179,132 @@ pub async fn an_event_goes_to_each_endpoint_that_wants_it_then(harness: &dyn Har
         .await
         .unwrap();
     assert_eq!(to(&store, off.id).await, []);
+}
+
+/// A payment that reseller 1 makes for a merchant and whose attempt is opened.
+async fn resell(store: &Arc<dyn Store>, name: &str, merchant: u64, environment: Environment) {
+    let made = store.create(resold(name, merchant, environment), None, NOW);
+    assert!(matches!(made.await.unwrap(), Created::New(_)), "{name}");
+    let opened = open(&format!("attempt of {name}"), "sandbox-test");
+    done(store, payment_of(name), opened, NOW).await;
+}
+
+/// Its attempt reaches a status.
+async fn says(store: &Arc<dyn Store>, name: &str, status: VendorStatus) {
+    let (attempt, vendor) = (format!("attempt of {name}"), format!("vendor-{name}"));
+    let step = news(&attempt, report(&vendor, status));
+    done(store, payment_of(name), step, NOW).await;
+}
+
+pub async fn a_reseller_hears_of_its_own_payments_alone(harness: &dyn Harness) {
+    let store = harness.open().await;
+    for _ in 0..2 {
+        let merchant = shop(&store).await;
+        reseller(&store).await;
+        delegate(&store, merchant.0, true, NOW).await;
+    }
+    let own = listen(&store, resellers_endpoint("own")).await;
+    let merchants = listen(&store, endpoint("merchants", NOW)).await;
+    let picky = Endpoint {
+        event_types: EventFilter::only(&[EventType::PaymentCompleted]),
+        ..resellers_endpoint("picky")
+    };
+    let live = Endpoint {
+        environment: Environment::Live,
+        ..resellers_endpoint("live")
+    };
+    let others = Endpoint {
+        owner: KeyOwner::Reseller(ResellerId(2)),
+        ..resellers_endpoint("others")
+    };
+    for endpoint in [&picky, &live, &others] {
+        listen(&store, endpoint.clone()).await;
+    }
+    pay(&store, "direct").await;
+    assert_eq!(to(&store, own.id).await, []);
+    resell(&store, "first", 1, Environment::Test).await;
+    resell(&store, "second", 2, Environment::Test).await;
+    let told = to(&store, own.id).await;
+    let payments: BTreeSet<_> = told.iter().map(|each| each.payment).collect();
+    let resold = ["first", "second"].map(|name| PaymentId::from_bytes(id_of(name)));
+    assert_eq!(payments, resold.into());
+    assert_eq!(kinds(&told), [EventType::PaymentPending; 2]);
+    for silent in [&picky, &live, &others] {
+        assert_eq!(to(&store, silent.id).await, []);
+    }
+    // The merchant hears of it too: one event, one body, and the delivery says which payment it is about.
+    let (due, _) = claim(&store, own.id, NOW).await;
+    let (same, _) = claim(&store, merchants.id, NOW).await;
+    let of_first = |due: &[DueDelivery]| {
+        let mut of_it = due.iter().filter(|each| each.payment == resold[0]);
+        of_it.next().map(|each| (each.event, each.body.clone()))
+    };
+    assert!(of_first(&due).is_some());
+    assert_eq!(of_first(&due), of_first(&same));
+    says(&store, "first", VendorStatus::Completed).await;
+    assert_eq!(
+        kinds(&to(&store, picky.id).await),
+        [EventType::PaymentCompleted]
+    );
+    // What it has is listed for it alone.
+    let listed = async |of| {
+        let filter = DeliveryFilter {
+            of: Some((KeyOwner::Reseller(ResellerId(of)), Environment::Test)),
+            ..DeliveryFilter::default()
+        };
+        log(&store, filter).await.len()
+    };
+    assert_eq!((listed(1).await, listed(2).await), (4, 0));
+}
+
+pub async fn a_reseller_hears_nothing_while_it_may_not_work_for_the_merchant(
+    harness: &dyn Harness,
+) {
+    let store = harness.open().await;
+    shop(&store).await;
+    reseller(&store).await;
+    delegate(&store, 1, true, NOW).await;
+    roll_out(&store, true).await;
+    let test = listen(&store, resellers_endpoint("test")).await;
+    let live = Endpoint {
+        environment: Environment::Live,
+        ..resellers_endpoint("live")
+    };
+    let live = listen(&store, live).await;
+    let merchants = listen(&store, endpoint("merchants", NOW)).await;
+    resell(&store, "a", 1, Environment::Test).await;
+    resell(&store, "b", 1, Environment::Live).await;
+    for told in [&test, &live] {
+        assert_eq!(
+            kinds(&to(&store, told.id).await),
+            [EventType::PaymentPending]
+        );
+    }
+    delegate(&store, 1, false, later(1)).await;
+    says(&store, "a", VendorStatus::Processing).await;
+    says(&store, "b", VendorStatus::Processing).await;
+    for silent in [&test, &live] {
+        assert_eq!(to(&store, silent.id).await.len(), 1);
+    }
+    let told = to(&store, merchants.id).await;
+    let expected = [EventType::PaymentPending, EventType::PaymentProcessing];
+    assert_eq!(
+        kinds(&told).into_iter().collect::<BTreeSet<_>>(),
+        expected.into()
+    );
+    // Authorized again, it hears of what happens from then on; live events wait for the rollout too.
+    delegate(&store, 1, true, later(2)).await;
+    roll_out(&store, false).await;
+    says(&store, "a", VendorStatus::Completed).await;
+    says(&store, "b", VendorStatus::VerificationPending).await;
+    assert_eq!(to(&store, live.id).await.len(), 1);
+    roll_out(&store, true).await;
+    says(&store, "b", VendorStatus::Completed).await;
+    for told in [&test, &live] {
+        let told: BTreeSet<_> = kinds(&to(&store, told.id).await).into_iter().collect();
+        let expected = [EventType::PaymentPending, EventType::PaymentCompleted];
+        assert_eq!(told, expected.into());
+    }
 }
 
 pub async fn a_failed_attempt_goes_to_those_that_name_it_with_its_reason(harness: &dyn Harness) {
@@ -912,7 +1039,7 @@ pub async fn the_oldest_is_told_however_many_wait(harness: &dyn Harness) {
     let store = harness.open().await;
     shop(&store).await;
     let mut endpoints = Vec::new();
-    for at in 0..Endpoint::MAX_PER_MERCHANT {
+    for at in 0..Endpoint::MAX_PER_OWNER {
         endpoints.push(listen(&store, endpoint(&format!("e{at}"), NOW)).await.id);
     }
     let last = endpoints.into_iter().max().unwrap();
@@ -924,7 +1051,7 @@ pub async fn the_oldest_is_told_however_many_wait(harness: &dyn Harness) {
     store.tried(oldest, tried, None, NOW).await.unwrap();
     for at in 0..41 {
         pay(&store, &format!("p{at}")).await;
-        let pending = Endpoint::MAX_PER_MERCHANT as u64 * (at + 1) + 1;
+        let pending = Endpoint::MAX_PER_OWNER as u64 * (at + 1) + 1;
         let oldest = Oldest {
             live: None,
             test: Some(early),

@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use kassette_domain::event::EventType;
-use kassette_domain::key::Environment;
+use kassette_domain::id::MerchantId;
+use kassette_domain::key::{Environment, KeyOwner};
 use kassette_domain::secret::Secret;
 use kassette_domain::webhook::{DeliveryStatus, Endpoint, EndpointSecrets, EventFilter};
 
 use super::Harness;
 use super::fixtures::*;
+use super::resellers::{reseller, resellers_endpoint};
 use crate::{
     DeliveryFilter, EndpointCreated, EndpointDeleted, EndpointReplaced, EndpointRotated, Paging,
 };
@@ -24,14 +26,14 @@ pub async fn an_endpoint_lives_from_creation_to_deletion(harness: &dyn Harness) 
             NOW,
         )
         .await;
-    assert_eq!(nobody, Ok(EndpointCreated::NoSuchMerchant));
+    assert_eq!(nobody, Ok(EndpointCreated::NoSuchOwner));
     shop(&store).await;
     for endpoint in [&first_one, &second] {
         listen(&store, endpoint.clone()).await;
     }
     let listed = page(
         store
-            .endpoints(first_one.merchant, None, first(9))
+            .endpoints(first_one.owner, None, first(9))
             .await
             .unwrap(),
     );
@@ -40,7 +42,7 @@ pub async fn an_endpoint_lives_from_creation_to_deletion(harness: &dyn Harness) 
         url: "https://other.example/".into(),
         event_types: EventFilter::only(&[EventType::PaymentReview]),
         enabled: false,
-        merchant: kassette_domain::id::MerchantId(7),
+        owner: KeyOwner::Merchant(MerchantId(7)),
         ..first_one.clone()
     };
     let replace = |before: &Endpoint, after: &Endpoint| {
@@ -52,7 +54,7 @@ pub async fn an_endpoint_lives_from_creation_to_deletion(harness: &dyn Harness) 
         )
     };
     let changed = Endpoint {
-        merchant: first_one.merchant,
+        owner: first_one.owner,
         ..after.clone()
     };
     let replaced = replace(&first_one, &after).await;
@@ -79,7 +81,7 @@ pub async fn an_endpoint_lives_from_creation_to_deletion(harness: &dyn Harness) 
     );
     let listed = page(
         store
-            .endpoints(first_one.merchant, None, first(9))
+            .endpoints(first_one.owner, None, first(9))
             .await
             .unwrap(),
     );
@@ -139,6 +141,55 @@ pub async fn one_address_has_one_endpoint_of_a_merchant_in_an_environment(harnes
     );
 }
 
+pub async fn a_reseller_s_endpoints_are_apart_from_those_of_the_merchant_with_its_number(
+    harness: &dyn Harness,
+) {
+    let store = harness.open().await;
+    shop(&store).await;
+    let merchants = listen(&store, endpoint("merchants", NOW)).await;
+    let at = |name: &str| Endpoint {
+        url: merchants.url.clone(),
+        ..resellers_endpoint(name)
+    };
+    let create =
+        |endpoint| store.create_endpoint(endpoint, secrets("own"), audited("endpoint.create"), NOW);
+    assert_eq!(create(at("own")).await, Ok(EndpointCreated::NoSuchOwner));
+    reseller(&store).await;
+    let own = at("own");
+    assert_eq!(
+        create(own.clone()).await,
+        Ok(EndpointCreated::Done(own.clone()))
+    );
+    let twin = create(at("twin")).await;
+    assert_eq!(twin, Ok(EndpointCreated::Taken(own.id)));
+    store.shut_down().await.unwrap();
+    drop(store);
+
+    let store = harness.open().await;
+    for endpoint in [&merchants, &own] {
+        for environment in [None, Some(Environment::Test)] {
+            let listed = store.endpoints(endpoint.owner, environment, first(9)).await;
+            assert_eq!(page(listed.unwrap()).items, std::slice::from_ref(endpoint));
+        }
+    }
+    let (read, signs) = store.endpoint_secrets(own.id).await.unwrap().unwrap();
+    assert_eq!(read, own);
+    assert_eq!(signs.signing(NOW).expose(), "whsec_own");
+    let after = Endpoint {
+        enabled: false,
+        ..own.clone()
+    };
+    let line = audited("endpoint.update");
+    let changed = store.replace_endpoint(own.clone(), after.clone(), line, NOW);
+    assert_eq!(changed.await, Ok(EndpointReplaced::Done(after)));
+    let deleted = store.delete_endpoint(own.id, audited("endpoint.delete"), NOW);
+    assert!(deleted.await.unwrap().is_some());
+    let listed = store.endpoints(own.owner, None, first(9)).await.unwrap();
+    assert_eq!(page(listed).items, []);
+    let listed = store.endpoints(merchants.owner, None, first(9)).await;
+    assert_eq!(page(listed.unwrap()).items, [merchants]);
+}
+
 pub async fn creations_at_once_of_one_address_have_one_winner(harness: &dyn Harness) {
     let store = harness.open().await;
     shop(&store).await;
@@ -167,10 +218,10 @@ pub async fn creations_at_once_of_one_address_have_one_winner(harness: &dyn Harn
     assert!(told.iter().all(|id| *id == won[0]));
 }
 
-pub async fn a_merchant_has_so_many_endpoints_in_each_environment(harness: &dyn Harness) {
+pub async fn an_owner_has_so_many_endpoints_in_each_environment(harness: &dyn Harness) {
     let store = harness.open().await;
     shop(&store).await;
-    for at in 0..Endpoint::MAX_PER_MERCHANT {
+    for at in 0..Endpoint::MAX_PER_OWNER {
         listen(&store, endpoint(&format!("e{at}"), NOW)).await;
     }
     let live = Endpoint {
@@ -208,7 +259,7 @@ pub async fn endpoints_and_deliveries_of_one_environment_are_listed_alone(harnes
         let endpoint = named(&format!("e{at}"), environment, at as u64);
         made.push(listen(&store, endpoint).await);
     }
-    let merchant = made[0].merchant;
+    let owner = made[0].owner;
     let mut queued = Vec::new();
     for (at, endpoint) in made.iter().enumerate() {
         let line = audited("endpoint.test");
@@ -219,7 +270,7 @@ pub async fn endpoints_and_deliveries_of_one_environment_are_listed_alone(harnes
         let (mut endpoints, mut deliveries) = (Vec::new(), Vec::new());
         let mut paging = first(1);
         loop {
-            let listed = store.endpoints(merchant, Some(environment), paging).await;
+            let listed = store.endpoints(owner, Some(environment), paging).await;
             let listed = page(listed.unwrap());
             endpoints.extend(listed.items);
             let Some(cursor) = listed.next else { break };
@@ -232,7 +283,7 @@ pub async fn endpoints_and_deliveries_of_one_environment_are_listed_alone(harnes
         let mut paging = first(1);
         loop {
             let filter = DeliveryFilter {
-                of: Some((merchant, environment)),
+                of: Some((owner, environment)),
                 ..DeliveryFilter::default()
             };
             let listed = page(store.deliveries(filter, paging).await.unwrap());
@@ -245,7 +296,7 @@ pub async fn endpoints_and_deliveries_of_one_environment_are_listed_alone(harnes
         }
         assert_eq!(deliveries, own.map(|at| queued[at].clone()));
         let exhausted = DeliveryFilter {
-            of: Some((merchant, environment)),
+            of: Some((owner, environment)),
             status: Some(DeliveryStatus::Exhausted),
             ..DeliveryFilter::default()
         };
@@ -255,7 +306,7 @@ pub async fn endpoints_and_deliveries_of_one_environment_are_listed_alone(harnes
         for (at, endpoint) in made.iter().enumerate() {
             let filter = DeliveryFilter {
                 endpoint: Some(endpoint.id),
-                of: Some((merchant, environment)),
+                of: Some((owner, environment)),
                 status: Some(DeliveryStatus::Pending),
             };
             let listed = page(store.deliveries(filter, first(9)).await.unwrap());
@@ -263,7 +314,7 @@ pub async fn endpoints_and_deliveries_of_one_environment_are_listed_alone(harnes
         }
     }
     let others = DeliveryFilter {
-        of: Some((kassette_domain::id::MerchantId(2), test)),
+        of: Some((KeyOwner::Merchant(MerchantId(2)), test)),
         ..DeliveryFilter::default()
     };
     let none = page(store.deliveries(others, first(9)).await.unwrap());

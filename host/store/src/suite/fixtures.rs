@@ -228,7 +228,7 @@ pub async fn shop(store: &Arc<dyn Store>) -> MerchantId {
 pub fn endpoint(name: &str, created_at: Time) -> Endpoint {
     Endpoint {
         id: EndpointId::from_bytes(id_of(name)),
-        merchant: MerchantId(1),
+        owner: KeyOwner::Merchant(MerchantId(1)),
         environment: Environment::Test,
         url: format!("https://{name}.example/webhooks"),
         event_types: EventFilter::All,

@@ -146,8 +146,9 @@ macro_rules! store_suite {
             }
             endpoints {
                 an_endpoint_lives_from_creation_to_deletion,
-                a_merchant_has_so_many_endpoints_in_each_environment,
+                an_owner_has_so_many_endpoints_in_each_environment,
                 one_address_has_one_endpoint_of_a_merchant_in_an_environment,
+                a_reseller_s_endpoints_are_apart_from_those_of_the_merchant_with_its_number,
                 creations_at_once_of_one_address_have_one_winner,
                 endpoints_and_deliveries_of_one_environment_are_listed_alone,
                 secrets_of_an_endpoint_rotate_and_survive,
@@ -164,6 +165,8 @@ macro_rules! store_suite {
             }
             deliveries {
                 an_event_goes_to_each_endpoint_that_wants_it_then,
+                a_reseller_hears_of_its_own_payments_alone,
+                a_reseller_hears_nothing_while_it_may_not_work_for_the_merchant,
                 a_failed_attempt_goes_to_those_that_name_it_with_its_reason,
                 a_payment_s_end_is_told_however_often_its_vendor_changes_its_mind,
                 nothing_is_queued_where_nobody_wants_it,

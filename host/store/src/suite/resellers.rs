@@ -16,6 +16,7 @@ use kassette_domain::payment::{NewPayment, Origin, Status};
 use kassette_domain::reseller::{Barred, Reseller};
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
+use kassette_domain::webhook::Endpoint;
 
 use super::Harness;
 use super::fixtures::*;
@@ -29,18 +30,26 @@ pub async fn reseller(store: &Arc<dyn Store>) -> Reseller {
     made.await.unwrap()
 }
 
-async fn roll_out(store: &Arc<dyn Store>, enabled: bool) -> Reseller {
+pub async fn roll_out(store: &Arc<dyn Store>, enabled: bool) -> Reseller {
     let line = audited("reseller.live_rollout");
     let switched = store.set_live_rollout(ResellerId(1), enabled, line, NOW);
     switched.await.unwrap().unwrap()
 }
 
-async fn delegate(store: &Arc<dyn Store>, merchant: u64, authorized: bool, at: Time) {
+pub async fn delegate(store: &Arc<dyn Store>, merchant: u64, authorized: bool, at: Time) {
     let version = store.directory_version();
     let line = audited("delegation");
     let set = store.set_delegation(ResellerId(1), MerchantId(merchant), authorized, line, at);
     set.await.unwrap().unwrap();
     assert!(version.is_none() || store.directory_version() != version);
+}
+
+/// An endpoint of reseller 1 for every event of the test environment.
+pub fn resellers_endpoint(name: &str) -> Endpoint {
+    Endpoint {
+        owner: KeyOwner::Reseller(ResellerId(1)),
+        ..endpoint(name, NOW)
+    }
 }
 
 /// Issues a key of reseller 1; its name is the key.
@@ -729,6 +738,7 @@ pub async fn everything_of_a_reseller(store: &Arc<dyn Store>) {
         matches!(accepted, Ok(Answered::Accepted(_))),
         "{accepted:?}"
     );
+    listen(store, resellers_endpoint("reseller's")).await;
     let new = resold("resold", 1, Environment::Test);
     let made = store.create(new, None, NOW).await.unwrap();
     assert!(matches!(made, Created::New(_)), "{made:?}");

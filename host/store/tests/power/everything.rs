@@ -777,7 +777,10 @@ pub(crate) async fn observe(store: &Arc<dyn Store>) -> String {
         );
     }
     see!(
-        store.endpoints(merchant, None, first(9)).await.unwrap(),
+        store
+            .endpoints(KeyOwner::Merchant(merchant), None, first(9))
+            .await
+            .unwrap(),
         store.connect_code(TokenHash::of("code")).await.unwrap(),
         store.connect_codes(merchant, first(9)).await.unwrap(),
         store.reseller(reseller).await.unwrap(),

@@ -15,7 +15,7 @@ pub(super) use crate::api::formats::{
     AttemptId, AttemptState, ClientRef, Currency, Cursor, DelegationStatus, DeliveryStatus,
     DisputeState, EndpointId, Environment, EventId, EventType, Instant, InvitationId,
     InvoiceAmount, Limit, MerchantId, MerchantScope, Overlap, PaymentId, PaymentMethod,
-    PaymentStatus, ProviderId, SettlementStatus, Sha256, SiteUrl,
+    PaymentStatus, ProviderId, ResellerId, SettlementStatus, Sha256, SiteUrl,
 };
 use crate::api::formats::{formats, handle, one_of, string, whole};
 
@@ -83,14 +83,6 @@ formats! {
     /// [`operator::Role`]
     Role = one_of("What an operator may do: a viewer reads, an admin does everything.", "operator", ["viewer", "operator", "admin"]);
 
-    /// [`kassette_domain::id::ResellerId`]
-    ResellerId = ObjectBuilder::new()
-        .schema_type(Type::Integer)
-        .description(Some("A reseller's number."))
-        .examples([1])
-        .minimum(Some(1))
-        .build();
-
     /// [`kassette_domain::id::KeyId`]
     KeyId = handle("A key's handle for operators. Not the key.");
 
@@ -105,7 +97,7 @@ formats! {
     OperatorId = handle("An operator's handle. Not the token.");
 
     /// [`key::Scope`]
-    Scope = one_of("What a key may do. A merchant's key has scopes of payments, a reseller's those that begin with `reseller:`.", "payments:create", key::Scope::MERCHANT_ALL.into_iter().chain(key::Scope::RESELLER).map(key::Scope::as_str));
+    Scope = one_of("What a key may do. A merchant's key has scopes of payments, a reseller's those that begin with `reseller:`; `account:manage` either.", "payments:create", key::Scope::MERCHANT_ALL.into_iter().chain(key::Scope::RESELLER).map(key::Scope::as_str));
 
     /// [`connect::CodeState`]
     ConnectCodeState = one_of("Whether the code can be redeemed.", "live", [connect::CodeState::Live, connect::CodeState::Redeemed, connect::CodeState::Burned, connect::CodeState::Expired].map(connect::CodeState::as_str));

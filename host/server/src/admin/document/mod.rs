@@ -97,7 +97,7 @@ pub(super) fn openapi(dev: bool) -> OpenApi {
         .description(Some(KEY))
         .build();
     components.add_security_scheme(call::TOKEN, SecurityScheme::Http(token));
-    document::operations(&mut api).for_each(document::name_headers);
+    document::operations(&mut api.paths).for_each(document::name_headers);
     api
 }
 

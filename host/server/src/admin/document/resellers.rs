@@ -82,7 +82,7 @@ struct Reseller {
 #[serde(deny_unknown_fields)]
 struct NewResellerKey {
     environment: Environment,
-    /// Those that begin with `reseller:`; all of them where it is absent, each once.
+    /// Those that begin with `reseller:`, and `account:manage`; the former where it is absent, each once.
     #[schema(min_items = 1)]
     scopes: Option<Vec<Scope>>,
     /// In the future; never where it is absent.

@@ -22,6 +22,24 @@ pub(super) fn calls() -> Vec<Call> {
             "Lists a merchant's webhook endpoints, the newest first.",
         )
         .list::<Endpoint>("webhook_endpoints"),
+        Call::post(
+            "/resellers/{id}/webhook-endpoints",
+            "createResellerEndpoint",
+            "Makes a reseller's webhook endpoint.",
+        )
+        .about(
+            "It gets the events of the payments that the reseller makes from now on or made before, for merchants that \
+             authorize it at that moment; those of live payments while the reseller is rolled out.",
+        )
+        .body::<NewEndpoint>()
+        .created::<IssuedEndpoint>("Its id and secret; the secret is shown this once.")
+        .conflict("The reseller has too many, or another with the URL."),
+        Call::get(
+            "/resellers/{id}/webhook-endpoints",
+            "listResellerEndpoints",
+            "Lists a reseller's webhook endpoints, the newest first.",
+        )
+        .list::<Endpoint>("webhook_endpoints"),
         Call::get(
             "/webhook-endpoints/{id}",
             "readEndpoint",
@@ -78,7 +96,7 @@ pub(super) fn calls() -> Vec<Call> {
         Call::post(
             "/webhook-endpoints/deliver",
             "deliverWaiting",
-            "Makes due at once what waits for a merchant's endpoints, or for all.",
+            "Makes due at once what waits for the endpoints of a merchant or a reseller, or for all.",
         )
         .about(
             "As after an outage. Each delivery uses one of its attempts. One call does some ten thousand and \
@@ -88,7 +106,7 @@ pub(super) fn calls() -> Vec<Call> {
         )
         .body::<WhoseWaiting>()
         .ok::<MadeDue>("How many are due, and where the next call begins.")
-        .missing("There is no such merchant."),
+        .missing("There is no such merchant or reseller."),
         Call::get(
             "/deliveries",
             "listDeliveries",
@@ -113,12 +131,13 @@ pub(super) fn calls() -> Vec<Call> {
     ]
 }
 
-/// Whose deliveries are made due: `merchant_id`, or `all` as true.
+/// Whose deliveries are made due: `merchant_id`, `reseller_id`, or `all` as true.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "only its schema is used")]
 #[serde(deny_unknown_fields)]
 struct WhoseWaiting {
     merchant_id: Option<MerchantId>,
+    reseller_id: Option<ResellerId>,
     all: Option<bool>,
     /// `next_cursor` of the call before.
     cursor: Option<EndpointId>,

@@ -99,7 +99,7 @@ async fn an_endpoint_is_shown_as_it_was_made_and_changed() {
     assert_eq!(
         shown,
         json!({
-            "id": id, "merchant_id": merchant, "url": URL, "environment": "test",
+            "id": id, "merchant_id": merchant, "reseller_id": null, "url": URL, "environment": "test",
             "event_types": EVENTS, "enabled": true, "circuit": "closed",
             "created_at": shown["created_at"],
         })
@@ -362,6 +362,55 @@ async fn what_waits_is_made_due_and_that_is_a_line_of_the_audit_log() {
         .is(200);
     let refused = world.post(&deliver, json!({})).await;
     assert!(refused.refused(409).contains("enable it first"));
+}
+
+#[tokio::test]
+async fn a_reseller_s_endpoint_is_managed_as_a_merchant_s() {
+    let world = World::new().await;
+    let merchant = world.merchant(false).await;
+    let (merchants, _) = create(&world, merchant, json!({})).await;
+    let made = world.post("/resellers", json!({ "name": "Agency" })).await;
+    let reseller = made.is(201)["reseller_id"].clone();
+    let path = format!("/resellers/{reseller}/webhook-endpoints");
+    let asked = json!({ "url": URL, "environment": "test", "reason": "ticket 9" });
+    let made = world.post(&path, asked.clone()).await.is(201).clone();
+    assert!(made["secret"].as_str().unwrap().starts_with("whsec_"));
+    let id = made["id"].as_str().unwrap();
+    let line = world.last_line().await;
+    assert_eq!(
+        (&line["action"], &line["reason"]),
+        (&json!("endpoint.create"), &json!("ticket 9"))
+    );
+    assert_eq!(line["after"]["reseller_id"], reseller);
+    let taken = world.post(&path, asked).await;
+    assert!(taken.refused(409).contains(id));
+    let missing = world.post("/resellers/99/webhook-endpoints", json!({}));
+    assert_eq!(missing.await.refused(404), "reseller not found");
+
+    let shown = world.get(&format!("/webhook-endpoints/{id}")).await;
+    let shown = shown.is(200).clone();
+    assert_eq!(
+        (&shown["merchant_id"], &shown["reseller_id"]),
+        (&Value::Null, &reseller)
+    );
+    let listed = world.get(&path).await.is(200).clone();
+    assert_eq!(listed["webhook_endpoints"], json!([shown]));
+    assert_eq!(endpoints(&world, merchant).await[0]["id"], merchants);
+    let test = format!("/webhook-endpoints/{id}/test");
+    world.post(&test, json!({})).await.is(201);
+    let deliver = "/webhook-endpoints/deliver";
+    let own = json!({ "reseller_id": reseller });
+    let made = world.post(deliver, own).await.is(200).clone();
+    assert_eq!(made["endpoints"], 1);
+    for (wrong, said) in [
+        (json!({ "reseller_id": 1, "merchant_id": 1 }), "reseller_id"),
+        (json!({ "reseller_id": 1, "all": true }), "all"),
+    ] {
+        let refused = world.post(deliver, wrong).await;
+        assert!(refused.refused(422).contains(said), "{said}");
+    }
+    let missing = world.post(deliver, json!({ "reseller_id": 99 })).await;
+    assert_eq!(missing.refused(404), "reseller not found");
 }
 
 #[tokio::test]

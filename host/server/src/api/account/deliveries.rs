@@ -1,11 +1,11 @@
-//! What was delivered to a merchant's own webhook endpoints.
+//! What was delivered to the webhook endpoints of the key's owner.
 
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 use serde_json::Value;
 
-use crate::api::access::MerchantAccount;
+use super::access::Manager;
 use crate::api::document::{Authenticated, WithBody};
 use crate::api::formats;
 use crate::api::state::ApiState;
@@ -28,14 +28,14 @@ use crate::web::path::At;
     ),
     responses(
         (status = 200, description = "A page of them.", body = Deliveries),
-        (status = 404, description = "There is no such endpoint of the key's merchant and environment.", body = ErrorBody),
+        (status = 404, description = "There is no such endpoint of the key's owner and environment.", body = ErrorBody),
         Authenticated,
     ),
     security(("merchant_key" = []))
 )]
 pub(super) async fn list(
     State(state): State<ApiState>,
-    request: MerchantAccount,
+    request: Manager,
 ) -> Result<Json<Value>, ApiError> {
     let query = request.arrived.parts.uri.query();
     deliveries::list(state.gateway(), request.reach(), query).await
@@ -49,7 +49,7 @@ pub(super) async fn list(
     params(("id" = inline(formats::DeliveryId), Path, description = "The delivery's id.")),
     responses(
         (status = 200, description = "The delivery.", body = Delivery),
-        (status = 404, description = "No such delivery to an endpoint of the key's merchant and environment.", body = ErrorBody),
+        (status = 404, description = "No such delivery to an endpoint of the key's owner and environment.", body = ErrorBody),
         Authenticated,
     ),
     security(("merchant_key" = []))
@@ -57,7 +57,7 @@ pub(super) async fn list(
 pub(super) async fn show(
     State(state): State<ApiState>,
     At(id): At<String>,
-    request: MerchantAccount,
+    request: Manager,
 ) -> Result<Json<Value>, ApiError> {
     request.arrived.no_query()?;
     deliveries::show(state.gateway(), request.reach(), &id).await
@@ -71,7 +71,7 @@ pub(super) async fn show(
     params(("id" = inline(formats::DeliveryId), Path, description = "The delivery's id.")),
     responses(
         (status = 201, description = "The new delivery.", body = Delivery),
-        (status = 404, description = "No such delivery to an endpoint of the key's merchant and environment.", body = ErrorBody),
+        (status = 404, description = "No such delivery to an endpoint of the key's owner and environment.", body = ErrorBody),
         (status = 409, description = "The endpoint was deleted.", body = ErrorBody),
         Authenticated, WithBody,
     ),
@@ -80,7 +80,7 @@ pub(super) async fn show(
 pub(super) async fn redeliver(
     State(state): State<ApiState>,
     At(id): At<String>,
-    request: MerchantAccount,
+    request: Manager,
 ) -> Result<Response, ApiError> {
     request.arrived.no_fields()?;
     request.arrived.no_query()?;

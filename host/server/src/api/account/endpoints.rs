@@ -1,4 +1,4 @@
-//! A merchant's own webhook endpoints.
+//! The webhook endpoints of the key's owner.
 
 use axum::Json;
 use axum::extract::State;
@@ -6,7 +6,7 @@ use axum::response::Response;
 use http::StatusCode;
 use serde_json::Value;
 
-use crate::api::access::MerchantAccount;
+use super::access::Manager;
 use crate::api::document::{Authenticated, WithBody};
 use crate::api::formats;
 use crate::api::state::ApiState;
@@ -20,7 +20,7 @@ use crate::web::path::At;
 
 /// Lists the webhook endpoints of the key's environment, the newest first.
 ///
-/// Those that an operator or a plugin made for the merchant are among them. No secret is shown.
+/// Those that an operator or a plugin made are among them. No secret is shown.
 #[utoipa::path(
     get, path = "/api/v1/account/webhook-endpoints", tag = "Account", operation_id = "listOwnEndpoints",
     params(
@@ -35,12 +35,11 @@ use crate::web::path::At;
 )]
 pub(super) async fn list(
     State(state): State<ApiState>,
-    request: MerchantAccount,
+    request: Manager,
 ) -> Result<Json<Value>, ApiError> {
-    let caller = &request.caller;
-    let (merchant, environment) = (caller.merchant.id, caller.key.environment);
+    let (owner, environment) = (request.owner, request.environment);
     let query = request.arrived.parts.uri.query();
-    endpoints::list(state.gateway(), merchant, Some(environment), query).await
+    endpoints::list(state.gateway(), owner, Some(environment), query).await
 }
 
 /// Makes a webhook endpoint in the key's environment.
@@ -51,20 +50,19 @@ pub(super) async fn list(
     request_body(content = OwnEndpoint, content_type = "application/json"),
     responses(
         (status = 201, description = "Its id and secret; the secret is shown this once.", body = IssuedEndpoint),
-        (status = 409, description = "The merchant has too many, or another with the URL; the error names it.", body = ErrorBody),
+        (status = 409, description = "There are too many, or another with the URL; the error names it.", body = ErrorBody),
         Authenticated, WithBody,
     ),
     security(("merchant_key" = []))
 )]
 pub(super) async fn create(
     State(state): State<ApiState>,
-    request: MerchantAccount,
+    request: Manager,
 ) -> Result<Response, ApiError> {
     let fields = request.arrived.fields()?;
     request.arrived.no_query()?;
-    let caller = &request.caller;
-    let (merchant, own) = (caller.merchant.id, caller.key.environment);
-    endpoints::create(state.gateway(), merchant, Some(own), fields, request.line()).await
+    let (owner, own) = (request.owner, request.environment);
+    endpoints::create(state.gateway(), owner, Some(own), fields, request.line()).await
 }
 
 /// Shows a webhook endpoint.
@@ -75,7 +73,7 @@ pub(super) async fn create(
     params(("id" = inline(formats::EndpointId), Path, description = "The endpoint's id.")),
     responses(
         (status = 200, description = "The endpoint.", body = Endpoint),
-        (status = 404, description = "No such endpoint of the key's merchant and environment.", body = ErrorBody),
+        (status = 404, description = "No such endpoint of the key's owner and environment.", body = ErrorBody),
         Authenticated,
     ),
     security(("merchant_key" = []))
@@ -83,7 +81,7 @@ pub(super) async fn create(
 pub(super) async fn show(
     State(state): State<ApiState>,
     At(id): At<String>,
-    request: MerchantAccount,
+    request: Manager,
 ) -> Result<Json<Value>, ApiError> {
     request.arrived.no_query()?;
     let endpoint = find(state.gateway(), request.reach(), &id).await?;
@@ -99,7 +97,7 @@ pub(super) async fn show(
     request_body(content = EndpointPatch, content_type = "application/json"),
     responses(
         (status = 200, description = "The endpoint as it is now.", body = Endpoint),
-        (status = 404, description = "No such endpoint of the key's merchant and environment.", body = ErrorBody),
+        (status = 404, description = "No such endpoint of the key's owner and environment.", body = ErrorBody),
         (status = 409, description = "Others keep changing it, or another endpoint has the URL.", body = ErrorBody),
         Authenticated, WithBody,
     ),
@@ -108,7 +106,7 @@ pub(super) async fn show(
 pub(super) async fn change(
     State(state): State<ApiState>,
     At(id): At<String>,
-    request: MerchantAccount,
+    request: Manager,
 ) -> Result<Json<Value>, ApiError> {
     let fields = request.arrived.fields()?;
     request.arrived.no_query()?;
@@ -124,7 +122,7 @@ pub(super) async fn change(
     params(("id" = inline(formats::EndpointId), Path, description = "The endpoint's id.")),
     responses(
         (status = 204, description = "It is gone."),
-        (status = 404, description = "No such endpoint of the key's merchant and environment.", body = ErrorBody),
+        (status = 404, description = "No such endpoint of the key's owner and environment.", body = ErrorBody),
         Authenticated, WithBody,
     ),
     security(("merchant_key" = []))
@@ -132,7 +130,7 @@ pub(super) async fn change(
 pub(super) async fn remove(
     State(state): State<ApiState>,
     At(id): At<String>,
-    request: MerchantAccount,
+    request: Manager,
 ) -> Result<StatusCode, ApiError> {
     request.arrived.no_fields()?;
     request.arrived.no_query()?;
@@ -148,7 +146,7 @@ pub(super) async fn remove(
     params(("id" = inline(formats::EndpointId), Path, description = "The endpoint's id.")),
     responses(
         (status = 201, description = "Where its attempts are told.", body = Queued),
-        (status = 404, description = "No such endpoint of the key's merchant and environment.", body = ErrorBody),
+        (status = 404, description = "No such endpoint of the key's owner and environment.", body = ErrorBody),
         Authenticated, WithBody,
     ),
     security(("merchant_key" = []))
@@ -156,7 +154,7 @@ pub(super) async fn remove(
 pub(super) async fn test(
     State(state): State<ApiState>,
     At(id): At<String>,
-    request: MerchantAccount,
+    request: Manager,
 ) -> Result<Response, ApiError> {
     request.arrived.no_fields()?;
     request.arrived.no_query()?;
@@ -173,7 +171,7 @@ pub(super) async fn test(
     request_body(content = Option<EndpointRotation>, content_type = "application/json"),
     responses(
         (status = 200, description = "The new secret, shown this once.", body = RotatedEndpoint),
-        (status = 404, description = "No such endpoint of the key's merchant and environment.", body = ErrorBody),
+        (status = 404, description = "No such endpoint of the key's owner and environment.", body = ErrorBody),
         Authenticated, WithBody,
     ),
     security(("merchant_key" = []))
@@ -181,7 +179,7 @@ pub(super) async fn test(
 pub(super) async fn rotate(
     State(state): State<ApiState>,
     At(id): At<String>,
-    request: MerchantAccount,
+    request: Manager,
 ) -> Result<Json<Value>, ApiError> {
     let fields = request.arrived.optional_fields()?;
     request.arrived.no_query()?;
@@ -198,7 +196,7 @@ pub(super) async fn rotate(
     request_body(content = Recovery, content_type = "application/json"),
     responses(
         (status = 200, description = "How many deliveries were queued.", body = Recovered),
-        (status = 404, description = "No such endpoint of the key's merchant and environment.", body = ErrorBody),
+        (status = 404, description = "No such endpoint of the key's owner and environment.", body = ErrorBody),
         Authenticated, WithBody,
     ),
     security(("merchant_key" = []))
@@ -206,7 +204,7 @@ pub(super) async fn rotate(
 pub(super) async fn recover(
     State(state): State<ApiState>,
     At(id): At<String>,
-    request: MerchantAccount,
+    request: Manager,
 ) -> Result<Json<Value>, ApiError> {
     let fields = request.arrived.fields()?;
     request.arrived.no_query()?;

@@ -12,7 +12,7 @@ mod invitations;
 mod list;
 mod merchants;
 mod payments;
-mod signed;
+pub(super) mod signed;
 mod start;
 
 use utoipa_axum::router::OpenApiRouter;

@@ -19,7 +19,7 @@ const NONCE: &str = "x-service-nonce";
 const SIGNATURE: &str = "x-service-signature";
 
 /// A scope, as a type: a handler's signature names the one it needs.
-pub(super) trait Permission: Send + Sync + 'static {
+pub(in crate::api) trait Permission: Send + Sync + 'static {
     const SCOPE: Scope;
 
     /// Tokens that a request with this query takes from its key's bucket.
@@ -55,9 +55,9 @@ impl Permission for Read {
 /// A request by a reseller's key that carries the scope. One in live is of a reseller that is rolled
 /// out, rightly signed, and the first with its nonce.
 #[derive(Debug)]
-pub(super) struct SignedReseller<P> {
-    pub(super) caller: ResellerCaller,
-    pub(super) arrived: Arrived,
+pub(in crate::api) struct SignedReseller<P> {
+    pub(in crate::api) caller: ResellerCaller,
+    pub(in crate::api) arrived: Arrived,
     permission: PhantomData<P>,
 }
 

@@ -1,4 +1,4 @@
-//! A merchant's backend manages its own webhook endpoints.
+//! The backend of a merchant or a reseller manages its own webhook endpoints.
 
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use kassette_domain::audit::Audited;
@@ -150,6 +150,50 @@ async fn another_merchant_s_and_another_environment_s_are_not_there() {
         }
     }
     world.get(&key, &path).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_reseller_s_backend_manages_its_own_and_no_merchant_s() {
+    let world = World::new().await;
+    let owner = KeyOwner::Reseller(world.reseller().await);
+    let key = world.key_of(owner, Environment::Test, &SCOPE).await;
+    let merchants = world.key(Environment::Test, &SCOPE).await;
+    let url = "https://agency.example/hook";
+    let theirs = create(&world, &merchants, url).await;
+    let path = |of: &str| ENDPOINTS.replace("account", of);
+    let own = path("reseller");
+    let made = world.post(&key, &own, &json!({ "url": url })).await;
+    let id = made.expect(201).json()["id"].as_str().unwrap().to_owned();
+    let line = last_line(&world).await;
+    assert_eq!(line.object, format!("endpoint/{id}"));
+    assert!(line.actor.starts_with("key/"));
+    let listed = world.get(&key, &own).await.expect(200).json();
+    let listed = listed["webhook_endpoints"].as_array().unwrap().clone();
+    assert_eq!((listed.len(), &listed[0]["id"]), (1, &json!(id)));
+    let queued = call(&world, &key, "POST", &format!("{own}/{id}/test"), None).await;
+    let queued = queued.expect(201).json()["delivery_id"].clone();
+    let log = DELIVERIES.replace("account", "reseller");
+    let listed = world.get(&key, &log).await.expect(200).json();
+    assert_eq!(listed["deliveries"][0]["id"], queued);
+
+    // Each at its own paths, with its own things.
+    for (key, of) in [(&key, "account"), (&merchants, "reseller")] {
+        world.get(key, &path(of)).await.expect(401);
+    }
+    for (key, of, other) in [(&key, "reseller", &theirs), (&merchants, "account", &id)] {
+        let path = format!("{}/{other}", path(of));
+        world.get(key, &path).await.expect(404);
+        call(&world, key, "DELETE", &path, None).await.expect(404);
+    }
+    let usual = world
+        .key_of(owner, Environment::Test, &Scope::RESELLER)
+        .await;
+    let refused = world.get(&usual, &own).await.expect(403);
+    assert_eq!(refused.json()["code"], "missing_scope");
+    let live = world.key_of(owner, Environment::Live, &SCOPE).await;
+    world.get(&live, &own).await.expect(401);
+    let put = call(&world, &key, "PUT", &own, None).await;
+    put.expect(405).error();
 }
 
 #[tokio::test]

@@ -146,6 +146,36 @@ fn every_endpoint_tells_its_statuses_in_the_error_shape() {
         ),
         (
             "get",
+            "/api/v1/reseller/webhook-endpoints",
+            "200 400 401 403 409 413 422 429 500 503",
+        ),
+        (
+            "post",
+            "/api/v1/reseller/webhook-endpoints",
+            "201 400 401 403 408 409 413 422 429 500 503",
+        ),
+        (
+            "patch",
+            "/api/v1/reseller/webhook-endpoints/{id}",
+            "200 400 401 403 404 408 409 413 422 429 500 503",
+        ),
+        (
+            "post",
+            "/api/v1/reseller/webhook-endpoints/{id}/rotate",
+            "200 400 401 403 404 408 409 413 422 429 500 503",
+        ),
+        (
+            "get",
+            "/api/v1/reseller/deliveries/{id}",
+            "200 400 401 403 404 409 413 422 429 500 503",
+        ),
+        (
+            "post",
+            "/api/v1/reseller/deliveries/{id}/redeliver",
+            "201 400 401 403 404 408 409 413 422 429 500 503",
+        ),
+        (
+            "get",
             "/api/v1/methods",
             "200 400 401 403 413 422 429 500 503",
         ),
@@ -204,6 +234,18 @@ fn every_endpoint_tells_its_statuses_in_the_error_shape() {
         };
         assert!(operation["security"][0][key].is_array(), "{path}");
     }
+}
+
+#[test]
+fn every_operation_has_an_id_of_its_own() {
+    let document = document();
+    let mut ids = Vec::new();
+    all(&document["paths"], "operationId", &mut ids);
+    let apart: BTreeSet<_> = ids.iter().filter_map(|id| id.as_str()).collect();
+    assert_eq!(apart.len(), ids.len());
+    let own = &document["paths"]["/api/v1/reseller/webhook-endpoints"]["get"];
+    assert_eq!(own["operationId"], "listResellerOwnEndpoints");
+    assert_eq!(own["tags"], serde_json::json!(["Resellers"]));
 }
 
 #[test]

@@ -36,7 +36,7 @@ pub(crate) async fn list(
     let paging = query.paging()?;
     let of = match (reach, endpoint) {
         (Reach::All, _) => None,
-        (Reach::Own(merchant, environment), None) => Some((merchant, environment)),
+        (Reach::Own(owner, environment), None) => Some((owner, environment)),
         (Reach::Own(..), Some(endpoint)) => {
             endpoints::find(gateway, reach, &endpoint.to_string()).await?;
             None

@@ -8,8 +8,8 @@ use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use kassette_domain::audit::Audited;
 use kassette_domain::event::EventType;
-use kassette_domain::id::{EndpointId, MerchantId};
-use kassette_domain::key::Environment;
+use kassette_domain::id::{EndpointId, MerchantId, ResellerId};
+use kassette_domain::key::{Environment, KeyOwner};
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{Endpoint, EndpointSecrets, EventFilter};
 use kassette_gateway::Gateway;
@@ -43,7 +43,7 @@ pub(crate) async fn find(gateway: &Gateway, reach: Reach, id: &str) -> Result<En
 /// Makes an endpoint. A caller of one environment may leave it out, and can name no other.
 pub(crate) async fn create(
     gateway: &Gateway,
-    merchant: MerchantId,
+    owner: KeyOwner,
     own: Option<Environment>,
     mut fields: Fields,
     line: impl FnOnce(&str, String) -> Audited,
@@ -64,14 +64,16 @@ pub(crate) async fn create(
         .optional("event_types", event_types)?
         .unwrap_or_default();
     fields.finish()?;
+    let (merchant, reseller) = numbers(owner);
     let after = json!({
         "merchant_id": merchant,
+        "reseller_id": reseller,
         "url": url,
         "environment": environment,
         "event_types": event_types.types(),
     });
     let new = NewEndpoint {
-        merchant,
+        owner,
         environment,
         url,
         event_types,
@@ -89,15 +91,15 @@ pub(crate) async fn create(
     Ok((StatusCode::CREATED, Json(body)).into_response())
 }
 
-/// A page of a merchant's endpoints, in one environment or in both.
+/// A page of an owner's endpoints, in one environment or in both.
 pub(crate) async fn list(
     gateway: &Gateway,
-    merchant: MerchantId,
+    owner: KeyOwner,
     environment: Option<Environment>,
     query: Option<&str>,
 ) -> Result<Json<serde_json::Value>, ApiError> {
     let paging = Query::of(query)?.paging()?;
-    let listed = gateway.endpoints(merchant, environment, paging).await;
+    let listed = gateway.endpoints(owner, environment, paging).await;
     page("webhook_endpoints", listed, |endpoint| {
         shown(gateway, &endpoint)
     })
@@ -258,7 +260,7 @@ fn event_types(value: Value) -> Result<EventFilter, Wrong> {
 pub(crate) fn refused(error: EndpointError) -> ApiError {
     let message = error.to_string();
     match error {
-        EndpointError::NoSuchMerchant => ApiError::NotFound("merchant not found"),
+        EndpointError::NoSuchOwner => ApiError::NotFound("merchant or reseller not found"),
         EndpointError::NotFound => ApiError::NotFound("webhook endpoint not found"),
         EndpointError::Destination(why) => ApiError::invalid("url", why),
         EndpointError::Overlap => {
@@ -280,11 +282,21 @@ pub(crate) fn shown(gateway: &Gateway, endpoint: &Endpoint) -> serde_json::Value
     shown
 }
 
+/// The number of the merchant whose an endpoint is, or of the reseller.
+const fn numbers(owner: KeyOwner) -> (Option<MerchantId>, Option<ResellerId>) {
+    match owner {
+        KeyOwner::Merchant(id) => (Some(id), None),
+        KeyOwner::Reseller(id) => (None, Some(id)),
+    }
+}
+
 /// An endpoint as the audit log has it; never a secret.
 fn view(endpoint: &Endpoint) -> serde_json::Value {
+    let (merchant, reseller) = numbers(endpoint.owner);
     json!({
         "id": endpoint.id.to_string(),
-        "merchant_id": endpoint.merchant,
+        "merchant_id": merchant,
+        "reseller_id": reseller,
         "url": endpoint.url,
         "environment": endpoint.environment,
         "event_types": endpoint.event_types.types(),

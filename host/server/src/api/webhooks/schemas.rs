@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use crate::api::formats::{
     Circuit, Cursor, DeliveryId, DeliveryStatus, Destination, EndpointId, Environment, EventId,
-    EventType, Instant, MerchantId, Overlap, PaymentId,
+    EventType, Instant, MerchantId, Overlap, PaymentId, ResellerId,
 };
 
 /// An endpoint to be.
@@ -19,7 +19,7 @@ pub(crate) struct NewEndpoint {
     event_types: Option<Vec<EventType>>,
 }
 
-/// An endpoint to be, of the key's merchant and environment.
+/// An endpoint to be, of the key's owner and environment.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OwnEndpoint {
@@ -58,7 +58,12 @@ pub(crate) struct IssuedEndpoint {
 #[derive(ToSchema)]
 pub(crate) struct Endpoint {
     id: EndpointId,
-    merchant_id: MerchantId,
+    /// Null of a reseller's.
+    #[schema(required)]
+    merchant_id: Option<MerchantId>,
+    /// Null of a merchant's.
+    #[schema(required)]
+    reseller_id: Option<ResellerId>,
     url: Destination,
     environment: Environment,
     /// All but `payment.attempt_failed` where none was named.

@@ -180,6 +180,16 @@ fn commands_become_the_calls_of_the_contract() {
     assert_eq!((changed.method, changed.body), (Method::PATCH, Some(body)));
     for (line, method, path) in [
         ("list --merchant 7", "GET", "merchants/7/webhook-endpoints"),
+        (
+            "list --reseller-id 2",
+            "GET",
+            "resellers/2/webhook-endpoints",
+        ),
+        (
+            "create --reseller-id 2 --environment live --url https://agency.example/",
+            "POST",
+            "resellers/2/webhook-endpoints",
+        ),
         ("show abc", "GET", "webhook-endpoints/abc"),
         ("delete abc", "DELETE", "webhook-endpoints/abc"),
         ("test abc", "POST", "webhook-endpoints/abc/test"),
@@ -199,6 +209,7 @@ fn commands_become_the_calls_of_the_contract() {
     }
     for (line, body) in [
         ("deliver --merchant-id 7", json!({ "merchant_id": 7 })),
+        ("deliver --reseller-id 2", json!({ "reseller_id": 2 })),
         ("deliver --all", json!({ "all": true })),
     ] {
         let call = call::<EndpointAction>(line);
@@ -209,6 +220,9 @@ fn commands_become_the_calls_of_the_contract() {
         "deliver",
         "deliver abc --all",
         "deliver --all --merchant-id 7",
+        "deliver --reseller-id 2 --merchant-id 7",
+        "list --reseller-id 2 --merchant-id 7",
+        "list",
     ] {
         assert!(read::<EndpointAction>(wrong).is_err(), "{wrong}");
     }

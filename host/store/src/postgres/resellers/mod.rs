@@ -6,6 +6,7 @@ mod invitations;
 mod registry;
 
 pub(crate) use delegations::{bars, bars_creation};
+pub(crate) use registry::load;
 
 use std::sync::Arc;
 

@@ -19,7 +19,7 @@ pub(super) fn decode(id: ResellerId, body: &[u8]) -> Result<Reseller, Fault> {
 }
 
 /// Loads a reseller.
-pub(super) async fn load(tx: &Tx<'_>, id: ResellerId) -> Result<Option<Reseller>, Failure> {
+pub(crate) async fn load(tx: &Tx<'_>, id: ResellerId) -> Result<Option<Reseller>, Failure> {
     let found = row(tx, ONE, &[&number(id.0)]).await?;
     Ok(found.map(|found| decode(id, found.get(0))).transpose()?)
 }

@@ -10,7 +10,10 @@ CREATE TABLE IF NOT EXISTS endpoint (
     body bytea NOT NULL
 )
 
-CREATE INDEX IF NOT EXISTS endpoint_merchant ON endpoint (merchant, created_at, id)
+-- Of a merchant's endpoint 0; of a reseller's the merchant is 0, which is none's number.
+ALTER TABLE endpoint ADD COLUMN IF NOT EXISTS reseller bigint NOT NULL DEFAULT 0
+
+CREATE INDEX IF NOT EXISTS endpoint_owner ON endpoint (merchant, reseller, created_at, id)
 
 CREATE TABLE IF NOT EXISTS event_body (
     id uuid PRIMARY KEY,

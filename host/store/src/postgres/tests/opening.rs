@@ -1,5 +1,6 @@
 //! What a database has to be, and that each node has a name of its own.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_postgres::Client;
@@ -8,7 +9,8 @@ use crate::postgres::scratch::Scratch;
 use crate::postgres::target::Target;
 use crate::postgres::{OpenError, OpenOptions, PostgresStore, migrate};
 use crate::rows::seal::MasterKey;
-use crate::suite::fixtures::{NOW, create, request};
+use crate::suite::fixtures::{NOW, create, endpoint, first, listen, page, request, shop};
+use crate::suite::resellers::{reseller, resellers_endpoint};
 use crate::{Created, Fault, Health as _, Payments as _, Store};
 
 /// A database of a test; none where there is no PostgreSQL.
@@ -113,6 +115,43 @@ async fn a_node_that_its_database_has_not_heard_of_serves_nothing_until_it_has()
 }
 
 #[tokio::test]
+async fn a_database_from_before_resellers_had_endpoints_is_brought_to_this_schema_with_its_own() {
+    let Some(scratch) = scratch().await else {
+        return;
+    };
+    let options = scratch.options();
+    let open = || async {
+        let store = PostgresStore::open(&options).await?;
+        let shared: Arc<dyn Store> = store;
+        Ok::<_, OpenError>(shared)
+    };
+    let store = open().await.unwrap();
+    shop(&store).await;
+    let merchants = listen(&store, endpoint("merchants", NOW)).await;
+    store.shut_down().await.unwrap();
+    let before = "ALTER TABLE endpoint DROP COLUMN reseller;
+        CREATE INDEX endpoint_merchant ON endpoint (merchant, created_at, id);
+        UPDATE meta SET schema_version = 1";
+    let client = client(&options).await;
+    client.batch_execute(before).await.unwrap();
+    let refused = open().await.map(drop);
+    assert!(
+        matches!(refused, Err(OpenError::Older { found: 1, .. })),
+        "{refused:?}"
+    );
+    for _ in 0..2 {
+        migrate(&options).await.unwrap();
+    }
+    let store = open().await.unwrap();
+    let listed = store.endpoints(merchants.owner, None, first(9)).await;
+    assert_eq!(page(listed.unwrap()).items, [merchants]);
+    reseller(&store).await;
+    let own = listen(&store, resellers_endpoint("own")).await;
+    assert_eq!(store.endpoint(own.id).await, Ok(Some(own)));
+    store.shut_down().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_database_under_another_key_or_schema_is_refused_and_unchanged() {
     let Some(scratch) = scratch().await else {
         return;
@@ -193,7 +232,7 @@ async fn a_migration_can_be_repeated_beside_a_node() {
         return;
     };
     let store = PostgresStore::open(&scratch.options()).await.unwrap();
-    let shared: std::sync::Arc<dyn Store> = std::sync::Arc::clone(&store) as _;
+    let shared: Arc<dyn Store> = Arc::clone(&store) as _;
     create(&shared, "a", NOW).await;
     let options = scratch.options();
     let migrated = tokio::join!(migrate(&options), migrate(&options));

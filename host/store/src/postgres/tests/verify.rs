@@ -47,7 +47,7 @@ const KINDS: [&str; 30] = [
 ];
 
 /// A statement that plants damage, the kind of row that is found, and a part of what is told.
-const DAMAGE: [(&str, &str, &str); 39] = [
+const DAMAGE: [(&str, &str, &str); 41] = [
     ("DELETE FROM due", "payment", "no row says when"),
     (
         "UPDATE due SET due_at = due_at + 1",
@@ -177,6 +177,16 @@ const DAMAGE: [(&str, &str, &str); 39] = [
         "the reseller whose it is is missing",
     ),
     (
+        "DELETE FROM reseller",
+        "endpoint",
+        "the reseller whose it is is missing",
+    ),
+    (
+        "UPDATE endpoint SET reseller = 9 WHERE merchant = 0",
+        "endpoint",
+        "columns",
+    ),
+    (
         "DELETE FROM delegation",
         "invitation",
         "what came of it is missing",
@@ -229,7 +239,7 @@ async fn a_database_that_was_not_harmed_is_whole() {
     };
     let report = read(&scratch).await;
     assert_eq!(report.findings, []);
-    assert_eq!((report.payments, report.audit_lines), (4, 13));
+    assert_eq!((report.payments, report.audit_lines), (4, 14));
     let there: BTreeSet<_> = report.rows.keys().copied().collect();
     let known = BTreeSet::from(KINDS);
     assert_eq!(

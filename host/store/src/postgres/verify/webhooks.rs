@@ -8,10 +8,11 @@ use uuid::Uuid;
 
 use crate::postgres::directory::keys::environment;
 use crate::postgres::errors::OpenError;
+use crate::postgres::millis;
 use crate::postgres::verify::COLUMNS;
 use crate::postgres::verify::reading::{Looked, Reading};
+use crate::postgres::webhooks::endpoints::owner;
 use crate::postgres::webhooks::outbox::{self, delivery_columns};
-use crate::postgres::{millis, number};
 use crate::rows::endpoints;
 use crate::rows::schema::{self, Key};
 use crate::rows::seal::Secrets;
@@ -19,8 +20,8 @@ use crate::rows::wants::Wants;
 
 const ENDPOINTS: &str =
     "/* verify: endpoints */ SELECT e.id, e.body, e.merchant, e.environment, e.created_at,
-        e.enabled, e.wants, m.id IS NOT NULL
-    FROM endpoint e LEFT JOIN merchant m ON m.id = e.merchant";
+        e.enabled, e.wants, m.id IS NOT NULL, e.reseller, r.id IS NOT NULL
+    FROM endpoint e LEFT JOIN merchant m ON m.id = e.merchant LEFT JOIN reseller r ON r.id = e.reseller";
 const EVENTS: &str =
     "/* verify: events */ SELECT id, kind, payment, body, deliveries FROM event_body ORDER BY id";
 const DELIVERIES: &str = concat!(
@@ -52,13 +53,13 @@ fn named(row: &Row) -> (&'static str, Key) {
     ("delivery", schema::webhooks::delivery(id))
 }
 
-/// An endpoint: it opens, its merchant is there, and its columns say what it wants.
+/// An endpoint: it opens, its owner is there, and its columns say what it wants.
 fn endpoint(row: &Row, secrets: &Secrets) -> Looked {
     let id = EndpointId::from_bytes(row.get::<_, Uuid>(0).into_bytes());
     let key = schema::webhooks::endpoint(id);
     let opened = endpoints::open(&secrets.sealer, &key, row.get(1));
     let looked = opened.map(|(endpoint, _)| {
-        let columns = number(endpoint.merchant.0) == row.get::<_, i64>(2)
+        let columns = owner(endpoint.owner) == (row.get(2), row.get(8))
             && environment(endpoint.environment) == row.get::<_, i16>(3)
             && millis(endpoint.created_at) == row.get::<_, i64>(4)
             && endpoint.enabled == row.get::<_, bool>(5);
@@ -71,7 +72,7 @@ fn endpoint(row: &Row, secrets: &Secrets) -> Looked {
                 wants,
                 "its columns do not say what it wants: events go astray",
             ),
-            (row.get(7), "the merchant whose it is is missing"),
+            (row.get(7) || row.get(9), schema::no_owner(endpoint.owner)),
         ]
     });
     (key, looked)

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use kassette_domain::id::{DeliveryId, EndpointId, EventId};
+use kassette_domain::id::{DeliveryId, EndpointId, EventId, PaymentId};
 use kassette_domain::time::Time;
 use parking_lot::Mutex;
 use tokio_postgres::Row;
@@ -133,7 +133,7 @@ const CLAIM: &str = "/* deliveries: claim */
         ORDER BY d.next_at, d.id LIMIT $5 FOR UPDATE OF d SKIP LOCKED),
     leased AS (
         UPDATE delivery d SET leased_until = $4 FROM page p WHERE d.id = p.id
-        RETURNING d.id, d.event, d.kind, d.created_at, d.next_at, d.attempts)
+        RETURNING d.id, d.event, d.kind, d.created_at, d.next_at, d.attempts, d.payment)
     SELECT (SELECT e.enabled FROM endpoint e WHERE e.id = $1),
         (SELECT d.next_at FROM delivery d
             WHERE d.endpoint = $1 AND d.status = 0 AND d.next_at >= $2 ORDER BY d.next_at, d.id LIMIT 1),
@@ -142,7 +142,7 @@ const CLAIM: &str = "/* deliveries: claim */
                 AND (d.next_at > $3 OR ((SELECT count(*) FROM page) = $5
                     AND NOT EXISTS (SELECT FROM page p WHERE p.id = d.id)))
             ORDER BY d.next_at, d.id LIMIT 1),
-        l.id, l.event, l.kind, l.created_at, l.next_at, l.attempts, b.body
+        l.id, l.event, l.kind, l.created_at, l.next_at, l.attempts, b.body, l.payment
     FROM (VALUES (true)) AS always LEFT JOIN leased l ON true LEFT JOIN event_body b ON b.id = l.event
     ORDER BY l.next_at, l.id";
 
@@ -226,6 +226,7 @@ fn due(row: &Row) -> Option<DueDelivery> {
         id,
         event: EventId::from_bytes(row.get::<_, Uuid>(4).into_bytes()),
         kind,
+        payment: PaymentId::from_bytes(row.get::<_, Uuid>(10).into_bytes()),
         created_at: time(row.get(6)),
         due_at: time(row.get(7)),
         attempts: usize::try_from(row.get::<_, i16>(8)).unwrap_or_default(),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use kassette_domain::audit::Audited;
 use kassette_domain::id::EndpointId;
+use kassette_domain::key::KeyOwner;
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{Endpoint, EndpointSecrets};
@@ -14,6 +15,7 @@ use uuid::Uuid;
 use crate::postgres::database::{Failure, Operation, Tx, execute, row, rows};
 use crate::postgres::directory::keys::environment;
 use crate::postgres::directory::merchants;
+use crate::postgres::resellers;
 use crate::postgres::webhooks::endings;
 use crate::postgres::{audit, millis, number, uuid};
 use crate::rows::seal::{Sealer, Secrets};
@@ -22,6 +24,14 @@ use crate::rows::{endpoints, schema};
 use crate::{
     EndpointCreated, EndpointDeleted, EndpointReplaced, EndpointRotated, Fault, SwitchOff,
 };
+
+/// The columns `merchant` and `reseller` of an owner's endpoints.
+pub(crate) fn owner(owner: KeyOwner) -> (i64, i64) {
+    match owner {
+        KeyOwner::Merchant(id) => (number(id.0), 0),
+        KeyOwner::Reseller(id) => (0, number(id.0)),
+    }
+}
 
 /// Reads an endpoint's body.
 pub(crate) const ONE: &str = "/* endpoint */ SELECT body FROM endpoint WHERE id = $1";
@@ -54,7 +64,7 @@ async fn load(
     Ok(found.map(|found| whole(sealer, id, &found)).transpose()?)
 }
 
-/// The endpoints of an endpoint's merchant in its environment, without itself and the one that leaves. Within
+/// The endpoints of an endpoint's owner in its environment, without itself and the one that leaves. Within
 /// a change of the directory.
 pub(crate) async fn beside(
     tx: &Tx<'_>,
@@ -62,11 +72,11 @@ pub(crate) async fn beside(
     leaving: Option<EndpointId>,
 ) -> Result<Vec<Endpoint>, Failure> {
     let sql = "/* endpoints: beside */ SELECT body, id FROM endpoint
-        WHERE merchant = $1 AND environment = $2 AND id <> $3 AND id IS DISTINCT FROM $4";
+        WHERE merchant = $1 AND reseller = $2 AND environment = $3 AND id <> $4 AND id IS DISTINCT FROM $5";
     let leaving = leaving.map(|id| uuid(id.as_bytes()));
-    let (of, id) = (number(endpoint.merchant.0), uuid(endpoint.id.as_bytes()));
+    let ((merchant, reseller), id) = (owner(endpoint.owner), uuid(endpoint.id.as_bytes()));
     let world = environment(endpoint.environment);
-    let found = rows(tx, sql, &[&of, &world, &id, &leaving]).await?;
+    let found = rows(tx, sql, &[&merchant, &reseller, &world, &id, &leaving]).await?;
     let each = found.iter().map(|row| {
         let id = EndpointId::from_bytes(row.get::<_, Uuid>(1).into_bytes());
         plain(id, row)
@@ -88,14 +98,18 @@ impl Operation for CreateEndpoint {
 
     async fn apply(&self, tx: &Tx<'_>) -> Result<EndpointCreated, Failure> {
         let endpoint = &self.endpoint;
-        if merchants::load(tx, endpoint.merchant).await?.is_none() {
-            return Ok(EndpointCreated::NoSuchMerchant);
+        let is_there = match endpoint.owner {
+            KeyOwner::Merchant(id) => merchants::load(tx, id).await?.is_some(),
+            KeyOwner::Reseller(id) => resellers::load(tx, id).await?.is_some(),
+        };
+        if !is_there {
+            return Ok(EndpointCreated::NoSuchOwner);
         }
         let others = beside(tx, endpoint, None).await?;
         if let Some(same) = Endpoint::at(&others, &endpoint.url) {
             return Ok(EndpointCreated::Taken(same.id));
         }
-        if others.len() >= Endpoint::MAX_PER_MERCHANT {
+        if others.len() >= Endpoint::MAX_PER_OWNER {
             return Ok(EndpointCreated::TooMany);
         }
         write_new(tx, &self.secrets.sealer, endpoint, &self.endpoint_secrets).await?;
@@ -104,7 +118,7 @@ impl Operation for CreateEndpoint {
     }
 }
 
-/// Writes an endpoint whose merchant exists and has room for it. Within a change of the directory.
+/// Writes an endpoint whose owner exists and has room for it. Within a change of the directory.
 pub(crate) async fn write_new(
     tx: &Tx<'_>,
     sealer: &Sealer,
@@ -113,14 +127,16 @@ pub(crate) async fn write_new(
 ) -> Result<(), Failure> {
     let (_, body) = endpoints::encode(sealer, endpoint, secrets)?;
     let sql = "/* endpoint: insert */ INSERT INTO endpoint
-        (id, merchant, environment, created_at, enabled, wants, body)
-        VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING";
+        (id, merchant, reseller, environment, created_at, enabled, wants, body)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING";
+    let (merchant, reseller) = owner(endpoint.owner);
     let inserted = execute(
         tx,
         sql,
         &[
             &uuid(endpoint.id.as_bytes()),
-            &number(endpoint.merchant.0),
+            &merchant,
+            &reseller,
             &environment(endpoint.environment),
             &millis(endpoint.created_at),
             &endpoint.enabled,

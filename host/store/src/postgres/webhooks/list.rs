@@ -1,7 +1,7 @@
 //! Lists of endpoints and deliveries, and what waits.
 
-use kassette_domain::id::{EndpointId, MerchantId};
-use kassette_domain::key::Environment;
+use kassette_domain::id::EndpointId;
+use kassette_domain::key::{Environment, KeyOwner};
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{Delivery, DeliveryStatus, Endpoint};
 use tokio_postgres::Row;
@@ -11,7 +11,8 @@ use crate::postgres::directory::keys::environment;
 use crate::postgres::lists::{Asked, Place};
 use crate::postgres::webhooks::endpoints;
 use crate::postgres::webhooks::outbox::{delivery, delivery_columns, status_number};
-use crate::postgres::{PostgresStore, number, time, uuid};
+use crate::postgres::{PostgresStore, time, uuid};
+use crate::rows::schema;
 use crate::{Backlog, DeliveryFilter, Fault, Listed, Oldest, Paging};
 
 /// Most deliveries that one call looks at.
@@ -32,8 +33,8 @@ macro_rules! newest {
     };
 }
 
-/// The same of those with status `$4` to the endpoints of the merchant `$6` in the environment `$7`, as far as these
-/// are named, among the newest `$5` whatever they are: the last of these, and how many they are, stand behind the
+/// The same of those with status `$4` to the endpoints of the merchant `$6` or the reseller `$7` in the environment `$8`, as
+/// far as these are named, among the newest `$5` whatever they are: the last of these, and how many they are, stand behind the
 /// columns of each.
 macro_rules! with_status {
     ($which:literal) => {
@@ -45,7 +46,8 @@ macro_rules! with_status {
             " AND d.id < $2 ORDER BY d.id DESC LIMIT $5),
             hit AS (SELECT id FROM looked WHERE ($4::smallint IS NULL OR status = $4)
                 AND ($6::bigint IS NULL OR endpoint IN (
-                    SELECT e.id FROM endpoint e WHERE e.merchant = $6 AND e.environment = $7))
+                    SELECT e.id FROM endpoint e
+                    WHERE e.merchant = $6 AND e.reseller = $7 AND e.environment = $8))
                 ORDER BY id DESC LIMIT $3)
             SELECT ",
             delivery_columns!(),
@@ -96,24 +98,29 @@ fn has_one(row: &&Row) -> bool {
 }
 
 impl PostgresStore {
-    /// A merchant's endpoints, in one environment or in both, newest first.
+    /// An owner's endpoints, in one environment or in both, newest first.
     pub(crate) async fn list_endpoints(
         &self,
-        merchant: MerchantId,
+        owner: KeyOwner,
         of: Option<Environment>,
         paging: Paging,
     ) -> Result<Listed<Endpoint>, Fault> {
-        let tag = [b"endpoint/".as_slice(), &merchant.0.to_be_bytes()].concat();
+        let tag = schema::webhooks::endpoints_of(owner);
         let Some(asked) = Asked::read(&tag, &paging) else {
             return Ok(Listed::BadCursor);
         };
         let sql = "/* endpoints: list */ SELECT body, created_at, id FROM endpoint
-            WHERE merchant = $1 AND (created_at, id) < ($2, $3) AND ($5::smallint IS NULL OR environment = $5)
+            WHERE merchant = $1 AND reseller = $6 AND (created_at, id) < ($2, $3)
+                AND ($5::smallint IS NULL OR environment = $5)
             ORDER BY created_at DESC, id DESC LIMIT $4";
+        let (merchant, reseller) = endpoints::owner(owner);
         let (Place(at, id), world) = (asked.before, of.map(environment));
         let found = self
             .requests
-            .read(sql, &[&number(merchant.0), &at, &id, &asked.rows(), &world])
+            .read(
+                sql,
+                &[&merchant, &at, &id, &asked.rows(), &world, &reseller],
+            )
             .await?;
         let mut listed = Vec::new();
         for row in found {
@@ -172,16 +179,19 @@ impl PostgresStore {
             return Ok(asked.page(found));
         }
         let status = filter.status.map(status_number);
-        let (merchant, world) = filter
+        let (owner, world) = filter
             .of
-            .map(|(merchant, world)| (number(merchant.0), environment(world)))
+            .map(|(owner, world)| (endpoints::owner(owner), environment(world)))
             .unzip();
+        let (merchant, reseller) = owner.unzip();
         let (at_most, look_at) = (asked.rows(), MAX_SCAN);
         let rows = self
             .requests
             .read(
                 sql,
-                &[&of, &before, &at_most, &status, &look_at, &merchant, &world],
+                &[
+                    &of, &before, &at_most, &status, &look_at, &merchant, &reseller, &world,
+                ],
             )
             .await?;
         let found: Vec<_> = rows

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kassette_domain::audit::Audited;
-use kassette_domain::id::{DeliveryId, EndpointId, MerchantId};
-use kassette_domain::key::Environment;
+use kassette_domain::id::{DeliveryId, EndpointId};
+use kassette_domain::key::{Environment, KeyOwner};
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{Delivery, Endpoint, EndpointSecrets, Tried};
@@ -89,11 +89,11 @@ impl Deliveries for PostgresStore {
 
     fn endpoints(
         &self,
-        merchant: MerchantId,
+        owner: KeyOwner,
         environment: Option<Environment>,
         paging: Paging,
     ) -> Answer<'_, Listed<Endpoint>> {
-        Box::pin(self.list_endpoints(merchant, environment, paging))
+        Box::pin(self.list_endpoints(owner, environment, paging))
     }
 
     fn replace_endpoint(

@@ -2,7 +2,7 @@
 
 use kassette_domain::event::{Event, EventType};
 use kassette_domain::id::{DeliveryId, EndpointId, EventId, PaymentId};
-use kassette_domain::payment::Payment;
+use kassette_domain::payment::{Origin, Payment};
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{Delivery, DeliveryAttempt, DeliveryStatus, Message};
 use tokio_postgres::Row;
@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::Fault;
 use crate::postgres::database::{Failure, Tx, execute};
 use crate::postgres::directory::keys::environment;
-use crate::postgres::parts::Parts;
+use crate::postgres::parts::{Argument, Parts};
 use crate::postgres::{millis, number, time, uuid};
 use crate::rows::seal::random_id;
 use crate::rows::wants::{Wants, number_of};
@@ -29,7 +29,22 @@ macro_rules! new_id {
 }
 pub(crate) use new_id;
 
-/// Adds to the statement of a step that its events are queued: for each endpoint that wants them at that moment.
+/// A step's events, each for every endpoint that wants it: of the payment's merchant, and of others.
+macro_rules! told {
+    ($others:literal) => {
+        concat!(
+            "SELECT v.event, v.kind, v.at, v.body, e.id AS endpoint
+            FROM unnest($1::uuid[], $2::smallint[], $3::bigint[], $4::bigint[], $5::text[])
+                AS v(event, kind, asking, at, body)
+            JOIN (SELECT e.id, e.wants FROM endpoint e WHERE e.merchant = $6 AND e.environment = $7 ",
+            $others,
+            ") e ON e.wants & v.asking <> 0"
+        )
+    };
+}
+
+/// Adds to the statement of a step that its events are queued: for each endpoint that wants them at that moment, of
+/// the payment's merchant and of the reseller that made it, if it may work for the merchant.
 /// The statement answers these endpoints.
 pub(crate) fn add(parts: &mut Parts, payment: &Payment, events: &[Event]) {
     if events.is_empty() {
@@ -48,22 +63,29 @@ pub(crate) fn add(parts: &mut Parts, payment: &Payment, events: &[Event]) {
         .iter()
         .map(|event| Message::of(event, payment).body())
         .collect();
-    parts.add(
-        "told",
-        "SELECT v.event, v.kind, v.at, v.body, e.id AS endpoint
-            FROM unnest($1::uuid[], $2::smallint[], $3::bigint[], $4::bigint[], $5::text[])
-                AS v(event, kind, asking, at, body)
-            JOIN endpoint e ON e.merchant = $6 AND e.environment = $7 AND e.wants & v.asking <> 0",
-        vec![
-            Box::new(ids),
-            Box::new(kinds),
-            Box::new(each(|event| Wants::asking_for(event.kind))),
-            Box::new(each(|event| millis(event.created_at))),
-            Box::new(bodies),
-            Box::new(number(payment.merchant.0)),
-            Box::new(environment(payment.environment)),
-        ],
-    );
+    let mut arguments: Vec<Argument> = vec![
+        Box::new(ids),
+        Box::new(kinds),
+        Box::new(each(|event| Wants::asking_for(event.kind))),
+        Box::new(each(|event| millis(event.created_at))),
+        Box::new(bodies),
+        Box::new(number(payment.merchant.0)),
+        Box::new(environment(payment.environment)),
+    ];
+    let told = match payment.origin {
+        Origin::Merchant { .. } => told!(""),
+        Origin::Reseller { reseller, .. } => {
+            arguments.push(Box::new(number(reseller.0)));
+            // As `may_work` says.
+            told!(
+                "UNION ALL SELECT e.id, e.wants FROM endpoint e
+                    JOIN delegation d ON d.reseller = e.reseller AND d.merchant = $6 AND d.authorized
+                    JOIN reseller r ON r.id = e.reseller AND (r.live_rollout OR $7 = 0)
+                WHERE e.merchant = 0 AND e.reseller = $8 AND e.environment = $7"
+            )
+        }
+    };
+    parts.add("told", told, arguments);
     parts.add(
         "bodies",
         "INSERT INTO event_body (id, kind, payment, body, deliveries)

@@ -402,6 +402,22 @@ pub(crate) fn api_key_index(id: KeyId) -> Key {
     key(&[b"kid/", id.as_bytes()])
 }
 
+/// Where whose a key or an endpoint is stands.
+pub(crate) fn owner(owner: KeyOwner) -> Key {
+    match owner {
+        KeyOwner::Merchant(id) => merchant(id),
+        KeyOwner::Reseller(id) => resellers::reseller(id),
+    }
+}
+
+/// What is wrong where that is not there.
+pub(crate) const fn no_owner(owner: KeyOwner) -> &'static str {
+    match owner {
+        KeyOwner::Merchant(_) => "the merchant whose it is is missing",
+        KeyOwner::Reseller(_) => "the reseller whose it is is missing",
+    }
+}
+
 pub(crate) fn api_keys_of(owner: KeyOwner) -> Key {
     let (tag, number): (&[u8], u64) = match owner {
         KeyOwner::Merchant(id) => (b"m", id.0),

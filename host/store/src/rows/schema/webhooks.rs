@@ -3,8 +3,8 @@
 //! | prefix | key | value |
 //! |---|---|---|
 //! | `whe/` | endpoint | an endpoint, its secrets sealed |
-//! | `whm/` | merchant, newest first, endpoint | – |
-//! | `whr/` | merchant, environment | its endpoints with what each wants: one look per event |
+//! | `whm/` | owner, newest first, endpoint | – |
+//! | `whr/` | owner, environment | its endpoints with what each wants: one look per event |
 //! | `dlb/` | time, event | the body that is sent, and how many deliveries are of it |
 //! | `dlv/` | delivery | a delivery with the log of its attempts |
 //! | `dlr/` | delivery, attempt | an answer too long for the log |
@@ -13,10 +13,12 @@
 //! | `dlf/` | endpoint, delivery | an exhausted one: whether it was queued again |
 //! | `meta/pending` | | how many deliveries are pending |
 //!
+//! An owner is a merchant's number, or 0, which no merchant has, and a reseller's.
+//!
 //! A delivery's id begins with the time when it was queued, so ids stand in order of time.
 
-use kassette_domain::id::{DeliveryId, EndpointId, EventId, MerchantId};
-use kassette_domain::key::Environment;
+use kassette_domain::id::{DeliveryId, EndpointId, EventId};
+use kassette_domain::key::{Environment, KeyOwner};
 use kassette_domain::time::Time;
 
 use crate::rows::schema::{Key, key, newest_first, world};
@@ -55,20 +57,28 @@ pub(crate) fn endpoint(id: EndpointId) -> Key {
     key(&[ENDPOINTS, id.as_bytes()])
 }
 
-pub(crate) fn endpoints_of(merchant: MerchantId) -> Key {
-    key(&[b"whm/", &merchant.0.to_be_bytes()])
+/// What an owner's keys begin with.
+fn of(prefix: &[u8], owner: KeyOwner) -> Key {
+    match owner {
+        KeyOwner::Merchant(id) => key(&[prefix, &id.0.to_be_bytes()]),
+        KeyOwner::Reseller(id) => key(&[prefix, &[0; 8], &id.0.to_be_bytes()]),
+    }
 }
 
-pub(crate) fn endpoint_of(merchant: MerchantId, created_at: Time, id: EndpointId) -> Key {
+pub(crate) fn endpoints_of(owner: KeyOwner) -> Key {
+    of(b"whm/", owner)
+}
+
+pub(crate) fn endpoint_of(owner: KeyOwner, created_at: Time, id: EndpointId) -> Key {
     key(&[
-        &endpoints_of(merchant),
+        &endpoints_of(owner),
         &newest_first(created_at),
         id.as_bytes(),
     ])
 }
 
-pub(crate) fn roster(merchant: MerchantId, environment: Environment) -> Key {
-    key(&[b"whr/", &merchant.0.to_be_bytes(), world(environment)])
+pub(crate) fn roster(owner: KeyOwner, environment: Environment) -> Key {
+    key(&[&of(b"whr/", owner), world(environment)])
 }
 
 /// In order of time, so that what is queued and delivered by turns stands together, however much was

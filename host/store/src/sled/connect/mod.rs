@@ -111,7 +111,7 @@ impl Operation<Memory> for Redeem {
         if let Some(same) = Endpoint::at(&others, &endpoint.url) {
             return Ok(Exchanged::EndpointTaken(same.id));
         }
-        if others.len() >= Endpoint::MAX_PER_MERCHANT {
+        if others.len() >= Endpoint::MAX_PER_OWNER {
             return Ok(Exchanged::TooManyEndpoints);
         }
         if !verify(&mut merchant, domain) {

@@ -1,7 +1,7 @@
 //! What must hold of merchants, keys, operators and account switches, and of how they fit each other.
 
 use kassette_domain::id::AccountId;
-use kassette_domain::key::{ApiKey, KeyOwner, TokenHash};
+use kassette_domain::key::{ApiKey, TokenHash};
 use kassette_domain::operator::Operator;
 use kassette_domain::time::Time;
 use kassette_engine::IVec;
@@ -47,15 +47,8 @@ fn api_key(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
         let row = records::encode(&index, &api_key.hash)?;
         judge.promise(index, &row)?;
     }
-    let (owner, missing) = match api_key.owner {
-        KeyOwner::Merchant(id) => (schema::merchant(id), "the merchant whose it is is missing"),
-        KeyOwner::Reseller(id) => (
-            schema::resellers::reseller(id),
-            "the reseller whose it is is missing",
-        ),
-    };
-    if judge.view().get(&owner)?.is_none() {
-        judge.find(key, missing);
+    if judge.view().get(&schema::owner(api_key.owner))?.is_none() {
+        judge.find(key, schema::no_owner(api_key.owner));
     }
     Ok(())
 }

@@ -331,7 +331,7 @@ async fn every_operation_touches_a_bounded_number_of_rows_and_bytes() {
         .await
         .unwrap();
     // As many listeners as a merchant may have.
-    for number in 0..Endpoint::MAX_PER_MERCHANT as u64 - 1 {
+    for number in 0..Endpoint::MAX_PER_OWNER as u64 - 1 {
         listen(&store, endpoint(&format!("more-{number}"), NOW)).await;
     }
     refunds::paid(&store, "told").await;

@@ -28,11 +28,11 @@ pub(crate) const KINDS: &[Kind] = &[
     ),
     Kind::new(40, "endpoint", schema::webhooks::ENDPOINTS, endpoint)
         .sealing(crate::rows::endpoints::reseal),
-    Kind::new(41, "endpoint-by-merchant", b"whm/", empty).following(Derived::Key),
+    Kind::new(41, "endpoint-by-owner", b"whm/", empty).following(Derived::Key),
     Kind::new(42, "endpoint-roster", b"whr/", roster),
 ];
 
-/// An endpoint: it opens, its merchant is there, and its roster says what it wants.
+/// An endpoint: it opens, its owner is there, and its roster says what it wants.
 fn endpoint(judge: &mut Judge<'_>, key: &[u8], _: &IVec) -> Result<(), Fault> {
     let id = schema::trailing_id(key).map(EndpointId::from_bytes);
     let id = id.ok_or_else(|| records::damaged(key, "it names no endpoint"))?;
@@ -42,22 +42,22 @@ fn endpoint(judge: &mut Judge<'_>, key: &[u8], _: &IVec) -> Result<(), Fault> {
     if endpoint.id != id {
         return Err(records::damaged(key, "it is another endpoint's"));
     }
-    let merchant = endpoint.merchant;
+    let owner = endpoint.owner;
     judge.promise(
-        schema::webhooks::endpoint_of(merchant, endpoint.created_at, id),
+        schema::webhooks::endpoint_of(owner, endpoint.created_at, id),
         &[],
     )?;
-    let roster = schema::webhooks::roster(merchant, endpoint.environment);
+    let roster = schema::webhooks::roster(owner, endpoint.environment);
     let told = [&roster, id.as_bytes().as_slice(), &wanted_by(&endpoint)].concat();
-    let missing = "its merchant's roster does not say what it wants: no event reaches it";
+    let missing = "its owner's roster does not say what it wants: no event reaches it";
     judge.promise_told(b"whr/", key, &told, missing)?;
-    if judge.view().get(&schema::merchant(merchant))?.is_none() {
-        judge.find(key, "the merchant whose it is is missing");
+    if judge.view().get(&schema::owner(owner))?.is_none() {
+        judge.find(key, schema::no_owner(owner));
     }
     Ok(())
 }
 
-/// What a merchant's endpoints want.
+/// What an owner's endpoints want.
 fn roster(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     let roster: Roster = records::decode(key, row)?;
     for (id, wants) in roster.told() {

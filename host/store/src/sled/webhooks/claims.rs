@@ -112,6 +112,7 @@ fn load(source: &impl Source, id: DeliveryId, due_at: Time) -> Result<DueDeliver
         id,
         event: row.event,
         kind: row.kind,
+        payment: row.payment,
         created_at: row.created_at,
         due_at,
         attempts: row.attempts.len(),

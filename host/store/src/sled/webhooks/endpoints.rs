@@ -52,7 +52,7 @@ fn save(
     Ok(())
 }
 
-/// The endpoints of an endpoint's merchant in its environment, without itself and the one that leaves.
+/// The endpoints of an endpoint's owner in its environment, without itself and the one that leaves.
 pub(crate) fn beside(
     rows: &Rows<'_>,
     endpoint: &Endpoint,
@@ -65,7 +65,7 @@ pub(crate) fn beside(
 }
 
 fn load_roster(rows: &Rows<'_>, endpoint: &Endpoint) -> Result<(schema::Key, Roster), Fault> {
-    let key = schema::webhooks::roster(endpoint.merchant, endpoint.environment);
+    let key = schema::webhooks::roster(endpoint.owner, endpoint.environment);
     let roster = rows.load(&key)?.unwrap_or_default();
     Ok((key, roster))
 }
@@ -105,14 +105,14 @@ impl Operation<Memory> for CreateEndpoint {
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<EndpointCreated, Fault> {
         let endpoint = self.endpoint;
-        if rows.get(&schema::merchant(endpoint.merchant))?.is_none() {
-            return Ok(EndpointCreated::NoSuchMerchant);
+        if rows.get(&schema::owner(endpoint.owner))?.is_none() {
+            return Ok(EndpointCreated::NoSuchOwner);
         }
         let others = beside(rows, &endpoint, None)?;
         if let Some(same) = Endpoint::at(&others, &endpoint.url) {
             return Ok(EndpointCreated::Taken(same.id));
         }
-        if others.len() >= Endpoint::MAX_PER_MERCHANT {
+        if others.len() >= Endpoint::MAX_PER_OWNER {
             return Ok(EndpointCreated::TooMany);
         }
         let sealer = &self.secrets.sealer;
@@ -122,7 +122,7 @@ impl Operation<Memory> for CreateEndpoint {
     }
 }
 
-/// Writes an endpoint whose merchant exists and has room for it.
+/// Writes an endpoint whose owner exists and has room for it.
 pub(crate) fn write_new(
     rows: &mut Rows<'_>,
     sealer: &Sealer,
@@ -136,9 +136,8 @@ pub(crate) fn write_new(
         return Err(Fault::Unavailable("the endpoint's id is in use".into()));
     }
     save(rows, sealer, endpoint, secrets)?;
-    let by_merchant =
-        schema::webhooks::endpoint_of(endpoint.merchant, endpoint.created_at, endpoint.id);
-    rows.save(by_merchant, &())?;
+    let by_owner = schema::webhooks::endpoint_of(endpoint.owner, endpoint.created_at, endpoint.id);
+    rows.save(by_owner, &())?;
     enlist(rows, endpoint)
 }
 
@@ -230,7 +229,7 @@ pub(crate) fn delete(
     };
     rows.remove(schema::webhooks::endpoint(id));
     rows.remove(schema::webhooks::endpoint_of(
-        endpoint.merchant,
+        endpoint.owner,
         endpoint.created_at,
         endpoint.id,
     ));

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kassette_domain::audit::Audited;
-use kassette_domain::id::{DeliveryId, EndpointId, MerchantId};
-use kassette_domain::key::Environment;
+use kassette_domain::id::{DeliveryId, EndpointId};
+use kassette_domain::key::{Environment, KeyOwner};
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{Delivery, DeliveryStatus, Endpoint, EndpointSecrets, Tried};
@@ -185,11 +185,11 @@ impl Deliveries for SledStore {
 
     fn endpoints(
         &self,
-        merchant: MerchantId,
+        owner: KeyOwner,
         environment: Option<Environment>,
         paging: Paging,
     ) -> Answer<'_, Listed<Endpoint>> {
-        let (prefix, order) = (schema::webhooks::endpoints_of(merchant), Order::Keys);
+        let (prefix, order) = (schema::webhooks::endpoints_of(owner), Order::Keys);
         self.list(&prefix, TIME_AND_ID, order, &paging, move |view, key, _| {
             let id = schema::trailing_id(key).map(EndpointId::from_bytes);
             let id = id.ok_or_else(|| records::damaged(key, "it names no endpoint"))?;
@@ -306,9 +306,9 @@ impl Deliveries for SledStore {
             let Some(row) = view.load::<DeliveryRow>(&schema::webhooks::delivery(id))? else {
                 return Ok(None);
             };
-            if let Some((merchant, environment)) = filter.of {
+            if let Some((owner, environment)) = filter.of {
                 if own.is_none() {
-                    let roster = schema::webhooks::roster(merchant, environment);
+                    let roster = schema::webhooks::roster(owner, environment);
                     own = Some(view.load(&roster)?.unwrap_or_default());
                 }
                 let is_own = |own: &Roster| own.0.iter().any(|(id, _)| *id == row.endpoint);

@@ -4,7 +4,8 @@ use std::ops::ControlFlow;
 
 use kassette_domain::event::{Event, EventType};
 use kassette_domain::id::{DeliveryId, EndpointId, EventId, PaymentId};
-use kassette_domain::payment::Payment;
+use kassette_domain::key::KeyOwner;
+use kassette_domain::payment::{Origin, Payment};
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{
     Delivery, DeliveryAttempt, DeliveryStatus, Message, Recorded, Tried,
@@ -18,6 +19,7 @@ use crate::rows::schema::{self, Key};
 use crate::rows::seal::random_id;
 use crate::rows::source::{Save as _, Source};
 use crate::sled::memory::Rows;
+use crate::sled::resellers::delegations;
 use crate::sled::webhooks::roster::Roster;
 
 /// Longest answer that stands in the log itself, bytes; a longer one has a row of its own, so that
@@ -119,13 +121,21 @@ fn ordinal(attempt: usize) -> u8 {
     u8::try_from(attempt).unwrap_or(u8::MAX)
 }
 
-/// Queues an event of a payment for each endpoint that wants it.
+/// Queues an event of a payment for each endpoint that wants it: of its merchant, and of the reseller that made it,
+/// if it may work for the merchant now.
 pub(crate) fn fan_out(rows: &mut Rows<'_>, payment: &Payment, event: &Event) -> Result<(), Fault> {
-    let key = schema::webhooks::roster(payment.merchant, payment.environment);
-    let Some(roster) = rows.load::<Roster>(&key)? else {
-        return Ok(());
+    let wanted_by = |rows: &Rows<'_>, owner| {
+        let roster = rows.load::<Roster>(&schema::webhooks::roster(owner, payment.environment))?;
+        Ok::<_, Fault>(roster.map_or_else(Vec::new, |roster| roster.wanting(event.kind)))
     };
-    let wanting = roster.wanting(event.kind);
+    let mut wanting = wanted_by(rows, KeyOwner::Merchant(payment.merchant))?;
+    if let Origin::Reseller { reseller, .. } = payment.origin {
+        let own = wanted_by(rows, KeyOwner::Reseller(reseller))?;
+        let bars = || delegations::bars(rows, reseller, payment.merchant, payment.environment);
+        if !own.is_empty() && bars()?.is_none() {
+            wanting.extend(own);
+        }
+    }
     if wanting.is_empty() {
         return Ok(());
     }

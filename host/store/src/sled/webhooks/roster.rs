@@ -1,4 +1,4 @@
-//! The roster of a merchant's endpoints, in which an event is looked up.
+//! The roster of an owner's endpoints, in which an event is looked up.
 
 use kassette_domain::event::EventType;
 use kassette_domain::id::EndpointId;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::rows::wants::Wants;
 
-/// A merchant's endpoints in one environment.
+/// An owner's endpoints in one environment.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Roster(pub(crate) Vec<(EndpointId, Wants)>);
 

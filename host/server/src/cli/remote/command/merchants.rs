@@ -173,7 +173,7 @@ impl Action for MerchantAction {
     }
 }
 
-/// Whose keys.
+/// Whose keys or endpoints.
 #[derive(Args, Debug)]
 #[group(required = true, multiple = false)]
 pub(in crate::cli) struct Owner {
@@ -186,12 +186,12 @@ pub(in crate::cli) struct Owner {
 }
 
 impl Owner {
-    fn keys(&self, method: Method) -> Call {
+    pub(super) fn call(&self, method: Method, what: &'static str) -> Call {
         let (noun, id) = match (self.merchant_id, self.reseller_id) {
             (Some(id), _) => ("merchants", id),
             (None, id) => ("resellers", id.unwrap_or_default()),
         };
-        Call::new(method, [noun, &id.to_string(), "keys"])
+        Call::new(method, [noun, &id.to_string(), what])
     }
 }
 
@@ -206,8 +206,8 @@ pub(in crate::cli) enum KeyAction {
         #[arg(long, value_parser = environment)]
         environment: Environment,
         /// payments:create, payments:read, payments:refund or account:manage, the first two where none is
-        /// named; of a reseller's key reseller:invite, reseller:payments:create or
-        /// reseller:payments:read, all where none is named. May be repeated.
+        /// named; of a reseller's key reseller:invite, reseller:payments:create, reseller:payments:read or
+        /// account:manage, the first three where none is named. May be repeated.
         #[arg(long = "scope")]
         scopes: Vec<String>,
         /// When it ends, such as 2030-01-31T12:00:00Z.
@@ -262,9 +262,12 @@ impl Action for KeyAction {
             } => {
                 let scopes = (!scopes.is_empty()).then_some(scopes);
                 let body = json!({ "environment": environment, "scopes": scopes, "expires_at": expires_at });
-                owner.keys(Method::POST).body(body).shown(Shape::Once)
+                owner
+                    .call(Method::POST, "keys")
+                    .body(body)
+                    .shown(Shape::Once)
             }
-            Self::List { owner, paging } => paging.of(owner.keys(Method::GET).shown(KEYS)),
+            Self::List { owner, paging } => paging.of(owner.call(Method::GET, "keys").shown(KEYS)),
             Self::Rotate {
                 key_id,
                 overlap_hours,

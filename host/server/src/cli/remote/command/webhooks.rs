@@ -5,17 +5,18 @@ use http::Method;
 use kassette_domain::key::Environment;
 use serde_json::{Map, Value, json};
 
+use super::merchants::Owner;
 use super::{Action, Paging, environment};
 use crate::cli::remote::call::{Call, Shape};
 
 /// What can be done with webhook endpoints.
 #[derive(Subcommand, Debug)]
 pub(in crate::cli) enum EndpointAction {
-    /// Send a merchant's events to an address; the secret that signs them is shown this once.
+    /// Send the events of a merchant's payments, or of those that a reseller made, to an address; the secret that
+    /// signs them is shown this once.
     Create {
-        /// The merchant's number.
-        #[arg(long, alias = "merchant")]
-        merchant_id: u64,
+        #[command(flatten)]
+        owner: Owner,
         /// test or live.
         #[arg(long, value_parser = environment)]
         environment: Environment,
@@ -26,11 +27,10 @@ pub(in crate::cli) enum EndpointAction {
         #[arg(long = "event-type")]
         event_types: Vec<String>,
     },
-    /// List a merchant's endpoints, newest first.
+    /// List the endpoints of a merchant or a reseller, newest first.
     List {
-        /// The merchant's number.
-        #[arg(long, alias = "merchant")]
-        merchant_id: u64,
+        #[command(flatten)]
+        owner: Owner,
         #[command(flatten)]
         paging: Paging,
     },
@@ -78,13 +78,16 @@ pub(in crate::cli) enum EndpointAction {
     },
     /// Deliver now what waits for its next attempt, as after an outage: each uses an attempt.
     #[command(group = ArgGroup::new("whose").required(true)
-        .args(["endpoint_id", "merchant_id", "all"]))]
+        .args(["endpoint_id", "merchant_id", "reseller_id", "all"]))]
     Deliver {
         /// The endpoint's id.
         endpoint_id: Option<String>,
         /// What waits for a merchant's endpoints.
         #[arg(long, alias = "merchant")]
         merchant_id: Option<u64>,
+        /// What waits for a reseller's endpoints.
+        #[arg(long, alias = "reseller")]
+        reseller_id: Option<u64>,
         /// What waits for all of them.
         #[arg(long)]
         all: bool,
@@ -98,6 +101,9 @@ pub(in crate::cli) enum EndpointAction {
         since: String,
     },
 }
+
+/// What stands below an owner's path.
+const WHAT: &str = "webhook-endpoints";
 
 const ENDPOINTS: Shape = Shape::List(
     "webhook_endpoints",
@@ -114,27 +120,22 @@ const ENDPOINTS: Shape = Shape::List(
 
 impl Action for EndpointAction {
     fn call(self) -> Result<Call, String> {
-        let of = |method, id: u64| {
-            let id = id.to_string();
-            Call::new(method, ["merchants", &id, "webhook-endpoints"])
-        };
         let one = |method, id: &str| Call::new(method, ["webhook-endpoints", id]);
         let act = |id: &str, act| Call::new(Method::POST, ["webhook-endpoints", id, act]);
         Ok(match self {
             Self::Create {
-                merchant_id,
+                owner,
                 environment,
                 url,
                 event_types,
             } => {
                 let types = (!event_types.is_empty()).then_some(event_types);
                 let body = json!({ "url": url, "environment": environment, "event_types": types });
-                of(Method::POST, merchant_id).body(body).shown(Shape::Once)
+                owner.call(Method::POST, WHAT).body(body).shown(Shape::Once)
             }
-            Self::List {
-                merchant_id,
-                paging,
-            } => paging.of(of(Method::GET, merchant_id).shown(ENDPOINTS)),
+            Self::List { owner, paging } => {
+                paging.of(owner.call(Method::GET, WHAT).shown(ENDPOINTS))
+            }
             Self::Show { endpoint_id } => one(Method::GET, &endpoint_id),
             Self::Update {
                 endpoint_id,
@@ -169,11 +170,15 @@ impl Action for EndpointAction {
                 ..
             } => act(&endpoint_id, "deliver"),
             Self::Deliver {
-                merchant_id, all, ..
+                merchant_id,
+                reseller_id,
+                all,
+                ..
             } => {
-                let body = match merchant_id {
-                    Some(id) => json!({ "merchant_id": id }),
-                    None => json!({ "all": all }),
+                let body = match (merchant_id, reseller_id) {
+                    (Some(id), _) => json!({ "merchant_id": id }),
+                    (None, Some(id)) => json!({ "reseller_id": id }),
+                    (None, None) => json!({ "all": all }),
                 };
                 Call::new(Method::POST, ["webhook-endpoints", "deliver"])
                     .body(body)

@@ -65,7 +65,7 @@ async fn a_store_that_nobody_harmed_is_whole() {
     let folder = tempfile::tempdir().unwrap();
     closed(full(&options(&folder)).await).await;
     let report = whole(&options(&folder));
-    assert_eq!((report.payments, report.audit_lines), (4, 13));
+    assert_eq!((report.payments, report.audit_lines), (4, 14));
     let all: BTreeSet<&str> = KINDS.all().iter().map(|kind| kind.name).collect();
     let there: BTreeSet<&str> = report.rows.keys().copied().collect();
     assert_eq!(there, all, "the tests below look at every kind");
@@ -188,7 +188,7 @@ async fn lines_that_are_written_meanwhile_do_not_break_the_audit_log() {
         assert_eq!(store.verify_audit().await.unwrap().breaks(), []);
     }
     writer.await.unwrap();
-    assert_eq!(store.verify_audit().await.unwrap().last().unwrap().0, 63);
+    assert_eq!(store.verify_audit().await.unwrap().last().unwrap().0, 64);
     closed(store).await;
 }
 
@@ -221,7 +221,7 @@ async fn rosters(filter: EventFilter, write: impl Fn(u32) -> u32) -> Vec<&'stati
     replaced.await.unwrap();
     closed(store).await;
     let stopped = Stopped::open(&options).unwrap();
-    let key = schema::webhooks::roster(listening.merchant, listening.environment);
+    let key = schema::webhooks::roster(listening.owner, listening.environment);
     let row = stopped.db.get(&key).unwrap().unwrap();
     let mut roster: Wanted = records::decode(&key, &row).unwrap();
     let of_it = roster.iter_mut().find(|(id, _)| *id == listening.id);

@@ -1,0 +1,145 @@
+//! What the payer of a crypto payment reads, in the page's language: the vendor tells it in English alone.
+
+use kassette_plugin::provider::words::translated;
+use kassette_plugin::provider::{Action, Instructions};
+
+/// The vendor's name of the detail that is shown. The host's page shows the amount as the payer writes it.
+const ADDRESS: &str = "Address";
+
+const ENGLISH: &str = "Send the amount to this address. In the sandbox the link opens the simulator’s page \
+                       instead of a wallet.";
+
+const TRANSLATIONS: [(&str, &str); 12] = [
+    (
+        "cs",
+        "Odešlete částku na tuto adresu. V\u{a0}sandboxu odkaz místo peněženky otevře stránku simulátoru.",
+    ),
+    (
+        "da",
+        "Send beløbet til denne adresse. I sandkassen åbner linket simulatorens side i stedet for en \
+         tegnebog.",
+    ),
+    (
+        "de",
+        "Senden Sie den Betrag an diese Adresse. In der Sandbox öffnet der Link statt einer Wallet die \
+         Seite des Simulators.",
+    ),
+    (
+        "es",
+        "Envíe el importe a esta dirección. En el entorno de pruebas, el enlace abre la página del \
+         simulador en lugar de un monedero.",
+    ),
+    (
+        "fr",
+        "Envoyez le montant à cette adresse. Dans le bac à sable, le lien ouvre la page du simulateur au \
+         lieu d’un portefeuille.",
+    ),
+    (
+        "hu",
+        "Küldje az összeget erre a címre. A tesztkörnyezetben a hivatkozás pénztárca helyett a szimulátor \
+         oldalát nyitja meg.",
+    ),
+    (
+        "nb",
+        "Send beløpet til denne adressen. I sandkassen åpner lenken simulatorens side i stedet for en \
+         lommebok.",
+    ),
+    (
+        "nl",
+        "Stuur het bedrag naar dit adres. In de sandbox opent de link de pagina van de simulator in plaats \
+         van een wallet.",
+    ),
+    (
+        "pl",
+        "Wyślij kwotę na ten adres. W\u{a0}piaskownicy link otwiera stronę symulatora zamiast portfela.",
+    ),
+    (
+        "pt",
+        "Envie o montante para este endereço. No ambiente de testes, a ligação abre a página do simulador \
+         em vez de uma carteira.",
+    ),
+    (
+        "ro",
+        "Trimiteți suma la această adresă. În mediul de testare, linkul deschide pagina simulatorului în \
+         locul unui portofel.",
+    ),
+    (
+        "sv",
+        "Skicka beloppet till den här adressen. I testmiljön öppnar länken simulatorns sida i stället för \
+         en plånbok.",
+    ),
+];
+
+const ADDRESSES: [(&str, &str); 12] = [
+    ("cs", "Adresa"),
+    ("da", "Adresse"),
+    ("de", "Adresse"),
+    ("es", "Dirección"),
+    ("fr", "Adresse"),
+    ("hu", "Cím"),
+    ("nb", "Adresse"),
+    ("nl", "Adres"),
+    ("pl", "Adres"),
+    ("pt", "Endereço"),
+    ("ro", "Adresă"),
+    ("sv", "Adress"),
+];
+
+/// What the payer does next, told in the payer's language (BCP 47), else in English.
+pub(crate) fn told(action: Action, method: &str, language: Option<&str>) -> Action {
+    match action {
+        Action::Show(shown) if method == "crypto" => {
+            let details = shown.details.into_iter();
+            let label = translated(language, ADDRESS, &ADDRESSES);
+            Action::Show(Instructions {
+                text: translated(language, ENGLISH, &TRANSLATIONS).into(),
+                details: details
+                    .filter(|(name, _)| name == ADDRESS)
+                    .map(|(_, address)| (label.to_owned(), address))
+                    .collect(),
+                ..shown
+            })
+        }
+        action => action,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(method: &str, language: Option<&str>) -> Instructions {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let action = Action::Show(Instructions {
+            text: "the vendor's".into(),
+            details: vec![pair("Address", "sbx1q"), pair("Amount", "49.90 EUR")],
+            qr: Some("qr".into()),
+            link: Some("link".into()),
+        });
+        match told(action, method, language) {
+            Action::Show(shown) => shown,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_payer_of_a_crypto_payment_reads_the_page_s_language() {
+        for (language, begins, label) in [
+            (Some("pl"), "Wyślij", "Adres"),
+            (Some("de-AT"), "Senden", "Adresse"),
+            (Some("ja"), "Send the", "Address"),
+            (None, "Send the", "Address"),
+        ] {
+            let shown = shown("crypto", language);
+            assert!(shown.text.starts_with(begins), "{}", shown.text);
+            assert_eq!(shown.details, [(label.to_owned(), "sbx1q".to_owned())]);
+            assert_eq!(
+                (shown.qr.as_deref(), shown.link.as_deref()),
+                (Some("qr"), Some("link"))
+            );
+        }
+        assert_eq!(shown("upi_imps", Some("pl")).text, "the vendor's");
+        let languages = |texts: [(&'static str, &str); 12]| texts.map(|(tag, _)| tag);
+        assert_eq!(languages(TRANSLATIONS), languages(ADDRESSES));
+    }
+}
