@@ -9,8 +9,10 @@
 
 mod bell;
 mod connects;
+pub mod copy;
 mod deliveries;
 mod ledger;
+mod mark;
 mod nonces;
 pub mod postgres;
 pub mod report;

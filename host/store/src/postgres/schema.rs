@@ -18,9 +18,9 @@ use tokio_postgres::error::SqlState;
 use crate::postgres::errors::{OpenError, said};
 
 /// The schema's version that this program writes.
-pub(crate) const VERSION: i32 = 1;
+pub(crate) const VERSION: i32 = 2;
 /// The oldest program's schema version that still reads it.
-pub(crate) const OLDEST_READER: i32 = 1;
+pub(crate) const OLDEST_READER: i32 = 2;
 
 /// Applied in order; each statement can be repeated.
 const MIGRATIONS: [&str; 6] = [
