@@ -4,6 +4,7 @@ mod interrupted;
 mod lists;
 mod refused;
 mod round;
+mod speed;
 
 use std::sync::Arc;
 
