@@ -56,7 +56,7 @@ impl DeliveryRow {
     pub(crate) fn of(mut whole: Delivery, body_at: Time) -> (Self, Vec<(u8, String)>) {
         let (mut long_responses, mut long) = (0, Vec::new());
         for (at, attempt) in (0_u8..8).zip(&mut whole.attempts) {
-            if let Some(response) = attempt.response.take_if(is_long) {
+            if let Some(response) = attempt.response.take_if(|response| is_long(response)) {
                 long_responses |= 1 << at;
                 long.push((at, response));
             }
@@ -138,7 +138,7 @@ fn delivery(id: DeliveryId, row: DeliveryRow) -> Delivery {
     }
 }
 
-fn is_long(response: &mut String) -> bool {
+const fn is_long(response: &str) -> bool {
     response.len() > SHORT_RESPONSE
 }
 
@@ -273,11 +273,13 @@ pub(crate) fn save(
     before: Option<Time>,
     mut row: DeliveryRow,
 ) -> Result<(), Fault> {
-    if let Some(at) = row.attempts.len().checked_sub(1) {
-        if let Some(response) = row.attempts[at].response.take_if(is_long) {
-            rows.save(schema::webhooks::response(id, ordinal(at)), &response)?;
-            row.long_responses |= 1 << at;
-        }
+    if let Some(at) = row.attempts.len().checked_sub(1)
+        && let Some(response) = row.attempts[at]
+            .response
+            .take_if(|response| is_long(response))
+    {
+        rows.save(schema::webhooks::response(id, ordinal(at)), &response)?;
+        row.long_responses |= 1 << at;
     }
     let after = row.next_attempt_at;
     if before != after {
