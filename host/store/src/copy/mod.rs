@@ -21,7 +21,7 @@ mod to_sled;
 use std::collections::BTreeMap;
 
 use kassette_domain::audit::Audited;
-use kassette_engine::{Rebuild, RebuildError, Seams, always};
+use kassette_engine::{Folder, Rebuild, RebuildError, Seams, always};
 use serde_json::json;
 use tokio::runtime::Handle;
 
@@ -192,15 +192,19 @@ pub fn to_sled(
         Some(Mark::Copying) => return Err(postgres::OpenError::Copying.into()),
         Some(Mark::Moved) => return Err(postgres::OpenError::Moved.into()),
     }
+    // Two copies at once would take each other's mark away.
+    let folder = to.take_folder()?;
     database.set_mark(Some(Mark::Moving))?;
     let copied = (|| {
         database.fence()?;
         let at = note.at;
         database.audit(line(note, POSTGRES, SLED), at)?;
-        fill_folder(&database, from, to, runtime, progress)
+        fill_folder(&database, from, folder, runtime, progress)
     })();
     match copied {
         Ok(_) => database.set_mark(Some(Mark::Moved))?,
+        // It is in its place, and may be served.
+        Err(_) if kassette_engine::holds_a_database(&to.path) => {}
         Err(_) => {
             // Where it was the snapshot that failed.
             let ended = database.run("ROLLBACK");
@@ -213,13 +217,13 @@ pub fn to_sled(
 fn fill_folder(
     database: &Database,
     options: &postgres::OpenOptions,
-    to: &sled::OpenOptions,
+    folder: Folder,
     runtime: &Handle,
     progress: &(dyn Progress + Sync),
 ) -> Result<Copied, CopyError> {
     let before = runtime.block_on(postgres::verify(options, progress))?;
     let before = whole(before, SOURCE)?;
-    let (rebuild, (db, copied)) = Rebuild::begin(to.take_folder()?)?.attempt(|rebuild| {
+    let (rebuild, (db, copied)) = Rebuild::begin(folder)?.attempt(|rebuild| {
         database.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")?;
         let db = rebuild.fill(|bulk| to_sled::fill(database, bulk, &before, progress))?;
         database.run("COMMIT")?;
