@@ -631,7 +631,11 @@ async fn a_store_is_moved_to_a_database_and_back() {
     let main = format!("data_dir = {data:?}\nmaster_key_file = {key:?}\n");
     std::fs::write(config.path().join("kassette.toml"), main).unwrap();
     let config = ["--config", text(config.path())];
-    let command = |words: &[&'static str]| [words, &config].concat();
+    let command = |words: &[&'static str]| {
+        let mut all: Vec<&str> = words.to_vec();
+        all.extend(config);
+        all
+    };
 
     let unmade = refused(&command(&["copy", "--to", "postgres"]), &set);
     assert!(unmade.contains("kassette migrate"), "{unmade}");
