@@ -1,10 +1,12 @@
 //! What an operator does with a whole store, by the real binary: backups of a running server, restoring
-//! elsewhere, verifying, compacting, another master key.
+//! elsewhere, verifying, compacting, another master key, moving to a database and back.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
+use kassette_store::postgres::private::{PrivateError, PrivateOptions, PrivateServer};
+use kassette_store::postgres::scratch::REQUIRE;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -593,4 +595,64 @@ fn a_configuration_is_checked_whole_before_anything_is_started() {
     assert_eq!(found["problems"][0]["line"], 2);
     set_mode(&key, 0o600);
     assert_eq!(checked(0)["problems"], json!([]));
+}
+
+/// A PostgreSQL of a test, which syncs what it takes; none where none is installed.
+async fn database(folder: &tempfile::TempDir) -> Option<PrivateServer> {
+    let options = PrivateOptions {
+        folder: folder.path().to_owned(),
+        disposable: false,
+        settings: Vec::new(),
+    };
+    let started = tokio::task::spawn_blocking(move || PrivateServer::start(&options)).await;
+    match started.unwrap() {
+        Err(PrivateError::NotInstalled | PrivateError::NoUser)
+            if std::env::var_os(REQUIRE).is_none() =>
+        {
+            eprintln!("NOT RUN: no PostgreSQL is installed");
+            None
+        }
+        started => Some(started.unwrap()),
+    }
+}
+
+#[tokio::test]
+async fn a_store_is_moved_to_a_database_and_back() {
+    let of_database = tempfile::tempdir().unwrap();
+    let Some(database) = database(&of_database).await else {
+        return;
+    };
+    let url = database.url("postgres");
+    let set = [("KASSETTE_STORE_URL", url.as_str())];
+    let (folder, payments) = stopped().await;
+    let data = data_dir(&folder);
+    let config = tempfile::tempdir().unwrap();
+    let key = data.join("master.key");
+    let main = format!("data_dir = {data:?}\nmaster_key_file = {key:?}\n");
+    std::fs::write(config.path().join("kassette.toml"), main).unwrap();
+    let config = ["--config", text(config.path())];
+    let command = |words: &[&'static str]| {
+        let mut all: Vec<&str> = words.to_vec();
+        all.extend(config);
+        all
+    };
+
+    let unmade = refused(&command(&["copy", "--to", "postgres"]), &set);
+    assert!(unmade.contains("kassette migrate"), "{unmade}");
+    done(&command(&["migrate"]), &set);
+    let copy = ["copy", "--to", "postgres", "--actor", "ann", "--json"];
+    let copied: Value = serde_json::from_str(&done(&command(&copy), &set)).unwrap();
+    assert_eq!(copied["payments"].as_u64(), Some(payments.len() as u64));
+    done(&command(&["verify"]), &set);
+    let moved = refused(&command(&["verify"]), &[]);
+    assert!(moved.contains("was moved to a database"), "{moved}");
+
+    let there = refused(&command(&["copy", "--to", "sled"]), &set);
+    assert!(there.contains("holds a store already"), "{there}");
+    std::fs::rename(data.join("store"), data.join("store.before")).unwrap();
+    let said = done(&command(&["copy", "--to", "sled"]), &set);
+    assert!(said.contains("copied and read through"), "{said}");
+    let moved = refused(&command(&["audit", "verify"]), &set);
+    assert!(moved.contains("was moved to a data directory"), "{moved}");
+    assert_serves(folder, &payments).await;
 }

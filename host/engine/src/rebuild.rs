@@ -215,7 +215,8 @@ pub struct Bulk<'a> {
 }
 
 impl<'a> Bulk<'a> {
-    const fn new(db: &'a Db) -> Self {
+    /// Nothing so far.
+    pub const fn new(db: &'a Db) -> Self {
         Self {
             db,
             stretch: EpochRows::new(),
@@ -237,7 +238,10 @@ impl<'a> Bulk<'a> {
     }
 
     /// Writes what has arrived so far.
-    fn write(&mut self) -> Result<(), Fault> {
+    ///
+    /// # Errors
+    /// Where the database does not take it.
+    pub fn write(&mut self) -> Result<(), Fault> {
         self.bytes = 0;
         let stretch = std::mem::take(&mut self.stretch);
         put(self.db, &stretch, || {}).map_err(Fault::database)

@@ -10,8 +10,10 @@
 mod bell;
 mod cluster;
 mod connects;
+pub mod copy;
 mod deliveries;
 mod ledger;
+mod mark;
 mod modules;
 mod nonces;
 pub mod postgres;

@@ -76,6 +76,11 @@ enum Command {
     ///
     /// It can run beside servers, of this release or the one before; what was interrupted goes on.
     Migrate(migrate::MigrateArgs),
+    /// Move the store of a stopped server to the database that the configuration names, or back.
+    ///
+    /// The copy is read through and counted against the store that it was made from, which is marked: it is no
+    /// longer served.
+    Copy(store::CopyArgs),
     /// Look at the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -193,6 +198,7 @@ async fn run(command: Command, sockets: HandedOver) -> Result<(), String> {
         Command::Compact(args) => store::compact(args).await,
         Command::Rekey(args) => store::rekey(args).await,
         Command::Migrate(args) => migrate::migrate(args).await,
+        Command::Copy(args) => store::copy(args).await,
         Command::Config(ConfigCommand::Check(args)) => check::check(args).await,
         Command::Merchant(noun) => remote::run(noun).await,
         Command::Method(noun) => remote::run(noun).await,

@@ -7,7 +7,7 @@ use kassette_domain::secret::Secret;
 use kassette_store::sled::OpenOptions;
 use kassette_store::{MasterKey, postgres};
 
-use crate::config::Config;
+use crate::config::{Config, url_of_environment};
 use crate::master_key;
 
 /// The master key that `dev` keeps in its data directory.
@@ -111,15 +111,25 @@ impl StoppedStore {
         let key = master_key::read(found.key_file.as_deref());
         let master = parse(&key.map_err(|error| error.to_string())?)?;
         Ok(match &found.database {
-            Some(url) => Place::Database(postgres::OpenOptions {
-                url: url.expose().to_owned(),
-                master,
-                volatile: false,
-                node: "command".into(),
-                alone: false,
-            }),
+            Some(url) => Place::Database(database(url, master)),
             None => Place::Folder(found.options(master)),
         })
+    }
+
+    /// The store in the data directory and the database, both under the master key.
+    ///
+    /// # Errors
+    /// A sentence: what is wrong with the configuration or the master key, or that no database is named.
+    pub(super) fn both(&self) -> Result<(OpenOptions, postgres::OpenOptions), String> {
+        let found = self.data_dir()?;
+        let url = found.database.clone().or_else(url_of_environment);
+        let url = url.ok_or(
+            "no database is named: set `store.url`, or KASSETTE_STORE_URL in the environment",
+        )?;
+        let key = master_key::read(found.key_file.as_deref());
+        let master = parse(&key.map_err(|error| error.to_string())?)?;
+        let database = database(&url, master.clone());
+        Ok((found.options(master), database))
     }
 
     /// What its store is opened with.
@@ -142,6 +152,17 @@ impl DataDir {
             master,
             cache_bytes: self.cache_bytes,
         }
+    }
+}
+
+/// What a database is opened with.
+fn database(url: &Secret, master: MasterKey) -> postgres::OpenOptions {
+    postgres::OpenOptions {
+        url: url.expose().to_owned(),
+        master,
+        volatile: false,
+        node: "command".into(),
+        alone: false,
     }
 }
 

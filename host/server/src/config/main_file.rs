@@ -212,10 +212,7 @@ impl Store {
     /// The address of the database; none where the store is in `data_dir`. The environment goes before the file,
     /// since the address can hold a password.
     pub(crate) fn url(&self) -> Option<Secret> {
-        match std::env::var(STORE_URL) {
-            Ok(url) if !url.is_empty() => Some(Secret::new(url)),
-            _ => self.url.clone(),
-        }
+        url_of_environment().or_else(|| self.url.clone())
     }
 
     /// This node's name: that of the machine where none is set. The environment goes before the file, which all
@@ -252,6 +249,12 @@ fn host_name() -> String {
     } else {
         name
     }
+}
+
+/// The address of the database, where the environment names one.
+pub(crate) fn url_of_environment() -> Option<Secret> {
+    let url = std::env::var(STORE_URL).ok()?;
+    (!url.is_empty()).then(|| Secret::new(url))
 }
 
 /// What the runtime of the modules may use.

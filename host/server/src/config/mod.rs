@@ -33,7 +33,7 @@ use serde::de::DeserializeOwned;
 use crate::listen::certificates;
 
 pub(crate) use dev::RATE_LIMIT as DEV_RATE_LIMIT;
-pub(crate) use main_file::MainFile;
+pub(crate) use main_file::{MainFile, url_of_environment};
 pub(crate) use rates::{guard, read_rates};
 pub(crate) use start::problems as start_problems;
 pub(crate) use watch::watch;

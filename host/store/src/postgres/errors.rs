@@ -54,6 +54,16 @@ pub enum OpenError {
     /// What every database has does not read back.
     #[error("the database is damaged ({0}): bring its latest backup back")]
     Damaged(String),
+    /// It holds half of a store.
+    #[error(
+        "a store is being copied into the database, or that was interrupted: run `kassette copy` again, which begins anew"
+    )]
+    Copying,
+    /// It was copied to a folder.
+    #[error(
+        "the database was moved to a data directory by `kassette copy`, or is being moved: serve that one. Where the copy was interrupted, run it again. To serve this database after all: DELETE FROM kassette.copy_mark"
+    )]
+    Moved,
     /// Another node has the name.
     #[error(
         "another node serves the database under the name `{0}`: give each a name of its own. One that was killed is given up after 3 s"

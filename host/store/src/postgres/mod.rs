@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `open`, `target` | the master key, what a database has to be; the address and TLS |
 //! | `schema`, `errors` | the tables and their migration; why a store does not open |
+//! | `mark` | that nothing may be served from a database that is being copied, or was |
 //! | `node`, `membership`, `cluster` | a node among others: its beats, what they mean, `Cluster` |
 //! | `database`, `parts` | statements and transactions, and what is tried again; a statement out of parts |
 //! | `batches` | what is committed together |
@@ -18,30 +19,31 @@
 //! | `verify` | a database is read through |
 //! | `private`, `scratch` | a server of one's own, for tests and `dev`; databases for tests |
 
-mod audit;
+pub(crate) mod audit;
 mod batches;
 mod cluster;
 mod connects;
 pub(crate) mod database;
-mod directory;
-mod errors;
+pub(crate) mod directory;
+pub(crate) mod errors;
 mod lists;
+pub(crate) mod mark;
 mod membership;
 mod modules;
 mod node;
 mod nonces;
-mod open;
-mod parts;
-mod payments;
+pub(crate) mod open;
+pub(crate) mod parts;
+pub(crate) mod payments;
 pub mod private;
 mod resellers;
 mod retention;
 mod schema;
 pub mod scratch;
-mod target;
+pub(crate) mod target;
 mod upkeep;
 mod verify;
-mod webhooks;
+pub(crate) mod webhooks;
 
 #[cfg(test)]
 mod tests;

@@ -12,6 +12,7 @@ use crate::postgres::PostgresStore;
 use crate::postgres::batches::Batches;
 use crate::postgres::database::Database;
 use crate::postgres::errors::{OpenError, said};
+use crate::postgres::mark;
 use crate::postgres::node::{Node, Standing};
 use crate::postgres::nonces::{self, Counts, Taking};
 use crate::postgres::payments::create::{self, Creating};
@@ -210,6 +211,13 @@ impl PostgresStore {
         } else {
             None
         };
+        // Once the node is known: a copy marks the database first, and looks for nodes then.
+        if let Err(refused) = mark::check(&client).await {
+            if let Some(node) = &node {
+                node.give_up().await;
+            }
+            return Err(refused);
+        }
         let standing = match &node {
             Some(node) => Arc::clone(&node.standing),
             None => Standing::of_a_guest(),

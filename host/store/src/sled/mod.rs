@@ -10,6 +10,7 @@
 //! | `connect` | connect codes and exchanges |
 //! | `nonces`, `audit` | nonces of signed requests; the audit log |
 //! | `retention`, `upkeep`, `cluster` | what is forgotten with time; `Upkeep`; `Cluster` |
+//! | `mark` | that nothing may be served from a store that was moved |
 //! | `store`, `open`, `start` | the store on its engine; its folder and key; starting |
 //! | `memory` | what stands in memory beside the rows: the payment index, nonces, leases, payments as last read |
 //! | `lists` | pages of lists |
@@ -19,21 +20,22 @@
 mod audit;
 mod cluster;
 mod connect;
-mod judge;
+pub(crate) mod judge;
 mod lists;
 pub mod maintenance;
-mod memory;
+pub(crate) mod mark;
+pub(crate) mod memory;
 mod merchants;
 mod modules;
 mod nonces;
-mod open;
-mod payments;
+pub(crate) mod open;
+pub(crate) mod payments;
 mod resellers;
 mod retention;
 mod start;
 mod store;
 mod upkeep;
-mod webhooks;
+pub(crate) mod webhooks;
 
 #[cfg(test)]
 mod tests;

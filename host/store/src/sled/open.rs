@@ -68,6 +68,16 @@ pub enum OpenError {
         /// Its format.
         found: u32,
     },
+    /// It was copied to a database.
+    #[error(
+        "{} was moved to a database by `kassette copy`, or is being moved: serve that one. Where the copy was interrupted, run it again. To serve this store after all, remove {}", .path.display(), .mark.display()
+    )]
+    Moved {
+        /// The folder.
+        path: PathBuf,
+        /// The file that says so.
+        mark: PathBuf,
+    },
     /// It has an earlier format, and keeps it.
     #[error(
         "{} could not be brought to format {FORMAT} ({detail}): it is as it was. Run the release that wrote it, and have `kassette verify` list what is wrong", .path.display()

@@ -6,6 +6,7 @@ use kassette_engine::Seams;
 
 use crate::rows::seal::{Sealer, Secrets};
 use crate::sled::maintenance::open;
+use crate::sled::mark;
 use crate::sled::open::{OpenError, OpenOptions};
 use crate::sled::store::SledStore;
 
@@ -16,6 +17,7 @@ impl SledStore {
     /// # Errors
     /// What stands in the way and what to do about it.
     pub fn open(options: &OpenOptions) -> Result<Arc<Self>, OpenError> {
+        mark::check(&options.path)?;
         Self::start(options, Seams::default())
     }
 

@@ -4,11 +4,13 @@
 //! |---|---|
 //! | `backup`, `target` | a backup of a running or a stopped store, and the file that it goes to |
 //! | `restore`, `verify`, `source` | what is done with a backup, and reading a store through |
+//! | `copy` | a store moved between a data directory and a database |
 //! | `rebuild` | `compact` and `rekey` |
 //! | `audit` | `audit verify` |
 
 mod audit;
 mod backup;
+mod copy;
 mod rebuild;
 mod restore;
 mod source;
@@ -17,6 +19,7 @@ mod verify;
 
 pub(super) use audit::verify as verify_audit;
 pub(super) use backup::{BackupArgs, backup};
+pub(super) use copy::{CopyArgs, copy};
 pub(super) use rebuild::{CompactArgs, RekeyArgs, compact, rekey};
 pub(super) use restore::{RestoreArgs, restore};
 pub(super) use verify::{VerifyArgs, verify};

@@ -8,6 +8,13 @@ CREATE TABLE IF NOT EXISTS meta (
     mark bytea NOT NULL
 )
 
+-- A row is there while nothing may be served, because the store is being copied or was: see crate::mark.
+
+CREATE TABLE IF NOT EXISTS copy_mark (
+    single boolean PRIMARY KEY DEFAULT true CHECK (single),
+    state text NOT NULL
+)
+
 CREATE TABLE IF NOT EXISTS directory (
     single boolean PRIMARY KEY DEFAULT true CHECK (single),
     epoch bigint NOT NULL,

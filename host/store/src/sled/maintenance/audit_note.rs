@@ -33,15 +33,14 @@ impl AuditNote {
         }
     }
 
-    /// Writes the line into a new store, before that takes its place.
-    pub(crate) fn write(
+    /// The line, of an action.
+    pub(crate) fn audited(
         self,
-        db: &Db,
         action: &str,
         before: Option<&Value>,
         after: Option<&Value>,
-    ) -> Result<(), MaintenanceError> {
-        let audited = Audited {
+    ) -> Audited {
+        Audited {
             operator: SYSTEM.into(),
             operator_id: None,
             actor: self.actor.unwrap_or_else(|| SYSTEM.into()),
@@ -50,14 +49,26 @@ impl AuditNote {
             object: "store".into(),
             before: before.map(Value::to_string),
             after: after.map(Value::to_string),
-        };
+        }
+    }
+
+    /// Writes the line into a new store, before that takes its place.
+    pub(crate) fn write(
+        self,
+        db: &Db,
+        action: &str,
+        before: Option<&Value>,
+        after: Option<&Value>,
+    ) -> Result<(), MaintenanceError> {
+        let at = self.at;
+        let audited = self.audited(action, before, after);
         let last = db.get(schema::AUDIT_END).map_err(Fault::database)?;
         let last = last.map(|row| records::decode(schema::AUDIT_END, &row));
         // A log whose end is damaged is not gone on with: reading the store through has named it.
         let Some(last) = records::readable(last.transpose())? else {
             return Ok(());
         };
-        for (key, row) in crate::rows::audit::next(last, audited, self.at)?.1 {
+        for (key, row) in crate::rows::audit::next(last, audited, at)?.1 {
             db.insert(key, row).map_err(Fault::database)?;
         }
         Ok(())

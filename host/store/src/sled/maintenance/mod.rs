@@ -14,11 +14,11 @@
 
 mod audit_note;
 mod backup;
-mod compact;
+pub(crate) mod compact;
 mod format;
-mod kinds;
+pub(crate) mod kinds;
 mod rekey;
-mod restore;
+pub(crate) mod restore;
 #[cfg(test)]
 mod tests;
 mod upgrade;
@@ -31,6 +31,7 @@ use kassette_engine::{Db, Folder, RebuildError};
 
 use crate::Fault;
 use crate::rows::seal::{Sealer, Secrets};
+use crate::sled::mark;
 use crate::sled::open::{OpenError, OpenOptions};
 
 use crate::report::{Progress, Report, Unit};
@@ -113,15 +114,22 @@ impl MaintenanceError {
 }
 
 /// A stopped store that is open, and locked against other processes until this is dropped.
-struct Stopped {
-    db: Db,
-    secrets: Secrets,
+pub(crate) struct Stopped {
+    pub(crate) db: Db,
+    pub(crate) secrets: Secrets,
     folder: Folder,
 }
 
 impl Stopped {
-    /// Opens a store that has to be there.
+    /// Opens a store that has to be there, and was not moved.
     fn open(options: &OpenOptions) -> Result<Self, MaintenanceError> {
+        // What writes a store anew would lose the mark.
+        mark::check(&options.path)?;
+        Self::open_marked(options)
+    }
+
+    /// Opens a store that has to be there.
+    pub(crate) fn open_marked(options: &OpenOptions) -> Result<Self, MaintenanceError> {
         if !kassette_engine::holds_a_database(&options.path) {
             return Err(MaintenanceError::NoStore(options.path.clone()));
         }

@@ -204,7 +204,7 @@ pub fn verify_backup(
 }
 
 /// A lock is all that may be there: it is what a restore that was ended has left.
-fn refuse_full(store: &Path) -> Result<(), MaintenanceError> {
+pub(crate) fn refuse_full(store: &Path) -> Result<(), MaintenanceError> {
     let entries = match fs::read_dir(store) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),

@@ -54,6 +54,30 @@ pub(crate) struct DeliveryRow {
 }
 
 impl DeliveryRow {
+    /// The row of a delivery from elsewhere, with the answers that have rows of their own.
+    pub(crate) fn of(mut whole: Delivery, body_at: Time) -> (Self, Vec<(u8, String)>) {
+        let (mut long_responses, mut long) = (0, Vec::new());
+        for (at, attempt) in (0_u8..8).zip(&mut whole.attempts) {
+            if let Some(response) = attempt.response.take_if(|response| is_long(response)) {
+                long_responses |= 1 << at;
+                long.push((at, response));
+            }
+        }
+        let row = Self {
+            event: whole.event,
+            body_at,
+            kind: whole.kind,
+            endpoint: whole.endpoint,
+            payment: whole.payment,
+            status: whole.status,
+            created_at: whole.created_at,
+            next_attempt_at: whole.next_attempt_at,
+            attempts: whole.attempts,
+            long_responses,
+        };
+        (row, long)
+    }
+
     /// Where the event's body stands.
     pub(crate) fn body(&self) -> Key {
         schema::webhooks::body(self.body_at, self.event)
@@ -114,6 +138,10 @@ fn delivery(id: DeliveryId, row: DeliveryRow) -> Delivery {
         next_attempt_at: row.next_attempt_at,
         attempts: row.attempts,
     }
+}
+
+const fn is_long(response: &str) -> bool {
+    response.len() > SHORT_RESPONSE
 }
 
 /// A delivery has eight attempts at most.
@@ -255,12 +283,13 @@ pub(crate) fn save(
     before: Option<Time>,
     mut row: DeliveryRow,
 ) -> Result<(), Fault> {
-    if let Some(at) = row.attempts.len().checked_sub(1) {
-        let long = |response: &String| response.len() > SHORT_RESPONSE;
-        if let Some(response) = row.attempts[at].response.take_if(|response| long(response)) {
-            rows.save(schema::webhooks::response(id, ordinal(at)), &response)?;
-            row.long_responses |= 1 << at;
-        }
+    if let Some(at) = row.attempts.len().checked_sub(1)
+        && let Some(response) = row.attempts[at]
+            .response
+            .take_if(|response| is_long(response))
+    {
+        rows.save(schema::webhooks::response(id, ordinal(at)), &response)?;
+        row.long_responses |= 1 << at;
     }
     let after = row.next_attempt_at;
     if before != after {

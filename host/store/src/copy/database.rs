@@ -1,0 +1,235 @@
+//! A database that a copy goes to or comes from, and that nothing else uses meanwhile.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use deadpool_postgres::Object;
+use kassette_domain::audit::Audited;
+use kassette_domain::time::Time;
+use tokio::runtime::Handle;
+use tokio_postgres::binary_copy::BinaryCopyInWriter;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Error, Row};
+
+use crate::Fault;
+use crate::copy::CopyError;
+use crate::copy::tables::TABLES;
+use crate::mark::Mark;
+use crate::postgres::database::{Arguments, Failure};
+use crate::postgres::errors::OpenError;
+use crate::postgres::open::{self, OpenOptions};
+use crate::postgres::parts::Argument;
+use crate::postgres::target::Target;
+use crate::postgres::{audit, mark};
+use crate::rows::seal::Secrets;
+
+/// Rows that are written at once: with the largest there are, 48 MiB.
+const AT_ONCE: usize = 512;
+/// Rows that are read at once.
+const FETCHED: &str = "FETCH 256 FROM copied";
+/// How long a node that was killed is waited for; one without a beat for 5 s is gone.
+const WAIT: Duration = Duration::from_secs(6);
+const ALIVE: &str =
+    "SELECT count(*) FROM node WHERE beat > clock_timestamp() - interval '5 seconds'";
+/// Nodes that are gone, and sessions of nodes that stand still: one that wakes finds that its place is taken.
+const FENCE: &str = "WITH gone AS (DELETE FROM node RETURNING 1)
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()
+        AND usename = current_user AND application_name = 'kassette' AND pid <> pg_backend_pid()";
+
+/// Values of a row, in the order of its table's columns.
+pub(crate) type Values = Vec<Argument>;
+
+/// One connection to a database.
+pub(crate) struct Database {
+    runtime: Handle,
+    client: Object,
+    pub(crate) secrets: Secrets,
+}
+
+impl Database {
+    /// Connects to a database of this release that was sealed with the master key.
+    pub(crate) fn connect(runtime: Handle, options: &OpenOptions) -> Result<Self, CopyError> {
+        let (client, secrets) = runtime.block_on(async {
+            let pool = Target::parse(&options.url)?.pool(1)?;
+            let client = pool.get().await;
+            let client = client.map_err(|error| Failure::from(error).fault())?;
+            open::check(&client, options.volatile).await?;
+            let secrets = open::secrets(&client, &options.master).await?;
+            // The session's time-outs are for requests.
+            let sql = "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0";
+            client.batch_execute(sql).await?;
+            Ok::<_, CopyError>((client, secrets))
+        })?;
+        Ok(Self {
+            runtime,
+            client,
+            secrets,
+        })
+    }
+
+    /// Does statements without arguments.
+    pub(crate) fn run(&self, sql: &str) -> Result<(), CopyError> {
+        Ok(self.runtime.block_on(self.client.batch_execute(sql))?)
+    }
+
+    /// Does a statement.
+    pub(crate) fn execute(&self, sql: &str, arguments: Arguments<'_>) -> Result<(), CopyError> {
+        let done = self.runtime.block_on(self.client.execute(sql, arguments));
+        Ok(done.map(drop)?)
+    }
+
+    /// The one row of a query.
+    pub(crate) fn one(&self, sql: &str) -> Result<Row, CopyError> {
+        Ok(self.runtime.block_on(self.client.query_one(sql, &[]))?)
+    }
+
+    /// Every row of a query, a few at a time. Within a transaction.
+    pub(crate) fn each(
+        &self,
+        sql: &str,
+        mut read: impl FnMut(&Row) -> Result<(), CopyError>,
+    ) -> Result<(), CopyError> {
+        self.run(&format!("DECLARE copied NO SCROLL CURSOR FOR {sql}"))?;
+        loop {
+            let rows = self.runtime.block_on(self.client.query(FETCHED, &[]))?;
+            if rows.is_empty() {
+                return self.run("CLOSE copied");
+            }
+            rows.iter().try_for_each(&mut read)?;
+        }
+    }
+
+    /// The mark of the database.
+    pub(crate) fn mark(&self) -> Result<Option<Mark>, CopyError> {
+        Ok(self.runtime.block_on(mark::read(&self.client))?)
+    }
+
+    /// Marks the database, or takes the mark away.
+    pub(crate) fn set_mark(&self, mark: Option<Mark>) -> Result<(), CopyError> {
+        Ok(self.runtime.block_on(mark::write(&self.client, mark))?)
+    }
+
+    /// Sees that no node uses the database, which has its mark, and that none goes on that stands still.
+    pub(crate) fn fence(&self) -> Result<(), CopyError> {
+        let began = Instant::now();
+        while self.one(ALIVE)?.get::<_, i64>(0) > 0 {
+            if began.elapsed() > WAIT {
+                return Err(OpenError::InUse("any".into()).into());
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        let fenced = self.runtime.block_on(self.client.query(FENCE, &[]));
+        Ok(fenced.map(drop)?)
+    }
+
+    /// Whether there are any records.
+    pub(crate) fn is_empty(&self) -> Result<bool, CopyError> {
+        let any: Vec<_> = TABLES
+            .iter()
+            .map(|(table, _)| format!("EXISTS (SELECT FROM {table})"))
+            .collect();
+        let row = self.one(&format!("SELECT {}", any.join(" OR ")))?;
+        Ok(!row.get::<_, bool>(0))
+    }
+
+    /// Removes what an interrupted copy has left. Within a transaction, which no other copy has at the same time.
+    pub(crate) fn clear(&self) -> Result<(), CopyError> {
+        let mut sql = String::from("SELECT FROM meta FOR UPDATE NOWAIT; DELETE FROM forgotten");
+        for (table, _) in TABLES {
+            let _ = write!(sql, "; DELETE FROM {table}");
+        }
+        self.run(&sql)
+    }
+
+    /// Writes a line of the audit log.
+    pub(crate) fn audit(&mut self, audited: Audited, now: Time) -> Result<(), CopyError> {
+        let Self {
+            runtime, client, ..
+        } = self;
+        runtime.block_on(async {
+            let tx = client.transaction().await?;
+            let appended = audit::append(&tx, audited, now).await;
+            appended.map_err(Failure::fault)?;
+            Ok(tx.commit().await?)
+        })
+    }
+
+    async fn copy_in(
+        &self,
+        table: &str,
+        columns: &str,
+        types: &[Type],
+        rows: &[Values],
+    ) -> Result<(), Error> {
+        let sql = format!("COPY {table} ({columns}) FROM STDIN (FORMAT binary)");
+        let sink = self.client.copy_in(&sql).await?;
+        let mut writer = std::pin::pin!(BinaryCopyInWriter::new(sink, types));
+        for row in rows {
+            let values = row.iter().map(|value| &**value as &(dyn ToSql + Sync));
+            writer.as_mut().write_raw(values).await?;
+        }
+        writer.finish().await.map(drop)
+    }
+}
+
+/// Writes rows of tables, those of one table together.
+pub(crate) struct Writer<'a> {
+    pub(crate) database: &'a Database,
+    tables: BTreeMap<&'static str, Table>,
+}
+
+struct Table {
+    columns: &'static str,
+    types: Vec<Type>,
+    /// Rows that wait.
+    rows: Vec<Values>,
+}
+
+impl<'a> Writer<'a> {
+    pub(crate) fn new(database: &'a Database) -> Result<Self, CopyError> {
+        let types = async |columns, table| {
+            let sql = format!("SELECT {columns} FROM {table}");
+            let statement = database.client.prepare(&sql).await?;
+            let types = statement.columns().iter();
+            Ok::<_, CopyError>(types.map(|column| column.type_().clone()).collect())
+        };
+        let mut tables = BTreeMap::new();
+        for (table, columns) in TABLES {
+            let waiting = Table {
+                columns,
+                types: database.runtime.block_on(types(columns, table))?,
+                rows: Vec::new(),
+            };
+            tables.insert(table, waiting);
+        }
+        Ok(Self { database, tables })
+    }
+
+    /// The next row of a table.
+    pub(crate) fn push(&mut self, table: &'static str, row: Values) -> Result<(), CopyError> {
+        let waiting = self.tables.get_mut(table);
+        let waiting = waiting.ok_or_else(|| Fault::Unavailable(format!("no table is {table}")))?;
+        waiting.rows.push(row);
+        match waiting.rows.len() {
+            AT_ONCE.. => self.write(table),
+            _ => Ok(()),
+        }
+    }
+
+    fn write(&mut self, name: &str) -> Result<(), CopyError> {
+        let Some(table) = self.tables.get_mut(name) else {
+            return Ok(());
+        };
+        let rows = std::mem::take(&mut table.rows);
+        let written = self
+            .database
+            .copy_in(name, table.columns, &table.types, &rows);
+        Ok(self.database.runtime.block_on(written)?)
+    }
+
+    /// Writes what waits.
+    pub(crate) fn finish(mut self) -> Result<(), CopyError> {
+        TABLES.iter().try_for_each(|(table, _)| self.write(table))
+    }
+}

@@ -1,0 +1,299 @@
+//! A whole store moved from the embedded store to PostgreSQL, or back.
+//!
+//! A source is marked first, so that nothing is served from it, and read through; the target is filled with its
+//! records, read through, and counted against it. Only then the target may be served. A database is marked while it
+//! is filled, which is one transaction; a folder gets its store when that is whole. Both are under one master key:
+//! bodies of rows move as they are, payments without their leases.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `tables` | every table and kind of row, and what becomes of it |
+//! | `to_postgres`, `to_sled` | the records of each |
+//! | `database` | the database's side |
+
+mod database;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod to_postgres;
+mod to_sled;
+
+use std::collections::BTreeMap;
+
+use kassette_domain::audit::Audited;
+use kassette_engine::{Folder, Rebuild, RebuildError, Seams, always};
+use serde_json::json;
+use tokio::runtime::Handle;
+
+use crate::copy::database::{Database, Writer};
+use crate::copy::tables::COUNTED;
+use crate::mark::Mark;
+use crate::report::{Progress, Report};
+use crate::sled::maintenance::compact::{judged, judged_whole};
+use crate::sled::maintenance::restore::refuse_full;
+use crate::sled::maintenance::{AuditNote, MaintenanceError, Stopped};
+use crate::sled::{SledStore, mark};
+use crate::{Directory as _, Fault, Health as _, postgres, sled};
+
+/// What a store's line in the audit log says of it.
+const SLED: &str = "sled";
+const POSTGRES: &str = "postgres";
+/// What has to be whole before it is copied.
+const SOURCE: &str = "the store is not whole, so it is not copied; `kassette verify` lists it all";
+/// What a copy has to have become.
+const TARGET: &str = "the copy is not whole; the store that it was made from may be served again";
+
+/// A store that was moved.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Copied {
+    /// Rows of each kind in the new store.
+    pub rows: BTreeMap<&'static str, u64>,
+    /// Payments among them.
+    pub payments: u64,
+    /// Lines of the audit log, of which the last one tells of the copy.
+    pub audit_lines: u64,
+}
+
+/// Why a store was not moved. The one that it was to be moved from is as it was; it is served again where that is
+/// possible.
+#[derive(Debug, thiserror::Error)]
+pub enum CopyError {
+    /// Something of the database.
+    #[error(transparent)]
+    Database(#[from] postgres::OpenError),
+    /// Something of the store in a folder.
+    #[error(transparent)]
+    Folder(#[from] MaintenanceError),
+    /// A row that could not be read or written.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    /// Two master keys.
+    #[error(
+        "both stores have to have the same master key: change one of them with `kassette rekey` first"
+    )]
+    OtherKey,
+    /// The database has records.
+    #[error(
+        "the database holds a store already: name one that is new, and run `kassette migrate` on it"
+    )]
+    NotEmpty,
+    /// Not all of it has arrived.
+    #[error(
+        "the copy has {after} rows of kind {kind} for {before}: it is not served; run it again"
+    )]
+    Differs {
+        /// The kind of row.
+        kind: &'static str,
+        /// How many there were.
+        before: u64,
+        /// How many there are.
+        after: u64,
+    },
+}
+
+impl From<sled::OpenError> for CopyError {
+    fn from(error: sled::OpenError) -> Self {
+        Self::Folder(error.into())
+    }
+}
+
+impl From<RebuildError> for CopyError {
+    fn from(error: RebuildError) -> Self {
+        Self::Folder(error.into())
+    }
+}
+
+impl From<tokio_postgres::Error> for CopyError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Database(error.into())
+    }
+}
+
+/// Moves a stopped store to a database that has its tables and nothing else. Blocks; `runtime` drives what is asked
+/// of the database, and must not be the one that this thread drives.
+///
+/// # Errors
+/// See [`CopyError`]. A database that was filled in part stays marked, and another call begins anew.
+pub fn to_postgres(
+    runtime: &Handle,
+    from: &sled::OpenOptions,
+    to: &postgres::OpenOptions,
+    note: AuditNote,
+    progress: &(dyn Progress + Sync),
+) -> Result<Copied, CopyError> {
+    if !from.master.is_same(&to.master) {
+        return Err(CopyError::OtherKey);
+    }
+    let database = Database::connect(runtime.clone(), to)?;
+    match database.mark()? {
+        Some(Mark::Copying) => {}
+        Some(Mark::Moving | Mark::Moved) => return Err(postgres::OpenError::Moved.into()),
+        None if database.is_empty()? => {}
+        None => return Err(CopyError::NotEmpty),
+    }
+    if mark::read(&from.path)? == Some(Mark::Moved) {
+        mark::check(&from.path)?;
+    }
+    audit_folder(runtime, from, note)?;
+    let source = Stopped::open_marked(from)?;
+    mark::write(&from.path, Some(Mark::Moving))?;
+    let copied = fill_database(&source, &database, to, runtime, progress);
+    match copied {
+        Ok(_) => {
+            database.set_mark(None)?;
+            mark::write(&from.path, Some(Mark::Moved))?;
+        }
+        // Nothing was served from the copy.
+        Err(_) => served_again(mark::write(&from.path, None)),
+    }
+    copied
+}
+
+fn fill_database(
+    source: &Stopped,
+    database: &Database,
+    options: &postgres::OpenOptions,
+    runtime: &Handle,
+    progress: &(dyn Progress + Sync),
+) -> Result<Copied, CopyError> {
+    let before = judged_whole(&source.db, &source.secrets, SOURCE, progress)?;
+    let before_it = database.mark()?;
+    database.set_mark(Some(Mark::Copying))?;
+    if let Err(used) = database.fence() {
+        database.set_mark(before_it)?;
+        return Err(used);
+    }
+    database.run("BEGIN")?;
+    database.clear()?;
+    to_postgres::copy(source, Writer::new(database)?, &before, progress)?;
+    database.run("COMMIT; ANALYZE")?;
+    let after = runtime.block_on(postgres::verify(options, progress))?;
+    compare(&before, after)
+}
+
+/// Moves the store of a database, which no node serves, to a folder without one. Blocks, as [`to_postgres`].
+///
+/// # Errors
+/// See [`CopyError`]; then the folder holds no store.
+pub fn to_sled(
+    runtime: &Handle,
+    from: &postgres::OpenOptions,
+    to: &sled::OpenOptions,
+    note: AuditNote,
+    progress: &(dyn Progress + Sync),
+) -> Result<Copied, CopyError> {
+    if !from.master.is_same(&to.master) {
+        return Err(CopyError::OtherKey);
+    }
+    refuse_full(&to.path)?;
+    let mut database = Database::connect(runtime.clone(), from)?;
+    match database.mark()? {
+        None | Some(Mark::Moving) => {}
+        Some(Mark::Copying) => return Err(postgres::OpenError::Copying.into()),
+        Some(Mark::Moved) => return Err(postgres::OpenError::Moved.into()),
+    }
+    // Two copies at once would take each other's mark away.
+    let folder = to.take_folder()?;
+    database.set_mark(Some(Mark::Moving))?;
+    let copied = (|| {
+        database.fence()?;
+        let at = note.at;
+        database.audit(line(note, POSTGRES, SLED), at)?;
+        fill_folder(&database, from, folder, runtime, progress)
+    })();
+    match copied {
+        Ok(_) => database.set_mark(Some(Mark::Moved))?,
+        // It is in its place, and may be served.
+        Err(_) if kassette_engine::holds_a_database(&to.path) => {}
+        Err(_) => {
+            // Where it was the snapshot that failed.
+            let ended = database.run("ROLLBACK");
+            served_again(ended.and_then(|()| database.set_mark(None)));
+        }
+    }
+    copied
+}
+
+fn fill_folder(
+    database: &Database,
+    options: &postgres::OpenOptions,
+    folder: Folder,
+    runtime: &Handle,
+    progress: &(dyn Progress + Sync),
+) -> Result<Copied, CopyError> {
+    let before = runtime.block_on(postgres::verify(options, progress))?;
+    let before = whole(before, SOURCE)?;
+    let (rebuild, (db, copied)) = Rebuild::begin(folder)?.attempt(|rebuild| {
+        database.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")?;
+        let db = rebuild.fill(|bulk| to_sled::fill(database, bulk, &before, progress))?;
+        database.run("COMMIT")?;
+        to_sled::derive(&db, &database.secrets, progress)?;
+        let what = "Verifying what was written";
+        let after = judged(&db, &database.secrets, what, progress)?;
+        Ok::<_, CopyError>((db, compare(&before, after)?))
+    })?;
+    rebuild.finish(db, &always)?;
+    Ok(copied)
+}
+
+/// Tells where a source keeps its mark although it was not moved: the next copy takes it, or an operator.
+fn served_again<E: std::fmt::Display>(unmarked: Result<(), E>) {
+    if let Err(error) = unmarked {
+        tracing::warn!(%error, "the store keeps the mark that it is being moved");
+    }
+}
+
+/// Writes the line into the log of the store that is copied, so that it is in both.
+fn audit_folder(
+    runtime: &Handle,
+    options: &sled::OpenOptions,
+    note: AuditNote,
+) -> Result<(), CopyError> {
+    if !kassette_engine::holds_a_database(&options.path) {
+        return Err(MaintenanceError::NoStore(options.path.clone()).into());
+    }
+    runtime.block_on(async {
+        let store = SledStore::start(options, Seams::default())?;
+        let at = note.at;
+        let written = store.audit(line(note, SLED, POSTGRES), at).await;
+        store.shut_down().await?;
+        Ok(written.map(drop)?)
+    })
+}
+
+fn line(note: AuditNote, from: &str, to: &str) -> Audited {
+    let [from, to] = [from, to].map(|kind| json!({ "store": kind }));
+    note.audited("store.copy", Some(&from), Some(&to))
+}
+
+fn whole(report: Report, what: &'static str) -> Result<Report, CopyError> {
+    match report.is_whole() {
+        true => Ok(report),
+        false => Err(MaintenanceError::NotWhole {
+            what,
+            report: Box::new(report),
+        }
+        .into()),
+    }
+}
+
+/// Whether everything has arrived.
+fn compare(before: &Report, after: Report) -> Result<Copied, CopyError> {
+    let after = whole(after, TARGET)?;
+    let rows = |report: &Report, kind| report.rows.get(kind).copied().unwrap_or_default();
+    for kind in COUNTED {
+        let (before, after) = (rows(before, kind), rows(&after, kind));
+        if before != after {
+            return Err(CopyError::Differs {
+                kind,
+                before,
+                after,
+            });
+        }
+    }
+    Ok(Copied {
+        payments: after.payments,
+        audit_lines: after.audit_lines,
+        rows: after.rows,
+    })
+}

@@ -1,0 +1,660 @@
+//! From rows of the embedded store to tables of a database. Bodies are the same in both; columns beside them say
+//! what is searched for. A payment brings its attempts and all by which it is found.
+
+use std::collections::BTreeSet;
+
+use kassette_domain::connect::{ConnectCode, Connection};
+use kassette_domain::consent::ConsentCode;
+use kassette_domain::delegation::{Delegation, DelegationStatus};
+use kassette_domain::id::{AccountId, MerchantId};
+use kassette_domain::invitation::Reply;
+use kassette_domain::key::{ApiKey, Environment, TokenHash};
+use kassette_domain::operator::Operator;
+use kassette_domain::payment::Payment;
+use kassette_domain::reseller::Reseller;
+use kassette_domain::time::Time;
+use kassette_domain::work::WorkItem;
+use kassette_engine::{IVec, Memtable};
+use serde::de::DeserializeOwned;
+use uuid::Uuid;
+
+use crate::Fault;
+use crate::copy::CopyError;
+use crate::copy::database::{Database, Values, Writer};
+use crate::ledger::{count, uses_account};
+use crate::postgres::directory::keys::{environment, owner};
+use crate::postgres::parts::Argument;
+use crate::postgres::payments::stored::{self, DECISION, EVENT, TRANSITION};
+use crate::postgres::webhooks::outbox::{log, status_number};
+use crate::postgres::{millis, number, uuid, webhooks};
+use crate::report::{Progress, Report, Unit};
+use crate::retention::Rule;
+use crate::rows::seal::Secrets;
+use crate::rows::source::Source as _;
+use crate::rows::stored::{
+    AllReached, AttemptKey, Books, ListedEvent, PaymentRow, PendingCallback, Reached,
+};
+use crate::rows::wants::{Wants, number_of};
+use crate::rows::{endpoints, invitations, merchants, records, schema};
+use crate::sled::maintenance::Stopped;
+use crate::sled::maintenance::kinds::KINDS;
+use crate::sled::memory::payment_index::Entry;
+use crate::sled::memory::taken_nonces::Taken;
+use crate::sled::memory::{Shown, View};
+use crate::sled::payments::aggregates;
+use crate::sled::webhooks::deliver;
+use crate::sled::webhooks::outbox::{self, BodyRow, DeliveryRow};
+
+/// Writes the rows of a table that a row stands for.
+type Convert = fn(&Source<'_>, &[u8], &IVec, &mut Writer<'_>) -> Result<(), CopyError>;
+
+/// The kinds that are gone along. All others follow from them, or stand once.
+pub(crate) const WALKED: [(&str, Convert); 24] = [
+    ("account-switch", switch),
+    ("api-key", api_key),
+    ("api-key-seen", seen),
+    ("audit-line", audit_line),
+    ("connect-code", connect_code),
+    ("connection", connection),
+    ("consent-code", consent_code),
+    ("delegation", delegation),
+    ("delivery", delivery),
+    ("endpoint", endpoint),
+    ("event", event),
+    ("event-by-time", listed_event),
+    ("invitation", invitation),
+    ("merchant", merchant),
+    ("nonces", nonces),
+    ("operator", operator),
+    ("parked-notice", parked),
+    (INDEX, payments),
+    ("reference", reference),
+    ("reseller", reseller),
+    ("retention-laggard", laggard),
+    ("timeline", line),
+    ("webhook-event", event_body),
+    ("work", work),
+];
+const INDEX: &str = "payment index";
+
+/// References that notices are kept for; numbers go on behind those of payments.
+const AT_LAST: &str = "INSERT INTO reference (account, reference, parked, until)
+        SELECT account, reference, max(ordinal) + 1, max(until) FROM parked GROUP BY account, reference
+        ON CONFLICT DO NOTHING;
+    SELECT setval('payment_number', coalesce(max(number), 1), max(number) IS NOT NULL) FROM payment;
+    UPDATE directory SET version = version + 1";
+
+macro_rules! values {
+    ($($value:expr),* $(,)?) => {
+        vec![$(Box::new($value) as Argument),*]
+    };
+}
+
+/// A store that is read.
+pub(crate) struct Source<'a> {
+    view: View<'a>,
+    secrets: &'a Secrets,
+}
+
+/// Copies everything, within a transaction.
+pub(crate) fn copy(
+    from: &Stopped,
+    writer: Writer<'_>,
+    before: &Report,
+    progress: &dyn Progress,
+) -> Result<(), CopyError> {
+    let (memtable, shown) = (Memtable::of(from.db.clone()), Shown::default());
+    let source = Source {
+        view: View::new(&memtable, &shown),
+        secrets: &from.secrets,
+    };
+    let rows = |name: &str| match name {
+        INDEX => before.payments,
+        name => before.rows.get(name).copied().unwrap_or_default(),
+    };
+    let total = WALKED.iter().map(|(name, _)| rows(name)).sum();
+    progress.begin("Copying", Unit::Rows, Some(total));
+    let (database, mut writer) = (writer.database, writer);
+    for (name, convert) in WALKED {
+        let Some(kind) = KINDS.all().iter().find(|kind| kind.name == name) else {
+            continue;
+        };
+        for row in from.db.scan_prefix(kind.prefix) {
+            let (key, row) = row.map_err(Fault::database)?;
+            convert(&source, &key, &row, &mut writer)?;
+            progress.advance(match name {
+                INDEX => records::decode::<Vec<Entry>>(&key, &row)?.len() as u64,
+                _ => 1,
+            });
+        }
+    }
+    writer.finish()?;
+    database.run(AT_LAST)?;
+    singles(&source, database)
+}
+
+/// What stands once.
+fn singles(source: &Source<'_>, database: &Database) -> Result<(), CopyError> {
+    let mark: Vec<u8> = source.view.expect(schema::MARK)?;
+    database.execute("UPDATE meta SET mark = $1", &[&mark])?;
+    for (name, key) in [
+        ("merchant", schema::MERCHANT_COUNT),
+        ("reseller", schema::resellers::COUNT),
+    ] {
+        let counted = number(source.load_or_default(key)?);
+        let sql = "UPDATE counter SET value = $2 WHERE name = $1";
+        database.execute(sql, &[&name, &counted])?;
+    }
+    if let Some((last, hash)) = source.view.load::<(u64, [u8; 32])>(schema::AUDIT_END)? {
+        let sql = "UPDATE audit_end SET number = $1, hash = $2";
+        database.execute(sql, &[&number(last), &&hash[..]])?;
+    }
+    let freed = millis(source.load_or_default(schema::NONCES_FREED)?);
+    database.execute("UPDATE nonce_end SET freed = $1", &[&freed])?;
+    let reached: AllReached = source.load_or_default(schema::RETENTION)?;
+    for (rule, reached) in Rule::ALL.into_iter().zip(reached) {
+        retention(database, rule, reached)?;
+    }
+    Ok(())
+}
+
+/// How far a rule is. A database goes by time first: payments that arrived later and were made before are looked at
+/// again.
+fn retention(
+    database: &Database,
+    rule: Rule,
+    Reached { next, made_before }: Reached,
+) -> Result<(), CopyError> {
+    if next == 0 {
+        return Ok(());
+    }
+    let (rule, next, made) = (i16::from(rule.tag()), i64::from(next), millis(made_before));
+    let sql = "INSERT INTO forgotten (rule, created_at, number) VALUES ($1, $3, $2)";
+    database.execute(sql, &[&rule, &next, &made])?;
+    let sql = "INSERT INTO laggard (rule, payment, at) SELECT $1, id, 0 FROM payment
+        WHERE number > $2 AND created_at < $3 ON CONFLICT DO NOTHING";
+    database.execute(sql, &[&rule, &next, &made])
+}
+
+impl Source<'_> {
+    fn load_or_default<T: DeserializeOwned + Default>(&self, key: &[u8]) -> Result<T, Fault> {
+        Ok(self.view.load(key)?.unwrap_or_default())
+    }
+}
+
+/// The id with which a key ends.
+fn last_id(key: &[u8]) -> Result<Uuid, Fault> {
+    let id = schema::trailing_id(key).ok_or_else(|| records::damaged(key, "it has no id"))?;
+    Ok(uuid(&id))
+}
+
+/// The hash with which a key ends.
+fn last_hash(key: &[u8]) -> Vec<u8> {
+    key.last_chunk::<32>()
+        .map_or_else(Vec::new, |hash| hash.to_vec())
+}
+
+fn text(key: &[u8], bytes: &[u8]) -> Result<String, Fault> {
+    let text = std::str::from_utf8(bytes).map_err(|_| records::damaged(key, "it is no text"))?;
+    Ok(text.to_owned())
+}
+
+/// Payments in order of their arrival, each without its lease.
+fn payments(
+    source: &Source<'_>,
+    key: &[u8],
+    row: &IVec,
+    writer: &mut Writer<'_>,
+) -> Result<(), CopyError> {
+    let entries: Vec<Entry> = records::decode(key, row)?;
+    let first = schema::payment_index_first(key).unwrap_or_default();
+    for (arrived, entry) in (i64::from(first) + 1..).zip(entries) {
+        let sealer = &source.secrets.sealer;
+        let loaded = aggregates::load_promised(&source.view, sealer, entry.id)?;
+        let mut aggregate = loaded.aggregate;
+        aggregate.payment.claimed_until = None;
+        let due = aggregate.due_at();
+        let payment = &aggregate.payment;
+        let id = uuid(payment.id.as_bytes());
+        if let Some(due) = due {
+            writer.push("due", values![id, millis(due)])?;
+        }
+        for (at, attempt) in aggregate.attempts.iter().enumerate() {
+            let ordinal = count(at)?;
+            let key = schema::attempt(payment.id, ordinal);
+            let body = source.view.get(&key)?;
+            let body = body.ok_or_else(|| records::damaged(&key, "it is missing"))?;
+            let ordinal = i16::from(ordinal);
+            let attempt_row = values![
+                id,
+                ordinal,
+                uuid(attempt.id.as_bytes()),
+                TokenHash::of(attempt.return_token.expose()).0.to_vec(),
+                attempt.account.as_str().to_owned(),
+                uses_account(payment, attempt),
+                body.to_vec(),
+            ];
+            writer.push("attempt", attempt_row)?;
+            let references: BTreeSet<_> = attempt.particulars.references.iter().collect();
+            for reference in references {
+                let made = millis(payment.created_at);
+                let found = values![reference.clone().into_bytes(), made, arrived, id, ordinal];
+                writer.push("search_reference", found)?;
+            }
+            for refund in &attempt.returns.refunds {
+                let ordered = refund.ordered.as_ref();
+                let key = ordered.and_then(|ordered| ordered.key.as_ref());
+                let found = values![
+                    uuid(refund.id.as_bytes()),
+                    id,
+                    number(payment.merchant.0),
+                    environment(payment.environment),
+                    key.map(|key| key.as_str().as_bytes().to_vec()),
+                ];
+                writer.push("refund", found)?;
+            }
+        }
+        let books = Books {
+            timer: None,
+            ..loaded.books
+        };
+        let (_, body) = PaymentRow::encode(sealer, payment, books)?;
+        writer.push("payment", payment_row(payment, arrived, &body))?;
+    }
+    Ok(())
+}
+
+fn payment_row(payment: &Payment, arrived: i64, body: &[u8]) -> Values {
+    let (kind, owner, reference) = stored::origin(payment.merchant, &payment.origin);
+    values![
+        uuid(payment.id.as_bytes()),
+        arrived,
+        kind,
+        owner,
+        reference,
+        number(payment.merchant.0),
+        environment(payment.environment),
+        millis(payment.created_at),
+        payment.order_id.as_str().as_bytes().to_vec(),
+        TokenHash::of(payment.token.expose()).0.to_vec(),
+        stored::status(payment.status),
+        body.to_vec(),
+    ]
+}
+
+/// A line of a timeline: behind its prefix stand the payment, its kind, its number.
+fn line(_: &Source<'_>, key: &[u8], row: &IVec, writer: &mut Writer<'_>) -> Result<(), CopyError> {
+    let parts = key.get(4..).and_then(<[u8]>::split_first_chunk::<16>);
+    let (payment, kind, ordinal) = match parts {
+        Some((payment, [b'd', high, low])) => (payment, DECISION, [*high, *low]),
+        Some((payment, [b't', high, low])) => (payment, TRANSITION, [*high, *low]),
+        _ => return Err(records::damaged(key, "it is about nothing").into()),
+    };
+    let ordinal = i32::from(u16::from_be_bytes(ordinal));
+    writer.push(
+        "timeline",
+        values![uuid(payment), kind, ordinal, row.to_vec()],
+    )
+}
+
+fn event(_: &Source<'_>, key: &[u8], row: &IVec, writer: &mut Writer<'_>) -> Result<(), CopyError> {
+    let of = schema::event_of(key);
+    let (payment, ordinal) = of.ok_or_else(|| records::damaged(key, "it names no payment"))?;
+    let payment = uuid(payment.as_bytes());
+    let event = values![payment, EVENT, i32::from(ordinal), row.to_vec()];
+    writer.push("timeline", event)
+}
+
+/// Behind the prefix stand merchant, environment, time, event.
+fn listed_event(
+    _: &Source<'_>,
+    key: &[u8],
+    row: &IVec,
+    writer: &mut Writer<'_>,
+) -> Result<(), CopyError> {
+    let listed: ListedEvent = records::decode(key, row)?;
+    let damaged = || records::damaged(key, "it is cut off");
+    let of = key.get(4..).and_then(<[u8]>::split_first_chunk::<8>);
+    let (merchant, rest) = of.ok_or_else(damaged)?;
+    let (world, rest) = rest.split_first().ok_or_else(damaged)?;
+    let (at, _) = rest.split_first_chunk::<8>().ok_or_else(damaged)?;
+    let world = match world {
+        b't' => Environment::Test,
+        _ => Environment::Live,
+    };
+    let event = values![
+        number(u64::from_be_bytes(*merchant)),
+        environment(world),
+        millis(Time::from_millis(u64::from_be_bytes(*at))),
+        last_id(key)?,
+        i16::from(number_of(listed.kind)),
+        uuid(listed.payment.as_bytes()),
+        i32::from(listed.ordinal),
+    ];
+    writer.push("event", event)
+}
+
+fn reference(
+    _: &Source<'_>,
+    key: &[u8],
+    row: &IVec,
+    writer: &mut Writer<'_>,
+) -> Result<(), CopyError> {
+    let of: AttemptKey = records::decode(key, row)?;
+    let account = schema::account_in(key).unwrap_or_default();
+    let reference = key.get(4 + account.len() + 1..).unwrap_or_default();
+    let reference = values![
+        text(key, account)?,
+        reference.to_vec(),
+        uuid(of.payment.as_bytes()),
+        i16::from(of.ordinal),
+    ];
+    writer.push("reference", reference)
+}
+
+/// Behind the account stand the length of the reference, the reference, the notice's number.
+fn parked(
+    _: &Source<'_>,
+    key: &[u8],
+    row: &IVec,
+    writer: &mut Writer<'_>,
+) -> Result<(), CopyError> {
+    let notice: PendingCallback = records::decode(key, row)?;
+    let account = schema::account_in(key).unwrap_or_default();
+    let rest = key.get(4 + account.len() + 1 + 4..).unwrap_or_default();
+    let (reference, ordinal) = rest
+        .split_last_chunk::<4>()
+        .ok_or_else(|| records::damaged(key, "it is cut off"))?;
+    let notice = values![
+        text(key, account)?,
+        reference.to_vec(),
+        i32::from_be_bytes(*ordinal),
+        millis(notice.until),
+        row.to_vec(),
+    ];
+    writer.push("parked", notice)
+}
+
+fn work(_: &Source<'_>, key: &[u8], row: &IVec, writer: &mut Writer<'_>) -> Result<(), CopyError> {
+    let item: WorkItem = records::decode(key, row)?;
+    let item = values![
+        uuid(item.id.as_bytes()),
+        uuid(item.attempt.as_bytes()),
+        item.kind as i16,
+        millis(item.opened_at),
+        item.done_at.is_none(),
+        row.to_vec(),
+    ];
+    writer.push("work", item)
+}
+
+fn laggard(_: &Source<'_>, key: &[u8], _: &IVec, writer: &mut Writer<'_>) -> Result<(), CopyError> {
+    let about = schema::laggard_about(key);
+    let (rule, payment) = about.ok_or_else(|| records::damaged(key, "it is about nothing"))?;
+    let at = schema::leading_time(key, schema::LAGGARDS).unwrap_or_default();
+    let laggard = values![i16::from(rule), uuid(payment.as_bytes()), millis(at)];
+    writer.push("laggard", laggard)
+}
+
+fn endpoint(
+    _: &Source<'_>,
+    key: &[u8],
+    row: &IVec,
+    writer: &mut Writer<'_>,
+) -> Result<(), CopyError> {
+    let endpoint = endpoints::decode(key, row)?;
+    let (merchant, reseller) = webhooks::endpoints::owner(endpoint.owner);
+    let endpoint = values![
+        uuid(endpoint.id.as_bytes()),
+        merchant,
+        reseller,
+        environment(endpoint.environment),
+        millis(endpoint.created_at),
+        endpoint.enabled,
+        Wants::of(&endpoint).bits(),
+        row.to_vec(),
+    ];
+    writer.push("endpoint", endpoint)
+}
+
+fn event_body(
+    _: &Source<'_>,
+    key: &[u8],
+    row: &IVec,
+    writer: &mut Writer<'_>,
+) -> Result<(), CopyError> {
+    let body: BodyRow = records::decode(key, row)?;
+    let body = values![
+        last_id(key)?,
+        i16::from(number_of(body.kind)),
+        uuid(body.payment.as_bytes()),
+        body.body,
+        i32::try_from(body.deliveries).unwrap_or(i32::MAX),
+    ];
+    writer.push("event_body", body)
+}
+
+/// A delivery with its whole log, without its lease.
+fn delivery(
+    source: &Source<'_>,
+    key: &[u8],
+    row: &IVec,
+    writer: &mut Writer<'_>,
+) -> Result<(), CopyError> {
+    let row: DeliveryRow = records::decode(key, row)?;
+    let id = deliver::trailing_id(key)?;
+    let failed = schema::webhooks::failed(row.endpoint, id);
+    let queued_again: bool = source.load_or_default(&failed)?;
+    let delivery = outbox::whole(&source.view, id, row)?;
+    let attempts = delivery.attempts.len();
+    let delivery = values![
+        uuid(id.as_bytes()),
+        uuid(delivery.event.as_bytes()),
+        i16::from(number_of(delivery.kind)),
+        uuid(delivery.endpoint.as_bytes()),
+        uuid(delivery.payment.as_bytes()),
+        status_number(delivery.status),
+        millis(delivery.created_at),
+        delivery.next_attempt_at.map(millis),
+        i16::try_from(attempts).unwrap_or(i16::MAX),
+        (attempts > 0).then(|| log(&delivery)).transpose()?,
+        queued_again,
+    ];
+    writer.push("delivery", delivery)
+}
+
+fn merchant(
+    _: &Source<'_>,
+    key: &[u8],
+    row: &IVec,
+    writer: &mut Writer<'_>,
+) -> Result<(), CopyError> {
+    let merchant = merchants::decode(key, row)?;
+    let merchant = values![number(merchant.id.0), merchant.live_approved, row.to_vec()];
+    writer.push("merchant", merchant)
+}
+
+fn api_key(
+    _: &Source<'_>,
+    key: &[u8],
+    row: &IVec,
+    writer: &mut Writer<'_>,
+) -> Result<(), CopyError> {
+    let api_key: ApiKey = records::decode(key, row)?;
+    let (kind, owner) = owner(api_key.owner);
+    let api_key = values![
+        api_key.hash.0.to_vec(),
+        uuid(api_key.id.as_bytes()),
+        kind,
+        owner,
+        environment(api_key.environment),
+        millis(api_key.created_at),
+        api_key.expires_at.map(millis),
+        api_key.revoked_at.is_some(),
+        row.to_vec(),
+    ];
+    writer.push("api_key", api_key)
+}
+
+fn seen(_: &Source<'_>, key: &[u8], row: &IVec, writer: &mut Writer<'_>) -> Result<(), CopyError> {
+    let seen: Time = records::decode(key, row)?;
+    writer.push("api_key_seen", values![last_hash(key), millis(seen)])
+}
+
+fn operator(
+    _: &Source<'_>,
+    key: &[u8],
+    row: &IVec,
+    writer: &mut Writer<'_>,
+) -> Result<(), CopyError> {
+    let operator: Operator = records::decode(key, row)?;
+    let operator = values![
+        operator.hash.0.to_vec(),
+        uuid(operator.id.as_bytes()),
+        millis(operator.created_at),
+        row.to_vec(),
+    ];
+    writer.push("operator", operator)
+}
+
+fn switch(
+    _: &Source<'_>,
+    key: &[u8],
+    row: &IVec,
+    writer: &mut Writer<'_>,
+) -> Result<(), CopyError> {
+    let (account, enabled): (AccountId, bool) = records::decode(key, row)?;
+    let switch = values![account.as_str().to_owned(), enabled];
+    writer.push("account_switch", switch)
+}
+
+fn audit_line(
+    _: &Source<'_>,
+    key: &[u8],
+    row: &IVec,
+    writer: &mut Writer<'_>,
+) -> Result<(), CopyError> {
+    let line = schema::audit_number(key).unwrap_or_default();
+    writer.push("audit", values![number(line), row.to_vec()])
+}
+
+fn reseller(
+    _: &Source<'_>,
+    key: &[u8],
+    row: &IVec,
+    writer: &mut Writer<'_>,
+) -> Result<(), CopyError> {
+    let reseller: Reseller = records::decode(key, row)?;
+    let reseller = values![number(reseller.id.0), reseller.live_rollout, row.to_vec()];
+    writer.push("reseller", reseller)
+}
+
+fn delegation(
+    _: &Source<'_>,
+    key: &[u8],
+    row: &IVec,
+    writer: &mut Writer<'_>,
+) -> Result<(), CopyError> {
+    let delegation: Delegation = records::decode(key, row)?;
+    let delegation = values![
+        number(delegation.reseller.0),
+        number(delegation.merchant.0),
+        delegation.status() == DelegationStatus::Authorized,
+        delegation.invitation.map(|id| uuid(id.as_bytes())),
+        millis(delegation.created_at),
+        row.to_vec(),
+    ];
+    writer.push("delegation", delegation)
+}
+
+fn invitation(
+    source: &Source<'_>,
+    key: &[u8],
+    row: &IVec,
+    writer: &mut Writer<'_>,
+) -> Result<(), CopyError> {
+    let id = schema::resellers::invitation_id(key);
+    let id = id.ok_or_else(|| records::damaged(key, "it names no invitation"))?;
+    let invitation = invitations::open(&source.secrets.sealer, id, records::decode(key, row)?)?;
+    let merchant: Option<MerchantId> = match invitation.reply {
+        Reply::Accepted { merchant, .. } => Some(merchant),
+        Reply::Open | Reply::Declined { .. } => None,
+    };
+    let invitation = values![
+        uuid(id.as_bytes()),
+        number(invitation.reseller.0),
+        invitation.client_ref.as_str().as_bytes().to_vec(),
+        TokenHash::of(invitation.token.expose()).0.to_vec(),
+        millis(invitation.created_at),
+        merchant.map(|merchant| number(merchant.0)),
+        row.to_vec(),
+    ];
+    writer.push("invitation", invitation)
+}
+
+fn consent_code(
+    _: &Source<'_>,
+    key: &[u8],
+    row: &IVec,
+    writer: &mut Writer<'_>,
+) -> Result<(), CopyError> {
+    let code: ConsentCode = records::decode(key, row)?;
+    let code = values![
+        code.handle.0.to_vec(),
+        millis(code.expires_at),
+        row.to_vec()
+    ];
+    writer.push("consent_code", code)
+}
+
+fn connect_code(
+    _: &Source<'_>,
+    key: &[u8],
+    row: &IVec,
+    writer: &mut Writer<'_>,
+) -> Result<(), CopyError> {
+    let code: ConnectCode = records::decode(key, row)?;
+    let code = values![
+        code.hash.0.to_vec(),
+        uuid(code.id.as_bytes()),
+        number(code.merchant.0),
+        millis(code.created_at),
+        millis(code.expires_at),
+        row.to_vec(),
+    ];
+    writer.push("connect_code", code)
+}
+
+fn connection(
+    _: &Source<'_>,
+    key: &[u8],
+    row: &IVec,
+    writer: &mut Writer<'_>,
+) -> Result<(), CopyError> {
+    let made: Connection = records::decode(key, row)?;
+    let made = values![
+        number(made.merchant.0),
+        environment(made.environment),
+        made.origin.as_str().as_bytes().to_vec(),
+        row.to_vec(),
+    ];
+    writer.push("connection", made)
+}
+
+/// What a group has taken. One that was over and taken again stands in two rows.
+fn nonces(
+    _: &Source<'_>,
+    key: &[u8],
+    row: &IVec,
+    writer: &mut Writer<'_>,
+) -> Result<(), CopyError> {
+    let taken: Vec<Taken> = records::decode(key, row)?;
+    let sql = "INSERT INTO nonce AS known (reseller, mark, until, asked, holder)
+        SELECT reseller, mark, max(until), 0, 0
+        FROM unnest($1::bigint[], $2::bytea[], $3::bigint[]) AS v (reseller, mark, until) GROUP BY reseller, mark
+        ON CONFLICT (reseller, mark) DO UPDATE SET until = greatest(known.until, excluded.until)";
+    let resellers: Vec<_> = taken.iter().map(|each| number(each.reseller.0)).collect();
+    let marks: Vec<_> = taken.iter().map(|each| &each.mark[..]).collect();
+    let ends: Vec<_> = taken.iter().map(|each| millis(each.until)).collect();
+    writer.database.execute(sql, &[&resellers, &marks, &ends])
+}

@@ -1,0 +1,448 @@
+//! From tables of a database to rows of the embedded store. What rows promise of others, as reading a store through
+//! compares it, is written as it is promised.
+
+use kassette_domain::event::EventType;
+use kassette_domain::id::{
+    DeliveryId, EndpointId, EventId, InvitationId, MerchantId, PaymentId, ResellerId, WorkId,
+};
+use kassette_domain::key::{Environment, KeyOwner, TokenHash};
+use kassette_domain::lifecycle::PaymentAggregate;
+use kassette_domain::time::Time;
+use kassette_domain::webhook::DeliveryStatus;
+use kassette_engine::{Bulk, Db, IVec, Memtable};
+use serde::Serialize;
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use crate::Fault;
+use crate::copy::CopyError;
+use crate::copy::database::Database;
+use crate::postgres::directory::account;
+use crate::postgres::payments::stored::{self, DECISION, EVENT};
+use crate::postgres::webhooks::outbox::{delivery as whole_delivery, delivery_columns, kind};
+use crate::postgres::{audit, time};
+use crate::report::{Progress, Report, Unit};
+use crate::rows::schema::{self, Key, Line, Position};
+use crate::rows::seal::Secrets;
+use crate::rows::stored::{AllReached, PaymentRow, Reached, Timer, open_attempt};
+use crate::rows::wants::Wants;
+use crate::rows::{nonces, records};
+use crate::sled::judge::Judge;
+use crate::sled::judge::kinds::Derived;
+use crate::sled::maintenance::kinds::KINDS;
+use crate::sled::memory::payment_index::Entry;
+use crate::sled::memory::payment_index_rows::FULL;
+use crate::sled::memory::taken_nonces::Taken;
+use crate::sled::open::this_format;
+use crate::sled::webhooks::outbox::{BodyRow, DeliveryRow};
+use crate::sled::webhooks::roster::Roster;
+
+/// Nonces of one row.
+const NONCES: usize = 256;
+
+/// Writes the rows that a row of a query stands for.
+type Convert = fn(&mut Target<'_, '_>, &Row) -> Result<(), CopyError>;
+
+/// What is read, each with the kind of its rows. Tables that are not here follow from these.
+pub(crate) const READ: [(&str, &str, Convert); 26] = [
+    ("payment", "SELECT p.id, p.body, ARRAY(SELECT a.body FROM attempt a WHERE a.payment = p.id ORDER BY a.ordinal)
+        FROM payment p ORDER BY p.created_at, p.number", payment),
+    ("timeline", "SELECT payment, kind, ordinal, body FROM timeline", line),
+    ("work", "SELECT id, opened_at, body FROM work", work),
+    ("parked-notice", "SELECT account, reference, ordinal, body FROM parked", parked),
+    ("parked-count", "SELECT account, count(*) FROM parked GROUP BY account", parked_count),
+    ("retention-laggard", "SELECT rule, payment, at FROM laggard", laggard),
+    ("endpoint", "SELECT id, body FROM endpoint", endpoint),
+    ("endpoint-roster", "SELECT merchant, environment, array_agg(id ORDER BY created_at, id),
+        array_agg(wants ORDER BY created_at, id), reseller FROM endpoint GROUP BY merchant, reseller, environment", roster),
+    ("webhook-event", "SELECT b.id, b.kind, b.payment, b.body, b.deliveries, d.at FROM event_body b
+        LEFT JOIN (SELECT event, min(created_at) AS at FROM delivery GROUP BY event) d ON d.event = b.id", event_body),
+    ("delivery", concat!("SELECT ", delivery_columns!(), ", d.queued_again, min(d.created_at) OVER (PARTITION BY d.event)
+        FROM delivery d"), delivery),
+    ("pending-deliveries", "SELECT count(*) FROM delivery WHERE status = 0", pending),
+    ("merchant", "SELECT id, body FROM merchant", merchant),
+    ("api-key", "SELECT hash, body FROM api_key", api_key),
+    ("api-key-seen", "SELECT hash, seen FROM api_key_seen", seen),
+    ("operator", "SELECT hash, body FROM operator", operator),
+    ("account-switch", "SELECT account, enabled FROM account_switch", switch),
+    ("reseller", "SELECT id, body FROM reseller", reseller),
+    ("invitation", "SELECT id, body FROM invitation", invitation),
+    ("invitation-count", "SELECT reseller, count(*) FROM invitation GROUP BY reseller", invitation_count),
+    ("delegation", "SELECT reseller, merchant, body FROM delegation", delegation),
+    ("consent-code", "SELECT handle, body FROM consent_code", consent_code),
+    ("connect-code", "SELECT hash, body FROM connect_code", connect_code),
+    ("connection", "SELECT merchant, environment, origin, body FROM connection", connection),
+    ("nonces", "SELECT reseller, mark, until FROM nonce ORDER BY until", nonce),
+    ("audit-line", "SELECT number, body FROM audit", audit_line),
+    ("retention", "SELECT f.rule, f.created_at, (SELECT count(*) FROM payment p
+        WHERE (p.created_at, p.number) <= (f.created_at, f.number)) FROM forgotten f", reached),
+];
+
+/// What is written.
+pub(crate) struct Target<'a, 'b> {
+    bulk: &'a mut Bulk<'b>,
+    secrets: &'a Secrets,
+    /// Payments of the row of the payment index that is not full, and where it begins.
+    index: (Position, Vec<Entry>),
+    /// Nonces of the row that is not full.
+    taken: Vec<Taken>,
+    rows_of_nonces: u64,
+    reached: AllReached,
+}
+
+/// Copies all that does not follow from other rows. Within a snapshot of the database.
+pub(crate) fn fill(
+    from: &Database,
+    bulk: &mut Bulk<'_>,
+    before: &Report,
+    progress: &dyn Progress,
+) -> Result<(), CopyError> {
+    let rows = |kind| before.rows.get(kind).copied().unwrap_or_default();
+    let total = READ.iter().map(|(kind, ..)| rows(*kind)).sum::<u64>() + rows("event");
+    progress.begin("Copying", Unit::Rows, Some(total));
+    let mut target = Target {
+        bulk,
+        secrets: &from.secrets,
+        index: (0, Vec::new()),
+        taken: Vec::new(),
+        rows_of_nonces: 0,
+        reached: AllReached::default(),
+    };
+    for (_, sql, convert) in READ {
+        from.each(sql, |row| {
+            progress.advance(1);
+            convert(&mut target, row)
+        })?;
+    }
+    target.end_of_index()?;
+    target.end_of_nonces()?;
+    target.singles(from)
+}
+
+/// Writes what rows promise of others.
+pub(crate) fn derive(db: &Db, secrets: &Secrets, progress: &dyn Progress) -> Result<(), CopyError> {
+    progress.begin("Writing indexes", Unit::Rows, None);
+    let memtable = Memtable::of(db.clone());
+    let mut bulk = Bulk::new(db);
+    let mut write = |key: Key, row: &[u8]| {
+        let row = match KINDS.split(&key)?.0.derived {
+            // Those that hold something were copied.
+            _ if db.contains_key(&key).map_err(Fault::database)? => return Ok(()),
+            Derived::Row => IVec::from(row),
+            Derived::Key | Derived::Not => records::encode(&key, &())?,
+        };
+        bulk.push(key.into(), Some(row))
+    };
+    let judge = Judge::new(&KINDS, &memtable, secrets);
+    judge
+        .telling(&mut write)
+        .look(&mut |rows| progress.advance(rows))?;
+    Ok(bulk.write()?)
+}
+
+impl Target<'_, '_> {
+    fn put(&mut self, key: Key, row: impl Into<IVec>) -> Result<(), CopyError> {
+        Ok(self.bulk.push(key.into(), Some(row.into()))?)
+    }
+
+    fn save<T: Serialize>(&mut self, key: Key, value: &T) -> Result<(), CopyError> {
+        let row = records::encode(&key, value)?;
+        self.put(key, row)
+    }
+
+    fn end_of_index(&mut self) -> Result<(), CopyError> {
+        let (first, entries) = &mut self.index;
+        let (first_of_next, at, entries) =
+            (*first + FULL as Position, *first, std::mem::take(entries));
+        *first = first_of_next;
+        if entries.is_empty() {
+            return Ok(());
+        }
+        self.save(schema::payment_index(at), &entries)
+    }
+
+    /// Groups count up, so that none of the store's own has the number of one of these.
+    fn end_of_nonces(&mut self) -> Result<(), CopyError> {
+        let taken = std::mem::take(&mut self.taken);
+        let Some(last) = taken.last() else {
+            return Ok(());
+        };
+        self.rows_of_nonces += 1;
+        let key = schema::nonces(last.until, u64::MAX - self.rows_of_nonces);
+        self.save(key, &taken)
+    }
+
+    /// What stands once. What is sealed is moved as it is: for the same row, under the same key.
+    fn singles(&mut self, from: &Database) -> Result<(), CopyError> {
+        self.put(schema::FORMAT.to_vec(), this_format())?;
+        let meta = from.one("SELECT canary, mark FROM meta")?;
+        self.save(schema::CANARY.to_vec(), &meta.get::<_, Vec<u8>>(0))?;
+        self.save(schema::MARK.to_vec(), &meta.get::<_, Vec<u8>>(1))?;
+        if let Some(end) = audit::end(&from.one(audit::END)?)? {
+            self.save(schema::AUDIT_END.to_vec(), &end)?;
+        }
+        let counted = |name| from.one(&format!("SELECT value FROM counter WHERE name = '{name}'"));
+        for (name, key) in [
+            ("merchant", schema::MERCHANT_COUNT),
+            ("reseller", schema::resellers::COUNT),
+        ] {
+            let counted = counted(name)?.get::<_, i64>(0).unsigned_abs();
+            self.save(key.to_vec(), &counted)?;
+        }
+        let freed = time(from.one("SELECT freed FROM nonce_end")?.get(0));
+        self.save(schema::NONCES_FREED.to_vec(), &freed)?;
+        self.save(schema::RETENTION.to_vec(), &self.reached.clone())
+    }
+}
+
+fn payment_id(row: &Row, column: usize) -> PaymentId {
+    PaymentId::from_bytes(id(row, column))
+}
+
+fn id(row: &Row, column: usize) -> [u8; 16] {
+    row.get::<_, Uuid>(column).into_bytes()
+}
+
+/// The hash in the first column.
+fn hash(row: &Row) -> Result<TokenHash, Fault> {
+    let hash = row.get::<_, &[u8]>(0).try_into();
+    Ok(TokenHash(hash.map_err(|_| {
+        Fault::Corrupt("the length of a hash".into())
+    })?))
+}
+
+fn merchant_id(row: &Row, column: usize) -> MerchantId {
+    MerchantId(row.get::<_, i64>(column).unsigned_abs())
+}
+
+fn reseller_id(row: &Row) -> ResellerId {
+    ResellerId(row.get::<_, i64>(0).unsigned_abs())
+}
+
+fn environment(row: &Row, column: usize) -> Environment {
+    match row.get::<_, i16>(column) {
+        0 => Environment::Test,
+        _ => Environment::Live,
+    }
+}
+
+/// A count, as the embedded store has it.
+fn counted(row: &Row) -> u32 {
+    u32::try_from(row.get::<_, i64>(1)).unwrap_or(u32::MAX)
+}
+
+/// A payment with its attempts, in order of time; without its lease.
+fn payment(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
+    let sealer = &target.secrets.sealer;
+    let (mut payment, mut books) = stored::open(sealer, row.get(0), row.get(1), None)?;
+    payment.claimed_until = None;
+    let mut rows = Vec::new();
+    for (ordinal, body) in (0_u8..).zip(row.get::<_, Vec<&[u8]>>(2)) {
+        rows.push((schema::attempt(payment.id, ordinal), body));
+    }
+    let attempts = rows
+        .iter()
+        .map(|(key, body)| open_attempt(sealer, key, body));
+    let attempts = attempts.collect::<Result<_, _>>()?;
+    let aggregate = PaymentAggregate { payment, attempts };
+    let due = aggregate.due_at();
+    books.timer = due.map(Timer::Own);
+    let payment = aggregate.payment;
+    let marks = target.secrets.marks(&payment);
+    let (key, body) = PaymentRow::encode(sealer, &payment, books)?;
+    target.put(key, body)?;
+    for (key, body) in rows {
+        target.put(key, body)?;
+    }
+    if let Some(due) = due {
+        target.put(schema::timer(due, payment.id), IVec::default())?;
+    }
+    let entry = Entry::new(payment.id, payment.merchant, payment.created_at, marks);
+    target.index.1.push(entry);
+    match target.index.1.len() {
+        FULL => target.end_of_index(),
+        _ => Ok(()),
+    }
+}
+
+fn line(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
+    let (payment, ordinal) = (payment_id(row, 0), row.get::<_, i32>(2));
+    let ordinal =
+        u16::try_from(ordinal).map_err(|_| Fault::Corrupt("the number of a line".into()))?;
+    let key = match row.get::<_, i16>(1) {
+        EVENT => schema::event(payment, ordinal),
+        DECISION => schema::line(payment, Line::Decision, ordinal),
+        _ => schema::line(payment, Line::Transition, ordinal),
+    };
+    target.put(key, row.get::<_, &[u8]>(3))
+}
+
+fn work(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
+    let key = schema::work(time(row.get(1)), WorkId::from_bytes(id(row, 0)));
+    target.put(key, row.get::<_, &[u8]>(2))
+}
+
+fn parked(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
+    let reference = std::str::from_utf8(row.get(1));
+    let reference = reference.map_err(|_| Fault::Corrupt("a reference".into()))?;
+    let ordinal = row.get::<_, i32>(2).unsigned_abs();
+    let key = schema::pending_callback(&account(row.get(0))?, reference, ordinal);
+    target.put(key, row.get::<_, &[u8]>(3))
+}
+
+fn parked_count(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
+    let key = schema::pending_callback_count(row.get::<_, &str>(0).as_bytes());
+    target.save(key, &counted(row))
+}
+
+fn laggard(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
+    let rule = u8::try_from(row.get::<_, i16>(0)).unwrap_or(u8::MAX);
+    let key = schema::laggard(time(row.get(2)), rule, payment_id(row, 1));
+    target.put(key, IVec::default())
+}
+
+fn endpoint(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
+    let key = schema::webhooks::endpoint(EndpointId::from_bytes(id(row, 0)));
+    target.put(key, row.get::<_, &[u8]>(1))
+}
+
+fn roster(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
+    let (ids, wants): (Vec<Uuid>, Vec<i64>) = (row.get(2), row.get(3));
+    let ids = ids.iter().map(|id| EndpointId::from_bytes(*id.as_bytes()));
+    let wants = wants.iter().map(|bits| u32::try_from(*bits).map(Wants));
+    let each = ids.zip(wants).map(|(id, wants)| Ok((id, wants?)));
+    let each = each.collect::<Result<_, std::num::TryFromIntError>>();
+    let each = each.map_err(|_| Fault::Corrupt("what an endpoint wants".into()))?;
+    let owner = match row.get::<_, i64>(4) {
+        0 => KeyOwner::Merchant(merchant_id(row, 0)),
+        reseller => KeyOwner::Reseller(ResellerId(reseller.unsigned_abs())),
+    };
+    let key = schema::webhooks::roster(owner, environment(row, 1));
+    target.save(key, &Roster(each))
+}
+
+fn event_body(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
+    let kind: Option<EventType> = kind(row.get(1));
+    let body = BodyRow {
+        kind: kind.ok_or_else(|| Fault::Corrupt("the kind of an event".into()))?,
+        payment: payment_id(row, 2),
+        body: row.get(3),
+        deliveries: row.get::<_, i32>(4).unsigned_abs(),
+    };
+    let at = row.get::<_, Option<i64>>(5).map_or(Time::default(), time);
+    let key = schema::webhooks::body(at, EventId::from_bytes(id(row, 0)));
+    target.save(key, &body)
+}
+
+fn delivery(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
+    let delivery = whole_delivery(row)?;
+    let (id, endpoint): (DeliveryId, _) = (delivery.id, delivery.endpoint);
+    if delivery.status == DeliveryStatus::Exhausted {
+        let queued_again: bool = row.get(9);
+        target.save(schema::webhooks::failed(endpoint, id), &queued_again)?;
+    }
+    let (delivery, long) = DeliveryRow::of(delivery, time(row.get(10)));
+    for (attempt, response) in long {
+        target.save(schema::webhooks::response(id, attempt), &response)?;
+    }
+    target.save(schema::webhooks::delivery(id), &delivery)
+}
+
+fn pending(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
+    let pending = row.get::<_, i64>(0).unsigned_abs();
+    target.save(schema::webhooks::PENDING.to_vec(), &pending)
+}
+
+fn merchant(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
+    target.put(
+        schema::merchant(merchant_id(row, 0)),
+        row.get::<_, &[u8]>(1),
+    )
+}
+
+fn api_key(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
+    target.put(schema::api_key(hash(row)?), row.get::<_, &[u8]>(1))
+}
+
+fn seen(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
+    target.save(schema::api_key_seen(hash(row)?), &time(row.get(1)))
+}
+
+fn operator(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
+    target.put(schema::operator(hash(row)?), row.get::<_, &[u8]>(1))
+}
+
+fn switch(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
+    let switch = (account(row.get(0))?, row.get::<_, bool>(1));
+    target.save(schema::switch(&switch.0), &switch)
+}
+
+fn reseller(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
+    let key = schema::resellers::reseller(reseller_id(row));
+    target.put(key, row.get::<_, &[u8]>(1))
+}
+
+fn invitation(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
+    let key = schema::resellers::invitation(InvitationId::from_bytes(id(row, 0)));
+    target.put(key, row.get::<_, &[u8]>(1))
+}
+
+fn invitation_count(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
+    target.save(schema::resellers::invited(reseller_id(row)), &counted(row))
+}
+
+fn delegation(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
+    let key = schema::resellers::delegation(reseller_id(row), merchant_id(row, 1));
+    target.put(key, row.get::<_, &[u8]>(2))
+}
+
+fn consent_code(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
+    target.put(
+        schema::resellers::consent(hash(row)?),
+        row.get::<_, &[u8]>(1),
+    )
+}
+
+fn connect_code(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
+    target.put(schema::connect::code(hash(row)?), row.get::<_, &[u8]>(1))
+}
+
+fn connection(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
+    let world: &[u8] = match environment(row, 1) {
+        Environment::Test => b"t",
+        Environment::Live => b"l",
+    };
+    let merchant = merchant_id(row, 0).0.to_be_bytes();
+    let key = [schema::connect::CONNECTIONS, &merchant, world, row.get(2)].concat();
+    target.put(key, row.get::<_, &[u8]>(3))
+}
+
+fn nonce(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
+    let mark = nonces::Mark::try_from(row.get::<_, &[u8]>(1));
+    target.taken.push(Taken {
+        reseller: reseller_id(row),
+        mark: mark.map_err(|_| Fault::Corrupt("the mark of a nonce".into()))?,
+        until: time(row.get(2)),
+    });
+    match target.taken.len() {
+        NONCES => target.end_of_nonces(),
+        _ => Ok(()),
+    }
+}
+
+fn audit_line(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
+    let key = schema::audit(row.get::<_, i64>(0).unsigned_abs());
+    target.put(key, row.get::<_, &[u8]>(1))
+}
+
+/// How far a rule is.
+fn reached(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
+    let rule = usize::try_from(row.get::<_, i16>(0)).unwrap_or(usize::MAX);
+    if let Some(reached) = target.reached.get_mut(rule) {
+        *reached = Reached {
+            next: Position::try_from(row.get::<_, i64>(2)).unwrap_or(Position::MAX),
+            made_before: time(row.get(1)),
+        };
+    }
+    Ok(())
+}
