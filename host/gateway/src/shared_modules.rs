@@ -186,7 +186,7 @@ impl Gateway {
             return nothing();
         };
         let changes = self.store().slot_changes(0).await?;
-        let versions = changes.iter().filter_map(|change| match &change.content {
+        let mut versions = changes.iter().filter_map(|change| match &change.content {
             SlotContent::Version { digest, .. }
                 if change.slot == *slot && change.stage == SlotStage::Settled =>
             {
@@ -195,7 +195,7 @@ impl Gateway {
             _ => None,
         });
         let active = runtime.active(slot);
-        let Some(before) = versions.filter(|digest| Some(*digest) != active).last() else {
+        let Some(before) = versions.rfind(|digest| Some(*digest) != active) else {
             // What stood in the folders before anything was said to all nodes.
             let (checking, slot) = (Arc::clone(&runtime), slot.clone());
             let prepared = tokio::task::spawn_blocking(move || checking.prepare_rollback(&slot));
@@ -331,7 +331,7 @@ impl Gateway {
                 tracing::warn!(plugin.slot = %change.slot, "an earlier version is not kept: {why}");
             }
         }
-        if let Some(last) = settled().last() {
+        if let Some(last) = settled().next_back() {
             following.told.followed = last.number;
             self.store().announce_modules(following.told.clone());
         }

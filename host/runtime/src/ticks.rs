@@ -121,7 +121,9 @@ mod tests {
         let ticks: &AtomicU64 = Box::leak(Box::default());
         let is_over: &AtomicBool = Box::leak(Box::default());
         std::thread::spawn(move || {
-            let tick = || drop(ticks.fetch_add(1, Ordering::SeqCst));
+            let tick = || {
+                ticks.fetch_add(1, Ordering::SeqCst);
+            };
             pulse.run(tick, || !is_over.load(Ordering::SeqCst));
             ticks.store(u64::MAX, Ordering::SeqCst);
         });
