@@ -525,7 +525,14 @@ async fn what_was_acknowledged_is_there_and_can_be_paid_after_nodes_and_database
         );
         expected["status"] = found["status"].clone();
         assert_eq!(found, expected);
-        let replay = server.post(key, PAYMENTS, request).await.expect(200).json();
+        // A node that has not its database back yet takes nothing.
+        let replay = server
+            .wait_for("the replay", async || {
+                let answer = server.post(key, PAYMENTS, request).await;
+                (answer.status != 503).then_some(answer)
+            })
+            .await;
+        let replay = replay.expect(200).json();
         assert_eq!(comparable(&replay), expected);
     }
     // What a node that was killed had begun is free once its time is over.

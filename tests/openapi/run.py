@@ -87,11 +87,11 @@ def paid(base, key):
     sys.exit("the payment to be given back was never completed")
 
 
-def endpoints(base, key):
-    """The ids of the endpoints that a merchant has in its key's environment."""
+def endpoints(path, key):
+    """The ids of the endpoints that a key's owner has in its environment."""
     ids, cursor = set(), ""
     while cursor is not None:
-        page = call(base, key, "/account/webhook-endpoints?limit=100" + (cursor and "&cursor=" + cursor))
+        page = call(path, key, "?limit=100" + (cursor and "&cursor=" + cursor))
         ids |= {each["id"] for each in page["webhook_endpoints"]}
         cursor = page["next_cursor"]
     return ids
@@ -106,6 +106,12 @@ def public(ready):
         ready["admin_url"], ready["operator_token"], f"/merchants/{merchant}/keys",
         {"environment": "test", "scopes": scopes},
     )["key"]
+    reseller = ready["resellers"][0]["reseller_id"]
+    scopes = ["reseller:invite", "reseller:payments:create", "reseller:payments:read", "account:manage"]
+    reseller = call(
+        ready["admin_url"], ready["operator_token"], f"/resellers/{reseller}/keys",
+        {"environment": "test", "scopes": scopes},
+    )["key"]
     payment = paid(base, key)
     refund = call(
         base, key, f"/payments/{payment}/refunds",
@@ -113,16 +119,18 @@ def public(ready):
     )["refund_id"]
     things = [(r"/payments/\{payment_id\}/refunds$", "payment_id", payment), ("/refunds/", "refund_id", refund)]
     # Test requests need no signature; tests/e2e signs live ones.
-    config = PUBLIC.format(merchant=key, reseller=ready["resellers"][0]["test_key"])
+    config = PUBLIC.format(merchant=key, reseller=reseller)
     config += "".join(
         EXISTING.format(path=path, name=name, value=json.dumps(value)) for path, name, value in things
     )
-    before = endpoints(base, key)
+    owners = [(base + "/account/webhook-endpoints", key), (base + "/reseller/webhook-endpoints", reseller)]
+    before = [endpoints(*owner) for owner in owners]
 
     # Drawn addresses never answer: a later move of this gateway's clock would wait for them.
     def tidy():
-        for each in endpoints(base, key) - before:
-            call(base, key, f"/account/webhook-endpoints/{each}", method="DELETE")
+        for (path, key), were in zip(owners, before):
+            for each in endpoints(path, key) - were:
+                call(path, key, f"/{each}", method="DELETE")
 
     return ready["base_url"] + "/openapi.json", config, [], tidy
 

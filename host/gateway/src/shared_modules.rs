@@ -121,12 +121,12 @@ impl Gateway {
             let newer = std::mem::take(&mut *self.inner.shared_modules.newer.lock());
             for (slot, digest) in newer {
                 if let Some(prepared) = self.kept(&runtime, slot, digest).await {
-                    self.propose_drop(&runtime, prepared).await;
+                    self.propose_drop(&runtime, prepared, false).await;
                 }
             }
             let Some(mut drops) = drops else { return };
             while let Some(prepared) = drops.recv().await {
-                self.propose_drop(&runtime, prepared).await;
+                self.propose_drop(&runtime, prepared, true).await;
             }
         };
         let following = async {
@@ -155,17 +155,26 @@ impl Gateway {
     /// See [`ShareError`].
     pub async fn share_version(&self, prepared: Prepared, line: Audited) -> Result<(), ShareError> {
         let _turn = self.inner.shared_modules.turn.lock().await;
-        let proposal = Proposal {
-            slot: prepared.slot().clone(),
-            bytes: prepared.bytes().to_vec(),
-            cause: prepared.cause().as_str().to_owned(),
-        };
-        let digest = prepared.digest();
-        // Follows its own proposal as the others do.
+        let until = tokio::time::Instant::now() + TURN;
+        let proposal = proposal(&prepared);
+        // Its own proposal it follows as the others do.
         let mut following = self.inner.shared_modules.following.lock().await;
-        following.checked.insert(digest, prepared);
+        following.checked.insert(prepared.digest(), prepared);
         drop(following);
-        let number = self.proposed(proposal).await?;
+        loop {
+            let proposed = self.store().propose_version(proposal.clone(), self.now());
+            if let Some(number) = proposed.await? {
+                return self.settled(number, line).await;
+            }
+            if tokio::time::Instant::now() > until {
+                return Err(ShareError::Busy);
+            }
+            tokio::time::sleep(ASK).await;
+        }
+    }
+
+    /// Settles a proposal of this node's once all others agree, or takes it back.
+    async fn settled(&self, number: u64, line: Audited) -> Result<(), ShareError> {
         if let Err(error) = self.agreed(number).await {
             self.store().withdraw_version(number).await?;
             return Err(error);
@@ -225,21 +234,6 @@ impl Gateway {
     fn shared_runtime(&self) -> Option<Arc<Runtime>> {
         let runtime = self.runtime().cloned();
         runtime.filter(|_| self.store().shares_modules())
-    }
-
-    /// Proposes once it is this node's turn.
-    async fn proposed(&self, proposal: Proposal) -> Result<u64, ShareError> {
-        let until = tokio::time::Instant::now() + TURN;
-        loop {
-            let proposed = self.store().propose_version(proposal.clone(), self.now());
-            if let Some(number) = proposed.await? {
-                return Ok(number);
-            }
-            if tokio::time::Instant::now() > until {
-                return Err(ShareError::Busy);
-            }
-            tokio::time::sleep(ASK).await;
-        }
     }
 
     /// Waits until every other node has found a proposal good, or has ended.
@@ -434,26 +428,54 @@ impl Gateway {
         prepared.await.ok()?.ok()
     }
 
-    /// Proposes what was put into this node's plugin folder.
-    async fn propose_drop(&self, runtime: &Arc<Runtime>, prepared: Prepared) {
+    /// Proposes what was put into this node's plugin folder, where it `stands` there still. Nodes may share a folder:
+    /// what another node has written there while it followed a change, or proposes itself, is not proposed again.
+    async fn propose_drop(&self, runtime: &Arc<Runtime>, prepared: Prepared, stands: bool) {
         let (slot, digest) = (prepared.slot().clone(), prepared.digest());
-        if runtime.active(&slot) == Some(digest) {
-            return;
-        }
+        let _turn = self.inner.shared_modules.turn.lock().await;
         let version = |digest: Digest| json!({ "digest": digest.to_string() }).to_string();
-        let line = Audited {
-            operator: PLUGIN_FOLDER.into(),
-            operator_id: None,
-            actor: PLUGIN_FOLDER.into(),
-            reason: None,
-            action: "plugin.drop".into(),
-            object: format!("plugin/{slot}"),
-            before: runtime.active(&slot).map(version),
-            after: Some(version(digest)),
+        let until = tokio::time::Instant::now() + TURN;
+        let shared = loop {
+            if let Err(fault) = self.follow(runtime).await {
+                break Err(fault.into());
+            }
+            let is_gone = stands && !runtime.stands_in_folder(&prepared);
+            if is_gone || runtime.active(&slot) == Some(digest) {
+                return;
+            }
+            let proposed = self
+                .store()
+                .propose_version(proposal(&prepared), self.now());
+            match proposed.await {
+                Ok(Some(number)) => {
+                    let line = Audited {
+                        operator: PLUGIN_FOLDER.into(),
+                        operator_id: None,
+                        actor: PLUGIN_FOLDER.into(),
+                        reason: None,
+                        action: "plugin.drop".into(),
+                        object: format!("plugin/{slot}"),
+                        before: runtime.active(&slot).map(version),
+                        after: Some(version(digest)),
+                    };
+                    break self.settled(number, line).await;
+                }
+                Ok(None) if tokio::time::Instant::now() > until => break Err(ShareError::Busy),
+                Ok(None) => tokio::time::sleep(ASK).await,
+                Err(fault) => break Err(fault.into()),
+            }
         };
-        if let Err(error) = self.share_version(prepared, line).await {
+        if let Err(error) = shared {
             runtime.note_refusal(&slot, error.to_string());
         }
+    }
+}
+
+fn proposal(prepared: &Prepared) -> Proposal {
+    Proposal {
+        slot: prepared.slot().clone(),
+        bytes: prepared.bytes().to_vec(),
+        cause: prepared.cause().as_str().to_owned(),
     }
 }
 

@@ -289,6 +289,15 @@ impl Runtime {
         self.slots.previous(slot)
     }
 
+    /// Whether the plugin folder has this very version.
+    pub fn stands_in_folder(&self, prepared: &Prepared) -> bool {
+        let path = self
+            .config()
+            .plugin_dir
+            .join(format!("{}.wasm", prepared.slot));
+        holds(&path, &prepared.bytes)
+    }
+
     /// Another node does not take a version of this one's plugin folder: noted as a refusal of its own.
     pub fn note_refusal(&self, slot: &Slot, why: String) {
         self.refuse(slot, &LoadError::NotAccepted(why));
@@ -531,7 +540,9 @@ impl Runtime {
                 "version {} of {slot} serves, but is not kept over a restart: {error}", short(&digest),
             );
         }
-        if activated.new && matches!(cause, Cause::Folder | Cause::Bundled) {
+        // What several nodes serve has a line of its own.
+        let is_alone = self.drops.get().is_none();
+        if activated.new && is_alone && matches!(cause, Cause::Folder | Cause::Bundled) {
             self.note_unattended(UnattendedInstall {
                 cause,
                 slot: slot.clone(),

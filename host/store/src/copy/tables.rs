@@ -76,7 +76,7 @@ pub(crate) const LEFT: [(&str, &str); 5] = [
 
 /// Tables of which each store has its own rows; a copy carries over what `SINGLES` names.
 #[cfg(test)]
-pub(crate) const OWN: [&str; 12] = [
+pub(crate) const OWN: [&str; 13] = [
     "audit_end",
     "copy_mark",
     "counter",
@@ -88,6 +88,8 @@ pub(crate) const OWN: [&str; 12] = [
     "node",
     "nonce_end",
     "probe",
+    // Made out of the payments.
+    "review",
     "schedule",
     "slot_change",
 ];

@@ -10,7 +10,7 @@ use kassette_domain::id::{AccountId, MerchantId};
 use kassette_domain::invitation::Reply;
 use kassette_domain::key::{ApiKey, Environment, TokenHash};
 use kassette_domain::operator::Operator;
-use kassette_domain::payment::Payment;
+use kassette_domain::payment::{Payment, Status};
 use kassette_domain::reseller::Reseller;
 use kassette_domain::time::Time;
 use kassette_domain::work::WorkItem;
@@ -130,6 +130,9 @@ pub(crate) fn copy(
     }
     writer.finish()?;
     database.run(AT_LAST)?;
+    let in_review = stored::status(Status::Review);
+    let sql = format!("INSERT INTO review SELECT id FROM payment WHERE status = {in_review}");
+    database.run(&sql)?;
     singles(&source, database)
 }
 

@@ -103,7 +103,7 @@ fn options(database: &str) -> OpenOptions {
         master: MasterKey::from_bytes([7; 32]),
         volatile: true,
         node: "a".into(),
-        alone: false,
+        alone: true,
     }
 }
 

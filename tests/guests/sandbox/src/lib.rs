@@ -10,6 +10,8 @@ use kassette_plugin::provider::{
 mod api;
 #[path = "../../../../providers/sandbox/src/callback.rs"]
 mod callback;
+#[path = "../../../../providers/sandbox/src/instructions.rs"]
+mod instructions;
 #[path = "../../../../providers/sandbox/src/particulars.rs"]
 mod particulars;
 #[path = "../../../../providers/sandbox/src/query.rs"]

@@ -30,7 +30,9 @@ use crate::web::ApiError;
 
 /// Between two questions whether a node is ready.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long a node may take to say that it is ready, and to take a connection.
+/// How long a node may take to say that it is ready: one that is stopped is left out before its beats lapse.
+const READY: Duration = Duration::from_secs(1);
+/// How long a connection may take.
 const SOON: Duration = Duration::from_secs(2);
 /// How long a node may take for the head of an answer: what is due when the clock is moved is done before it.
 const ANSWER: Duration = Duration::from_secs(60);
@@ -83,7 +85,7 @@ impl Backend {
     /// Asks the node whether it is ready, until told to stop.
     pub(super) async fn watch(self: Arc<Self>, stop: CancellationToken) {
         loop {
-            match timeout(SOON, self.says_ready()).await {
+            match timeout(READY, self.says_ready()).await {
                 Ok(Some(true)) => self.ready.store(true, Ordering::Release),
                 _ => self.is_not_ready(),
             }

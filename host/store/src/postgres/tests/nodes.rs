@@ -37,6 +37,7 @@ pub(super) async fn scratch() -> Option<Scratch> {
 fn named(scratch: &Scratch, node: &str) -> OpenOptions {
     OpenOptions {
         node: node.into(),
+        alone: false,
         ..scratch.options()
     }
 }
@@ -500,7 +501,7 @@ async fn a_database_of_version_1_is_brought_forward_and_its_node_waited_for() {
         )
         .await
         .unwrap();
-    let options = scratch.options();
+    let options = named(&scratch, "a");
     let opened = PostgresStore::open(&options).await;
     assert!(
         matches!(opened, Err(OpenError::Older { found: 1, .. })),

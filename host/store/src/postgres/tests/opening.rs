@@ -30,25 +30,33 @@ async fn client(options: &OpenOptions) -> Client {
         .unwrap()
 }
 
+/// Where other nodes can be there.
+fn beside(scratch: &Scratch) -> OpenOptions {
+    OpenOptions {
+        alone: false,
+        ..scratch.options()
+    }
+}
+
 #[tokio::test]
 async fn a_second_node_of_a_name_is_refused_while_the_first_one_lives() {
     let Some(scratch) = scratch().await else {
         return;
     };
-    let first = PostgresStore::open(&scratch.options()).await.unwrap();
-    let second = PostgresStore::open(&scratch.options()).await;
+    let first = PostgresStore::open(&beside(&scratch)).await.unwrap();
+    let second = PostgresStore::open(&beside(&scratch)).await;
     assert!(
         matches!(&second, Err(OpenError::InUse(name)) if name == "a"),
         "{second:?}"
     );
     first.probe().await.unwrap();
     // One for a single command may come beside it.
-    let visitor = PostgresStore::visit(&scratch.options()).await.unwrap();
+    let visitor = PostgresStore::visit(&beside(&scratch)).await.unwrap();
     visitor.probe().await.unwrap();
     visitor.shut_down().await.unwrap();
     first.probe().await.unwrap();
     first.shut_down().await.unwrap();
-    PostgresStore::open(&scratch.options()).await.unwrap();
+    PostgresStore::open(&beside(&scratch)).await.unwrap();
 }
 
 #[tokio::test]
@@ -56,9 +64,9 @@ async fn a_node_that_was_killed_is_followed_by_another() {
     let Some(scratch) = scratch().await else {
         return;
     };
-    let killed = PostgresStore::open(&scratch.options()).await.unwrap();
+    let killed = PostgresStore::open(&beside(&scratch)).await.unwrap();
     drop(killed);
-    let next = PostgresStore::open(&scratch.options()).await.unwrap();
+    let next = PostgresStore::open(&beside(&scratch)).await.unwrap();
     next.probe().await.unwrap();
 }
 
@@ -67,8 +75,8 @@ async fn a_node_whose_name_is_taken_ends() {
     let Some(scratch) = scratch().await else {
         return;
     };
-    let store = PostgresStore::open(&scratch.options()).await.unwrap();
-    let taken = client(&scratch.options()).await;
+    let store = PostgresStore::open(&beside(&scratch)).await.unwrap();
+    let taken = client(&beside(&scratch)).await;
     taken
         .execute("UPDATE node SET incarnation = incarnation + 1", &[])
         .await
@@ -89,8 +97,8 @@ async fn a_node_that_its_database_has_not_heard_of_serves_nothing_until_it_has()
     let Some(scratch) = scratch().await else {
         return;
     };
-    let store = PostgresStore::open(&scratch.options()).await.unwrap();
-    let holder = client(&scratch.options()).await;
+    let store = PostgresStore::open(&beside(&scratch)).await.unwrap();
+    let holder = client(&beside(&scratch)).await;
     holder
         .batch_execute(
             "SET idle_in_transaction_session_timeout = 0; BEGIN; SELECT FROM node FOR UPDATE",
@@ -119,7 +127,7 @@ async fn a_database_from_before_resellers_had_endpoints_is_brought_to_this_schem
     let Some(scratch) = scratch().await else {
         return;
     };
-    let options = scratch.options();
+    let options = beside(&scratch);
     let open = || async {
         let store = PostgresStore::open(&options).await?;
         let shared: Arc<dyn Store> = store;
@@ -156,10 +164,10 @@ async fn a_database_under_another_key_or_schema_is_refused_and_unchanged() {
     let Some(scratch) = scratch().await else {
         return;
     };
-    let options = scratch.options();
+    let options = beside(&scratch);
     let other = OpenOptions {
         master: MasterKey::from_bytes([8; 32]),
-        ..scratch.options()
+        ..beside(&scratch)
     };
     let opened = PostgresStore::open(&other).await;
     assert!(
@@ -217,7 +225,7 @@ async fn a_database_that_loses_what_it_acknowledged_is_refused() {
     };
     let careful = OpenOptions {
         volatile: false,
-        ..scratch.options()
+        ..beside(&scratch)
     };
     let opened = PostgresStore::open(&careful).await;
     assert!(
@@ -231,10 +239,10 @@ async fn a_migration_can_be_repeated_beside_a_node() {
     let Some(scratch) = scratch().await else {
         return;
     };
-    let store = PostgresStore::open(&scratch.options()).await.unwrap();
+    let store = PostgresStore::open(&beside(&scratch)).await.unwrap();
     let shared: Arc<dyn Store> = Arc::clone(&store) as _;
     create(&shared, "a", NOW).await;
-    let options = scratch.options();
+    let options = beside(&scratch);
     let migrated = tokio::join!(migrate(&options), migrate(&options));
     assert!(migrated.0.is_ok() && migrated.1.is_ok(), "{migrated:?}");
     let replay = store.replay(request("a")).await;

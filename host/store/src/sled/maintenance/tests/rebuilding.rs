@@ -132,7 +132,7 @@ async fn a_rekeyed_store_opens_under_the_new_key_alone() {
     let rekeyed = rekey(&options(&folder), &MasterKey::from_bytes([8; 32]), &()).unwrap();
     assert_eq!(
         (rekeyed.resealed["payment"], rekeyed.resealed["endpoint"]),
-        (4, 2)
+        (4, 3)
     );
     let refused = SledStore::open(&options(&folder));
     assert!(matches!(refused, Err(OpenError::WrongMasterKey { .. })));
