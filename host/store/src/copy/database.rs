@@ -32,8 +32,9 @@ const FETCHED: &str = "FETCH 256 FROM copied";
 const WAIT: Duration = Duration::from_secs(6);
 const ALIVE: &str =
     "SELECT count(*) FROM node WHERE beat > clock_timestamp() - interval '5 seconds'";
-/// Nodes that are gone, and sessions of nodes that stand still: one that wakes finds that its place is taken.
-const FENCE: &str = "WITH gone AS (DELETE FROM node RETURNING 1)
+/// Nodes that are gone, and sessions of nodes that stand still: one that wakes finds another epoch, and ends.
+const FENCE: &str =
+    "WITH gone AS (DELETE FROM node RETURNING 1), epoch AS (UPDATE directory SET epoch = epoch + 1)
     SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()
         AND usename = current_user AND application_name = 'kassette' AND pid <> pg_backend_pid()";
 

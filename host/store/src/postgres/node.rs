@@ -7,8 +7,8 @@
 //! a row is removed as it was found alone: no beat can have renewed it, and so nothing was served meanwhile.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
@@ -69,6 +69,8 @@ pub(crate) struct Standing {
     /// None where there are no beats.
     membership: Option<Mutex<Membership>>,
     incarnation: Mutex<i64>,
+    /// Of the directory, as the first beat found it.
+    epoch: OnceLock<i64>,
     /// When the connection for beats was made.
     connected: Mutex<Instant>,
     closed: AtomicBool,
@@ -86,6 +88,7 @@ impl Standing {
             start: Instant::now(),
             membership: membership.map(Mutex::new),
             incarnation: Mutex::new(0),
+            epoch: OnceLock::new(),
             connected: Mutex::new(Instant::now()),
             closed: AtomicBool::new(false),
             failed: watch::Sender::new(None),
@@ -412,6 +415,12 @@ impl Beats {
         let Some(first) = rows.first() else {
             return Ok(None);
         };
+        // A copy to or from the database has another epoch: what this node knows of it holds no more.
+        let epoch: i64 = first.get(0);
+        if *standing.epoch.get_or_init(|| epoch) != epoch {
+            standing.fail("the database was copied to or from another store: start this node anew");
+            return Ok(None);
+        }
         let version = (first.get(0), first.get(1));
         let rows: Vec<_> = rows.iter().map(of_row).collect();
         let (next, gone) = {

@@ -71,6 +71,8 @@ pub fn a_repeated_start_finds_the_payment_whatever_was_learnt_of_the_payer<V: Ve
             // The payer reads them in the language that is known now.
             if let Action::Show(instructions) = &mut open.action {
                 instructions.text.clear();
+                let details = instructions.details.iter_mut();
+                details.for_each(|(label, _)| label.clear());
             }
         }
         assert_eq!(known, payment.open, "{method:?}");
