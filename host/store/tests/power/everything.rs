@@ -24,8 +24,8 @@ use kassette_domain::work::WorkKind;
 use kassette_store::suite::fixtures::*;
 use kassette_store::suite::{refunds, resellers};
 use kassette_store::{
-    About, ClaimedDeliveries, DeliveryFilter, DueDelivery, EventsAsked, Hastened, NodeInfo,
-    RefundOrdered, Reserved, Retention, Share, Store, Task,
+    About, ClaimedDeliveries, DeliveryFilter, DueDelivery, EventsAsked, Hastened, ModulesInfo,
+    NodeInfo, RefundOrdered, Reserved, Retention, Share, Store, Task,
 };
 
 /// What is done, in order: the operation's name, and what is particular about it.
@@ -136,9 +136,10 @@ steps! {
 }
 
 /// The operations that read or leave no row, all of which are asked here or by the judge of payments, or end a process.
-const READS: [&str; 49] = [
+const READS: [&str; 50] = [
     "reviewed",
     "announce",
+    "announce_modules",
     "demanded",
     "live_nodes",
     "nodes",
@@ -692,6 +693,7 @@ pub(crate) async fn observe(store: &Arc<dyn Store>) -> String {
     store.directory_version();
     // The only node says so of itself, and leaves nothing.
     store.announce(NodeInfo::default());
+    store.announce_modules(ModulesInfo::default());
     store.demanded();
     let nodes = store.nodes().await.unwrap();
     assert_eq!((nodes.len(), store.live_nodes()), (1, 1));
