@@ -19,7 +19,7 @@ use tokio::sync::OnceCell;
 
 use crate::books::kassette;
 use crate::crash::comparable;
-use crate::harness::{PATIENCE, Server, merge, new_payment};
+use crate::harness::{Answer, PATIENCE, Server, merge, new_payment};
 use crate::service::signal;
 use crate::swap::{label, put, slot, swapped};
 use crate::uploads::upload;
@@ -356,14 +356,8 @@ async fn a_module_that_comes_to_one_node_serves_on_all() {
     assert_eq!(back["previous"]["digest"], after, "{back}");
 }
 
-#[tokio::test]
-#[ignore = "needs PostgreSQL"]
-async fn a_module_that_one_node_cannot_serve_serves_on_none() {
-    let server = Server::nodes(3, "").await;
-    let component = std::fs::read(swapped().await).unwrap();
-    let before = active(&server, "method.ideal").await;
-
-    // A fourth node, which says no.
+/// A node beside the others that says of a module what a test has it say.
+async fn judge(server: &Server) -> Arc<PostgresStore> {
     let key = std::fs::read_to_string(server.folder().join("data/master.key")).unwrap();
     let options = OpenOptions {
         url: server.ready()["store"]["url"].as_str().unwrap().to_owned(),
@@ -372,16 +366,49 @@ async fn a_module_that_one_node_cannot_serve_serves_on_none() {
         node: "judge".into(),
         alone: false,
     };
-    let judge = PostgresStore::open(&options).await.unwrap();
+    PostgresStore::open(&options).await.unwrap()
+}
+
+/// What is proposed to a node; none where nothing is.
+async fn proposed(judge: &PostgresStore) -> Option<u64> {
+    let changes = judge.slot_changes(0).await.unwrap();
+    let mut proposed = changes
+        .iter()
+        .filter(|change| change.stage == SlotStage::Proposed);
+    proposed.next().map(|change| change.number)
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL"]
+async fn an_upload_goes_on_where_its_caller_leaves() {
+    let server = Server::nodes(3, "").await;
+    let component = std::fs::read(swapped().await).unwrap();
+    let judge = judge(&server).await;
+    let [first, ..] = each(&server);
+    let after = json!(Digest::of(&component).to_string());
+    tokio::select! {
+        _ = upload(&first, "method.ideal", "", component) => panic!("a node has not checked it"),
+        _ = server.wait_for("the proposal", async || proposed(&judge).await) => {}
+    }
+    judge.shut_down().await.unwrap();
+    all_serve(&server, &after).await;
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL"]
+async fn a_module_that_one_node_cannot_serve_serves_on_none() {
+    let server = Server::nodes(3, "").await;
+    let component = std::fs::read(swapped().await).unwrap();
+    let before = active(&server, "method.ideal").await;
+
+    // A fourth node, which says no.
+    let judge = judge(&server).await;
     let refusing = async {
         server
             .wait_for("the proposal", async || {
-                let changes = judge.slot_changes(0).await.unwrap();
-                let proposed = changes
-                    .iter()
-                    .find(|change| change.stage == SlotStage::Proposed)?;
+                let checked = proposed(&judge).await?;
                 judge.announce_modules(ModulesInfo {
-                    checked: proposed.number,
+                    checked,
                     refusal: Some("too little memory".into()),
                     ..ModulesInfo::default()
                 });
@@ -491,6 +518,22 @@ async fn under_load(server: &Arc<Server>, act: impl AsyncFnOnce(&Journal)) -> Ar
     journal
 }
 
+/// An answer of a node that has its database: one that has not takes nothing, and is asked again as its answer says.
+async fn answered(server: &Server, ask: impl AsyncFn() -> Answer) -> Answer {
+    server
+        .wait_for("an answer", async || {
+            let answer = ask().await;
+            (answer.status != 503).then_some(answer)
+        })
+        .await
+}
+
+async fn read(server: &Server, payment: &Value) -> Value {
+    let path = format!("{PAYMENTS}/{}", payment["payment_id"].as_str().unwrap());
+    let answer = answered(server, async || server.get(server.test_key(), &path).await).await;
+    answer.expect(200).json()
+}
+
 #[tokio::test]
 #[ignore = "needs PostgreSQL"]
 async fn what_was_acknowledged_is_there_and_can_be_paid_after_nodes_and_database_are_killed() {
@@ -518,20 +561,15 @@ async fn what_was_acknowledged_is_there_and_can_be_paid_after_nodes_and_database
     let told = std::mem::take(&mut *journal.told.lock());
     for (request, payment) in &told {
         let mut expected = comparable(payment);
-        let found = comparable(&server.payment(key, payment).await);
+        let found = comparable(&read(&server, payment).await);
         assert!(
             ["created", "pending"].contains(&found["status"].as_str().unwrap()),
             "{found}"
         );
         expected["status"] = found["status"].clone();
         assert_eq!(found, expected);
-        // A node that has not its database back yet takes nothing.
-        let replay = server
-            .wait_for("the replay", async || {
-                let answer = server.post(key, PAYMENTS, request).await;
-                (answer.status != 503).then_some(answer)
-            })
-            .await;
+        let again = async || server.post(key, PAYMENTS, request).await;
+        let replay = answered(&server, again).await;
         let replay = replay.expect(200).json();
         assert_eq!(comparable(&replay), expected);
     }
@@ -558,7 +596,7 @@ async fn what_was_acknowledged_is_there_and_can_be_paid_after_nodes_and_database
     for payment in &last {
         server
             .wait_for("the end of a payment", async || {
-                let found = server.payment(key, payment).await;
+                let found = read(&server, payment).await;
                 (found["status"] == "completed").then_some(())
             })
             .await;

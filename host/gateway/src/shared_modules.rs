@@ -16,7 +16,7 @@ use kassette_store::{
 };
 use parking_lot::Mutex;
 use serde_json::json;
-use tokio::sync::mpsc;
+use tokio::sync::{MutexGuard, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::Gateway;
@@ -56,6 +56,17 @@ pub enum ShareError {
     Store(#[from] Fault),
 }
 
+/// Where a version comes from.
+#[derive(Clone, Copy, PartialEq)]
+enum Origin {
+    /// An operator's call.
+    Call,
+    /// The plugin folder, in which it stands as long as it is wanted.
+    Drop,
+    /// The plugin folder as the start found it.
+    Start,
+}
+
 /// This node's side of modules that all nodes serve alike.
 #[derive(Default)]
 pub(crate) struct SharedModulesState {
@@ -91,10 +102,8 @@ impl Gateway {
         let changes = self.store().slot_changes(0).await?;
         let mut newest: BTreeMap<Slot, Digest> = BTreeMap::new();
         for change in &changes {
-            if let (SlotStage::Settled, SlotContent::Version { digest, .. }) =
-                (change.stage, &change.content)
-            {
-                newest.insert(change.slot.clone(), *digest);
+            if let Some(digest) = settled_version(change) {
+                newest.insert(change.slot.clone(), digest);
             }
         }
         for (slot, digest) in &newest {
@@ -121,12 +130,12 @@ impl Gateway {
             let newer = std::mem::take(&mut *self.inner.shared_modules.newer.lock());
             for (slot, digest) in newer {
                 if let Some(prepared) = self.kept(&runtime, slot, digest).await {
-                    self.propose_drop(&runtime, prepared, false).await;
+                    self.propose_drop(&runtime, prepared, Origin::Start).await;
                 }
             }
             let Some(mut drops) = drops else { return };
             while let Some(prepared) = drops.recv().await {
-                self.propose_drop(&runtime, prepared, true).await;
+                self.propose_drop(&runtime, prepared, Origin::Drop).await;
             }
         };
         let following = async {
@@ -149,28 +158,51 @@ impl Gateway {
         }
     }
 
-    /// Has a version serve on all nodes or on none; its audit line is written where it does.
+    /// Has a version serve on all nodes or on none, even where the caller goes away: no other node proposes
+    /// meanwhile. Its audit line is written where it does.
     ///
     /// # Errors
     /// See [`ShareError`].
     pub async fn share_version(&self, prepared: Prepared, line: Audited) -> Result<(), ShareError> {
-        let _turn = self.inner.shared_modules.turn.lock().await;
-        let until = tokio::time::Instant::now() + TURN;
-        let proposal = proposal(&prepared);
-        // Its own proposal it follows as the others do.
-        let mut following = self.inner.shared_modules.following.lock().await;
-        following.checked.insert(prepared.digest(), prepared);
-        drop(following);
-        loop {
-            let proposed = self.store().propose_version(proposal.clone(), self.now());
-            if let Some(number) = proposed.await? {
-                return self.settled(number, line).await;
+        let gateway = self.clone();
+        let shared = self.carry(async move {
+            let proposed = gateway.propose(prepared, Origin::Call).await?;
+            match proposed {
+                Some((number, _turn)) => gateway.settled(number, line).await,
+                None => Ok(()),
             }
+        });
+        shared.await?
+    }
+
+    /// Proposes a version as soon as it is this node's turn; its number, or none where it is not wanted any more.
+    async fn propose(
+        &self,
+        prepared: Prepared,
+        origin: Origin,
+    ) -> Result<Option<(u64, MutexGuard<'_, ()>)>, ShareError> {
+        let turn = self.inner.shared_modules.turn.lock().await;
+        let until = tokio::time::Instant::now() + TURN;
+        while self.is_wanted(&prepared, origin).await? {
+            // Held, so that this node's own check of the proposal finds the version checked.
+            let mut following = self.inner.shared_modules.following.lock().await;
+            let proposal = Proposal {
+                slot: prepared.slot().clone(),
+                bytes: prepared.bytes().to_vec(),
+                cause: prepared.cause().as_str().to_owned(),
+            };
+            let proposed = self.store().propose_version(proposal, self.now());
+            if let Some(number) = proposed.await? {
+                following.checked.insert(prepared.digest(), prepared);
+                return Ok(Some((number, turn)));
+            }
+            drop(following);
             if tokio::time::Instant::now() > until {
                 return Err(ShareError::Busy);
             }
             tokio::time::sleep(ASK).await;
         }
+        Ok(None)
     }
 
     /// Settles a proposal of this node's once all others agree, or takes it back.
@@ -195,14 +227,8 @@ impl Gateway {
             return nothing();
         };
         let changes = self.store().slot_changes(0).await?;
-        let mut versions = changes.iter().filter_map(|change| match &change.content {
-            SlotContent::Version { digest, .. }
-                if change.slot == *slot && change.stage == SlotStage::Settled =>
-            {
-                Some(*digest)
-            }
-            _ => None,
-        });
+        let of_slot = changes.iter().filter(|change| change.slot == *slot);
+        let mut versions = of_slot.filter_map(settled_version);
         let active = runtime.active(slot);
         let Some(before) = versions.rfind(|digest| Some(*digest) != active) else {
             // What stood in the folders before anything was said to all nodes.
@@ -294,15 +320,11 @@ impl Gateway {
             self.check(runtime, &mut following, change).await?;
         }
         let settled = || changes.iter().filter(|change| !proposed(change));
-        let version = |change: &SlotChange| match change.content {
-            SlotContent::Version { digest, .. } => Some(digest),
-            _ => None,
-        };
         // Another version followed it already: it is only kept.
         let is_over = |change: &&SlotChange| {
             let mut later = settled().filter(|later| later.number > change.number);
-            version(change).is_some()
-                && later.any(|later| later.slot == change.slot && version(later).is_some())
+            settled_version(change).is_some()
+                && later.any(|later| later.slot == change.slot && settled_version(later).is_some())
         };
         for change in settled().filter(|change| !is_over(change)) {
             if let Err(why) = self.apply(runtime, &mut following, change).await? {
@@ -315,11 +337,13 @@ impl Gateway {
         }
         let over: Vec<_> = settled().filter(is_over).collect();
         for change in over.into_iter().rev() {
-            let bytes = match version(change) {
-                Some(digest) => self.store().module_bytes(digest).await?,
-                None => None,
+            // Most are kept already: a node that starts again has them.
+            let digest =
+                settled_version(change).filter(|digest| !runtime.is_kept(&change.slot, digest));
+            let Some(digest) = digest else { continue };
+            let Some(bytes) = self.store().module_bytes(digest).await? else {
+                continue;
             };
-            let Some(bytes) = bytes else { continue };
             let (keeping, slot, now) = (Arc::clone(runtime), change.slot.clone(), self.now());
             if let Err(why) = blocking(move || keeping.keep(&slot, &bytes, now)).await? {
                 tracing::warn!(plugin.slot = %change.slot, "an earlier version is not kept: {why}");
@@ -428,42 +452,38 @@ impl Gateway {
         prepared.await.ok()?.ok()
     }
 
-    /// Proposes what was put into this node's plugin folder, where it `stands` there still. Nodes may share a folder:
-    /// what another node has written there while it followed a change, or proposes itself, is not proposed again.
-    async fn propose_drop(&self, runtime: &Arc<Runtime>, prepared: Prepared, stands: bool) {
+    /// Whether a version is still to be proposed. Nodes may share a plugin folder: what another node has written there
+    /// while it followed a change, or has proposed itself, is not proposed again.
+    async fn is_wanted(&self, prepared: &Prepared, origin: Origin) -> Result<bool, Fault> {
+        let runtime = match (origin, self.shared_runtime()) {
+            (Origin::Call, _) | (_, None) => return Ok(true),
+            (_, Some(runtime)) => runtime,
+        };
+        self.follow(&runtime).await?;
+        let is_gone = origin == Origin::Drop && !runtime.stands_in_folder(prepared);
+        Ok(!is_gone && runtime.active(prepared.slot()) != Some(prepared.digest()))
+    }
+
+    /// Proposes what was put into this node's plugin folder.
+    async fn propose_drop(&self, runtime: &Arc<Runtime>, prepared: Prepared, origin: Origin) {
         let (slot, digest) = (prepared.slot().clone(), prepared.digest());
-        let _turn = self.inner.shared_modules.turn.lock().await;
         let version = |digest: Digest| json!({ "digest": digest.to_string() }).to_string();
-        let until = tokio::time::Instant::now() + TURN;
-        let shared = loop {
-            if let Err(fault) = self.follow(runtime).await {
-                break Err(fault.into());
+        let shared = match self.propose(prepared, origin).await {
+            Ok(None) => return,
+            Ok(Some((number, _turn))) => {
+                let line = Audited {
+                    operator: PLUGIN_FOLDER.into(),
+                    operator_id: None,
+                    actor: PLUGIN_FOLDER.into(),
+                    reason: None,
+                    action: "plugin.drop".into(),
+                    object: format!("plugin/{slot}"),
+                    before: runtime.active(&slot).map(version),
+                    after: Some(version(digest)),
+                };
+                self.settled(number, line).await
             }
-            let is_gone = stands && !runtime.stands_in_folder(&prepared);
-            if is_gone || runtime.active(&slot) == Some(digest) {
-                return;
-            }
-            let proposed = self
-                .store()
-                .propose_version(proposal(&prepared), self.now());
-            match proposed.await {
-                Ok(Some(number)) => {
-                    let line = Audited {
-                        operator: PLUGIN_FOLDER.into(),
-                        operator_id: None,
-                        actor: PLUGIN_FOLDER.into(),
-                        reason: None,
-                        action: "plugin.drop".into(),
-                        object: format!("plugin/{slot}"),
-                        before: runtime.active(&slot).map(version),
-                        after: Some(version(digest)),
-                    };
-                    break self.settled(number, line).await;
-                }
-                Ok(None) if tokio::time::Instant::now() > until => break Err(ShareError::Busy),
-                Ok(None) => tokio::time::sleep(ASK).await,
-                Err(fault) => break Err(fault.into()),
-            }
+            Err(error) => Err(error),
         };
         if let Err(error) = shared {
             runtime.note_refusal(&slot, error.to_string());
@@ -471,11 +491,11 @@ impl Gateway {
     }
 }
 
-fn proposal(prepared: &Prepared) -> Proposal {
-    Proposal {
-        slot: prepared.slot().clone(),
-        bytes: prepared.bytes().to_vec(),
-        cause: prepared.cause().as_str().to_owned(),
+/// The version that a change has all nodes serve; none of a switch, and while it is proposed.
+fn settled_version(change: &SlotChange) -> Option<Digest> {
+    match (change.stage, &change.content) {
+        (SlotStage::Settled, SlotContent::Version { digest, .. }) => Some(*digest),
+        _ => None,
     }
 }
 

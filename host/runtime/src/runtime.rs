@@ -303,6 +303,11 @@ impl Runtime {
         self.refuse(slot, &LoadError::NotAccepted(why));
     }
 
+    /// Whether a version is kept, loaded or not.
+    pub fn is_kept(&self, slot: &Slot, digest: &Digest) -> bool {
+        self.slots.is_kept(slot, digest)
+    }
+
     /// Keeps a version that was active before the active one, for attempts that stay with it. Blocks while it
     /// compiles.
     ///

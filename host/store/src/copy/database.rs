@@ -17,7 +17,6 @@ use crate::copy::CopyError;
 use crate::copy::tables::TABLES;
 use crate::mark::Mark;
 use crate::postgres::database::{Arguments, Failure};
-use crate::postgres::errors::OpenError;
 use crate::postgres::open::{self, OpenOptions};
 use crate::postgres::parts::Argument;
 use crate::postgres::target::Target;
@@ -31,7 +30,7 @@ const FETCHED: &str = "FETCH 256 FROM copied";
 /// How long a node that was killed is waited for; one without a beat for 5 s is gone.
 const WAIT: Duration = Duration::from_secs(6);
 const ALIVE: &str =
-    "SELECT count(*) FROM node WHERE beat > clock_timestamp() - interval '5 seconds'";
+    "SELECT min(name) FROM node WHERE beat > clock_timestamp() - interval '5 seconds'";
 /// Nodes that are gone, and sessions of nodes that stand still: one that wakes finds another epoch, and ends.
 const FENCE: &str =
     "WITH gone AS (DELETE FROM node RETURNING 1), epoch AS (UPDATE directory SET epoch = epoch + 1)
@@ -114,9 +113,9 @@ impl Database {
     /// Sees that no node uses the database, which has its mark, and that none goes on that stands still.
     pub(crate) fn fence(&self) -> Result<(), CopyError> {
         let began = Instant::now();
-        while self.one(ALIVE)?.get::<_, i64>(0) > 0 {
+        while let Some(node) = self.one(ALIVE)?.get(0) {
             if began.elapsed() > WAIT {
-                return Err(OpenError::InUse("any".into()).into());
+                return Err(CopyError::Served(node));
             }
             std::thread::sleep(Duration::from_millis(200));
         }

@@ -77,6 +77,9 @@ pub enum CopyError {
         "the database holds a store already: name one that is new, and run `kassette migrate` on it"
     )]
     NotEmpty,
+    /// A node serves the database.
+    #[error("node `{0}` serves the database: stop all of its nodes first")]
+    Served(String),
     /// Not all of it has arrived.
     #[error(
         "the copy has {after} rows of kind {kind} for {before}: it is not served; run it again"

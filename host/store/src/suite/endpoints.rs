@@ -18,7 +18,7 @@ use crate::{
 pub async fn an_endpoint_lives_from_creation_to_deletion(harness: &dyn Harness) {
     let store = harness.open().await;
     let (first_one, second) = (endpoint("a", later(1)), endpoint("b", later(2)));
-    let nobody = store
+    let unowned = store
         .create_endpoint(
             first_one.clone(),
             secrets("a"),
@@ -26,7 +26,7 @@ pub async fn an_endpoint_lives_from_creation_to_deletion(harness: &dyn Harness) 
             NOW,
         )
         .await;
-    assert_eq!(nobody, Ok(EndpointCreated::NoSuchOwner));
+    assert_eq!(unowned, Ok(EndpointCreated::NoSuchOwner));
     shop(&store).await;
     for endpoint in [&first_one, &second] {
         listen(&store, endpoint.clone()).await;

@@ -25,7 +25,7 @@ enum Event {
     Break(usize),
     /// The directory is changed.
     Change,
-    /// Whoever changed it looks whether it may answer.
+    /// The node that changed it looks whether it may answer.
     Look,
     /// A node takes those off the list that are gone.
     Remove(usize),
