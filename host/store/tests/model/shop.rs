@@ -423,6 +423,11 @@ impl Shop {
         }
     }
 
+    pub(crate) fn knows(&self, account: &AccountId, reference: &str) -> bool {
+        let key = (account.clone(), reference.to_owned());
+        self.references.contains_key(&key)
+    }
+
     pub(crate) fn keep_callback(
         &mut self,
         account: AccountId,
