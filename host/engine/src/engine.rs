@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use sled::IVec;
-use tokio::sync::{Mutex, Semaphore, watch};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 
 use crate::applier::{Applier, Ended};
@@ -118,8 +118,7 @@ impl<S: State> Reader<S> {
         &self,
         slice: impl FnMut(&View<'_, S::Shown>) -> Result<ControlFlow<T>, Fault> + Send + 'static,
     ) -> Result<T, Fault> {
-        let permit = timeout(self.patience, Arc::clone(&self.permits).acquire_owned()).await;
-        let permit = permit.map_err(|_| hangs())?.map_err(|_| Fault::Stopping)?;
+        let permit = self.permit().await?;
         let (database, slices) = (Arc::clone(&self.database), Arc::new(AtomicU64::new(0)));
         let counter = Arc::clone(&slices);
         let mut slice = Arc::clone(&self.stats).watched(slice);
@@ -146,6 +145,12 @@ impl<S: State> Reader<S> {
             }
             seen = done;
         }
+    }
+
+    /// Leave to wait for the disk, on a thread that may.
+    async fn permit(&self) -> Result<OwnedSemaphorePermit, Fault> {
+        let permit = timeout(self.patience, Arc::clone(&self.permits).acquire_owned()).await;
+        permit.map_err(|_| hangs())?.map_err(|_| Fault::Stopping)
     }
 
     /// The rows of an open engine.
@@ -300,23 +305,24 @@ impl<E: Embedder> Engine<E> {
         }
     }
 
-    /// How much of its disk the engine takes, and how much is left. Looked up on a thread that may wait for
-    /// the disk.
+    /// How much of its disk the engine takes, and how much is left. Looked up as a read is.
     ///
     /// # Errors
-    /// What the file system says.
-    pub async fn disk(&self) -> io::Result<Disk> {
+    /// What the file system says, and where it says nothing for as long as a read waits.
+    pub async fn disk(&self) -> Result<Disk, Fault> {
+        let permit = self.reader.permit().await?;
         let folder = Arc::clone(&self.folder);
-        let look = move || -> io::Result<Disk> {
+        let look = tokio::task::spawn_blocking(move || -> io::Result<Disk> {
+            let _permit = permit;
             Ok(Disk {
                 used: disk_bytes(folder.path())?,
                 free: free_bytes(&File::open(folder.path())?)?,
                 reserved: RESERVE,
             })
-        };
-        tokio::task::spawn_blocking(look)
-            .await
-            .map_err(io::Error::other)?
+        });
+        let looked = timeout(self.reader.patience, look).await;
+        let looked = looked.map_err(|_| hangs())?.map_err(|_| Fault::Stopping)?;
+        looked.map_err(|error| Fault::Unavailable(error.to_string()))
     }
 
     /// Measures from now on what operations take of the writing thread, for [`Self::most`], and what reads

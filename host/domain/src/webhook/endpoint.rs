@@ -39,7 +39,7 @@ pub struct Endpoint {
 impl Endpoint {
     /// Most endpoints of one owner in one environment: an event is written for all of them in
     /// one transaction.
-    pub const MAX_PER_OWNER: usize = 256;
+    pub const MAX_PER_OWNER: usize = 32;
 
     /// The first of these that posts to an address, however it is written.
     pub fn at<'a>(endpoints: &'a [Self], address: &str) -> Option<&'a Self> {

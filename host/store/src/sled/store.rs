@@ -209,8 +209,7 @@ impl Health for SledStore {
 
     fn vitals(&self) -> Answer<'_, Vitals> {
         Box::pin(async move {
-            let disk = self.engine.disk().await;
-            let disk = disk.map_err(|error| Fault::Unavailable(error.to_string()))?;
+            let disk = self.engine.disk().await?;
             // Where the store cannot be read, its disk is what matters.
             let newest = self.read(|view| Ok(view.shown().read().latest())).await;
             let backed_up = self.backed_up.load(Ordering::Relaxed);

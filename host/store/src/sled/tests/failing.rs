@@ -225,6 +225,8 @@ async fn reads_of_a_disk_that_hangs_are_given_up_and_hold_up_nothing_else() {
     assert_eq!(create, Err(Fault::Stopping));
     let read = store.payment(PaymentId::from_bytes(id_of("a"))).await;
     assert!(matches!(read, Err(Fault::Unavailable(_))), "{read:?}");
+    let vitals = store.vitals().await;
+    assert!(matches!(vitals, Err(Fault::Unavailable(_))), "{vitals:?}");
     *disk.0.lock() = false;
     disk.1.notify_all();
     recovered(&store).await;
