@@ -2,9 +2,11 @@
 //! sandbox as its provider, default settings but for the rate limit.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use kassette_store::postgres::private::{PrivateOptions, PrivateServer};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -24,11 +26,37 @@ pub(crate) const ACCOUNT: &str = "sandbox-test";
 /// The merchant's verified domain.
 pub(crate) const DOMAIN: &str = "shop.example";
 
+/// The database of a gateway that has one.
+const DATABASE: &str = "kassette";
+
+/// Whether gateways keep payments in PostgreSQL, as `KASSETTE_TEST_STORE` says.
+fn on_postgres() -> bool {
+    std::env::var("KASSETTE_TEST_STORE").is_ok_and(|store| store == "postgres")
+}
+
+/// A server that syncs what it commits, with an empty database.
+fn database(folder: &Path) -> PrivateServer {
+    let server = PrivateServer::start(&PrivateOptions {
+        folder: folder.join("postgres"),
+        disposable: false,
+        settings: vec!["max_connections=200".into(), "shared_buffers=256MB".into()],
+    });
+    let server = server.unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(server.make_database(DATABASE)).unwrap();
+    server
+}
+
 /// A running gateway.
 pub(crate) struct Gateway {
     child: Child,
     /// Its provider, where that is a process of its own.
     simulator: Option<Child>,
+    /// Its database, where it keeps payments in one.
+    database: Option<PrivateServer>,
     folder: TempDir,
     ready: Value,
     token: String,
@@ -86,9 +114,17 @@ impl Gateway {
 
     fn with(settings: &str) -> Self {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        prepare(folder.path(), settings);
+        let database = on_postgres().then(|| database(folder.path()));
+        let url = database.as_ref().map(|server| server.url(DATABASE));
+        let url = url.map_or_else(String::new, |url| format!("store.url = {url:?}\n"));
+        prepare(folder.path(), &format!("{url}{settings}"));
+        if database.is_some() {
+            let migrated = kassette(folder.path(), "migrate").status();
+            assert!(migrated.is_ok_and(|migrated| migrated.success()));
+        }
         let token = operator(folder.path());
         let mut gateway = Self::start(folder, token, String::new());
+        gateway.database = database;
         gateway.key = gateway.merchant("test", UNLIMITED);
         gateway
     }
@@ -101,6 +137,9 @@ impl Gateway {
             .args(["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"])
             .arg("--data-dir")
             .arg(folder.path().join("data"));
+        if on_postgres() {
+            dev.args(["--store", "postgres"]);
+        }
         let mut gateway = Self::run(dev, folder, String::new(), String::new());
         gateway.token = gateway.ready["operator_token"].as_str().unwrap().to_owned();
         gateway.key = gateway.merchant("live", UNLIMITED);
@@ -141,6 +180,7 @@ impl Gateway {
             started_in: began.elapsed(),
             child,
             simulator: None,
+            database: None,
             folder,
             address: ready["listen"].as_str().unwrap().parse().unwrap(),
             ready,
@@ -153,7 +193,10 @@ impl Gateway {
     pub(crate) fn restart(mut self) -> Self {
         self.stop();
         let folder = std::mem::replace(&mut self.folder, TempDir::new().unwrap());
-        Self::start(folder, self.token.clone(), self.key.clone())
+        let database = self.database.take();
+        let mut again = Self::start(folder, self.token.clone(), self.key.clone());
+        again.database = database;
+        again
     }
 
     fn stop(&mut self) {
