@@ -394,7 +394,8 @@ impl Gateway {
         following: &mut Following,
         change: &SlotChange,
     ) -> Result<Result<(), String>, Fault> {
-        let (changing, slot, now) = (Arc::clone(runtime), change.slot.clone(), self.now());
+        // The time is the change's: each node tells the same.
+        let (changing, slot, at) = (Arc::clone(runtime), change.slot.clone(), change.at);
         match &change.content {
             SlotContent::Disabled(disabled) => {
                 let disabled = *disabled;
@@ -418,7 +419,7 @@ impl Gateway {
                     None => self.fetched(runtime, &slot, *digest, cause).await?,
                 };
                 match prepared {
-                    Ok(prepared) => blocking(move || changing.activate(prepared, now)).await,
+                    Ok(prepared) => blocking(move || changing.activate(prepared, at)).await,
                     Err(why) => Ok(Err(why)),
                 }
             }
