@@ -38,6 +38,7 @@ pub(crate) mod payments;
 pub mod private;
 mod resellers;
 mod retention;
+mod routing_log;
 mod schema;
 pub mod scratch;
 pub(crate) mod target;

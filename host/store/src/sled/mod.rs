@@ -32,6 +32,7 @@ pub(crate) mod open;
 pub(crate) mod payments;
 mod resellers;
 mod retention;
+mod routing_log;
 mod start;
 mod store;
 mod upkeep;

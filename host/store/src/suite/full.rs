@@ -73,8 +73,8 @@ pub async fn fill(store: &Arc<dyn Store>) {
         .unwrap();
     // Some payments are over and some are not when their time has passed.
     let retention = Retention {
-        decisions: None,
         personal_data: Some(Duration::from_secs(60)),
+        ..Retention::default()
     };
     store.forget(retention, later(120)).await.unwrap();
     store.probe().await.unwrap();

@@ -647,6 +647,8 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
             let retention = Retention {
                 decisions: day,
                 personal_data: day,
+                routing_log: day,
+                ..Retention::default()
             };
             store.forget(retention, later(48 * 3600)).await.unwrap();
         }

@@ -394,6 +394,8 @@ async fn every_operation_touches_a_bounded_number_of_rows_and_bytes() {
     let retention = Retention {
         decisions: keeps,
         personal_data: keeps,
+        routing_log: keeps,
+        ..Retention::default()
     };
     let mut at = later(4 * DAY);
     for _ in 0..2 {

@@ -425,7 +425,7 @@ async fn a_damaged_row_of_the_payment_index_is_told_and_keeps_no_other_payment_w
     let day = Duration::from_secs(24 * 3600);
     let retention = Retention {
         decisions: Some(day),
-        personal_data: None,
+        ..Retention::default()
     };
     let end = later(25 * 3600);
     let mut left = 10;
