@@ -523,7 +523,7 @@ pub struct Retention {
     pub decisions: Option<Duration>,
     /// Addresses, answers and what is known of payers, of payments that are over.
     pub personal_data: Option<Duration>,
-    /// The routing log, counted from each decision.
+    /// The routing log, counted from when a batch of it was written.
     pub routing_log: Option<Duration>,
     /// Most bytes of the routing log, as it is stored; the oldest decisions go first.
     pub routing_log_bytes: Option<u64>,

@@ -9,7 +9,7 @@ use kassette_domain::time::Time;
 
 use crate::Answer;
 
-/// Most decisions of one batch, which is one row.
+/// Most decisions of one batch, which is one row. Fewer where they are large.
 pub const ROUTING_BATCH: usize = 256;
 
 /// Where a page of the routing log ended.
@@ -35,7 +35,8 @@ pub const ROUTING_PAGE: usize = 16 * ROUTING_BATCH;
 
 /// Keeps routing decisions for replay.
 pub trait RoutingLog: Send + Sync {
-    /// Appends decisions, oldest first and of any methods.
+    /// Appends decisions, oldest first and of any methods. Many are written in parts: where it fails, some may be
+    /// there. One that is over 32 KiB when it is compressed is left out, which the log of the program tells.
     fn append_routing(&self, records: Vec<RoutingRecord>, now: Time) -> Answer<'_, ()>;
     /// Decisions of a method, from the newest or from where a page ended.
     fn routing_log(

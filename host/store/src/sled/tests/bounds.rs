@@ -382,7 +382,7 @@ async fn every_operation_touches_a_bounded_number_of_rows_and_bytes() {
         }
     }
     let log = store.routing_log(MethodId::Ideal, None).await.unwrap();
-    assert_eq!(log.records.len(), ROUTING_PAGE);
+    assert!(log.next.is_some() && log.records.len() > ROUTING_PAGE / 2);
 
     let a_day_later = later(DAY + 1);
     let mut due = 0;
