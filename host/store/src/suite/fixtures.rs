@@ -418,7 +418,7 @@ pub fn routing_record(method: MethodId, number: u64) -> RoutingRecord {
             currency: Currency::EUR,
             usd: Some(Minor(1080 + number % 9000)),
             environment: Environment::Live,
-            email_known: number % 3 == 0,
+            email_known: number.is_multiple_of(3),
             country: Some("NL".into()),
             now: now.whole_second(),
             settings: vec![
