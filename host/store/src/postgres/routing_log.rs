@@ -34,7 +34,7 @@ const OLDEST: &str = "/* routing log: oldest */ SELECT min(at) FROM routing_log"
 /// Batches that are read at once.
 const ROWS: usize = 32;
 /// Batches that one call forgets.
-const FORGOTTEN: usize = 256;
+const FORGOTTEN: usize = 512;
 
 impl PostgresStore {
     async fn append(&self, records: Vec<RoutingRecord>, now: Time) -> Result<(), Fault> {
