@@ -400,7 +400,7 @@ pub struct Decision {
     pub slot: crate::id::Slot,
     /// Which version of it.
     pub digest: crate::id::Digest,
-    /// `create` or `start`.
+    /// What it was for.
     pub purpose: Purpose,
     /// The account; none where no candidate was eligible.
     pub chosen: Option<crate::id::AccountId>,
@@ -418,6 +418,10 @@ pub enum Purpose {
     Create,
     /// A start.
     Start,
+    /// Another account, since the one before could not be reached.
+    Fallback,
+    /// The list of methods, as a payer or a merchant sees it.
+    Listing,
 }
 
 /// A verdict as it is kept.

@@ -6,10 +6,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::AccountId;
+use crate::id::{AccountId, AttemptId, Digest, MerchantId, PaymentId};
 use crate::key::Environment;
 use crate::method::MethodId;
 use crate::money::{Currency, Minor};
+use crate::payment::Purpose;
 use crate::setting::SettingSpec;
 use crate::time::Time;
 
@@ -89,7 +90,7 @@ impl PathData {
 }
 
 /// The question: may this payment use this method, and through whom?
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Context {
     /// Absent where the payer only browses the list.
     pub amount: Option<Minor>,
@@ -115,7 +116,7 @@ pub struct Context {
 pub const MAX_CANDIDATES: usize = 64;
 
 /// A provider account that could take the payment.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Candidate {
     /// The configured account.
     pub id: AccountId,
@@ -132,7 +133,7 @@ pub struct Candidate {
 }
 
 /// What the host measured over the last minutes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Health {
     /// In one word.
     pub status: Availability,
@@ -197,7 +198,7 @@ pub struct Refusal {
 }
 
 /// The judgement on one candidate.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     /// The candidate.
     pub id: AccountId,
@@ -207,6 +208,31 @@ pub struct Verdict {
 
 /// What a method says to a question: its verdicts, best first, or why it cannot be used at all.
 pub type Answer = Result<Vec<Verdict>, Refusal>;
+
+/// A routing decision with all that the method's module saw and said: enough to make it again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoutingRecord {
+    /// When it was made.
+    pub at: Time,
+    /// Whose payment.
+    pub merchant: MerchantId,
+    /// The method, whose slot decided.
+    pub method: MethodId,
+    /// The version of its module.
+    pub digest: Digest,
+    /// What it was for.
+    pub purpose: Purpose,
+    /// The payment, where there is one: a refused create and a listing have none.
+    pub payment: Option<PaymentId>,
+    /// The attempt that followed from it.
+    pub attempt: Option<AttemptId>,
+    /// What the module saw.
+    pub context: Context,
+    /// What it said; none where it failed.
+    pub answer: Option<Answer>,
+    /// The account that was taken of it.
+    pub chosen: Option<AccountId>,
+}
 
 /// An answer that breaks a hard rule: the method is omitted, the module is at fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -20,6 +20,7 @@ pub mod postgres;
 pub mod report;
 mod resellers;
 mod retention;
+mod routing_log;
 mod rows;
 pub mod sled;
 pub mod suite;
@@ -37,6 +38,7 @@ pub use crate::modules::{
 pub use crate::nonces::{Nonces, Reservation, Reserved};
 pub use crate::postgres::PostgresStore;
 pub use crate::resellers::{Answered, InvitationStanding, Invited, Resellers};
+pub use crate::routing_log::{ROUTING_BATCH, ROUTING_PAGE, RoutingCursor, RoutingLog, RoutingPage};
 pub use crate::rows::seal::{MasterKey, NotAMasterKey};
 pub use crate::sled::SledStore;
 pub use kassette_engine::Fault;
@@ -521,6 +523,10 @@ pub struct Retention {
     pub decisions: Option<Duration>,
     /// Addresses, answers and what is known of payers, of payments that are over.
     pub personal_data: Option<Duration>,
+    /// The routing log, counted from when a batch of it was written.
+    pub routing_log: Option<Duration>,
+    /// Most bytes of the routing log, as it is stored; the oldest decisions go first.
+    pub routing_log_bytes: Option<u64>,
 }
 
 /// What was forgotten.
@@ -530,6 +536,8 @@ pub struct Forgotten {
     pub decisions: u64,
     /// Payments whose personal data was.
     pub redacted: u64,
+    /// Decisions of the routing log.
+    pub routing_records: u64,
     /// When there is more to forget; now or before where there is already.
     pub next: Option<Time>,
 }
@@ -565,6 +573,7 @@ pub trait Store:
     + Upkeep
     + Cluster
     + SharedModules
+    + RoutingLog
     + 'static
 {
 }
@@ -580,6 +589,7 @@ impl<T> Store for T where
         + Upkeep
         + Cluster
         + SharedModules
+        + RoutingLog
         + 'static
 {
 }

@@ -375,6 +375,7 @@ impl Retention {
         kassette_store::Retention {
             decisions: days(self.decision_days),
             personal_data: days(self.personal_data_days),
+            ..kassette_store::Retention::default()
         }
     }
 

@@ -3,7 +3,7 @@
 
 /// Tables of records, each with the columns that are copied. The others are as in a new row: what they hold is for
 /// a node that is gone.
-pub(crate) const TABLES: [(&str, &str); 27] = [
+pub(crate) const TABLES: [(&str, &str); 28] = [
     ("account_switch", "account, enabled"),
     (
         "api_key",
@@ -55,6 +55,7 @@ pub(crate) const TABLES: [(&str, &str); 27] = [
     ("reference", "account, reference, payment, ordinal"),
     ("refund", "id, payment, merchant, environment, key"),
     ("reseller", "id, live_rollout, body"),
+    ("routing_log", "method, at, number, records, bytes, body"),
     (
         "search_reference",
         "reference, created_at, number, payment, ordinal",
@@ -108,7 +109,7 @@ pub(crate) const SINGLES: [&str; 6] = [
 
 /// Rows that each embedded store has of its own, or that a copy makes out of others.
 #[cfg(test)]
-pub(crate) const MADE: [&str; 10] = [
+pub(crate) const MADE: [&str; 11] = [
     "canary",
     "due",
     "endpoint-roster",
@@ -120,10 +121,11 @@ pub(crate) const MADE: [&str; 10] = [
     "payment",
     "pending-deliveries",
     "probe",
+    "routing-log",
 ];
 
 /// Kinds of which both stores have the same number of rows. Timers and nonces stand together in the embedded store.
-pub(crate) const COUNTED: [&str; 25] = [
+pub(crate) const COUNTED: [&str; 26] = [
     "account-switch",
     "api-key",
     "api-key-seen",
@@ -146,6 +148,7 @@ pub(crate) const COUNTED: [&str; 25] = [
     "reference-for-search",
     "refund-by-id",
     "reseller",
+    "routing-batch",
     "timeline",
     "webhook-event",
     "work",

@@ -29,6 +29,7 @@ use crate::postgres::webhooks::outbox::{log, status_number};
 use crate::postgres::{millis, number, uuid, webhooks};
 use crate::report::{Progress, Report, Unit};
 use crate::retention::Rule;
+use crate::rows::routing::{self, Size};
 use crate::rows::seal::Secrets;
 use crate::rows::source::Source as _;
 use crate::rows::stored::{
@@ -49,7 +50,7 @@ use crate::sled::webhooks::outbox::{self, BodyRow, DeliveryRow};
 type Convert = fn(&Source<'_>, &[u8], &IVec, &mut Writer<'_>) -> Result<(), CopyError>;
 
 /// The kinds that are gone along. All others follow from them, or stand once.
-pub(crate) const WALKED: [(&str, Convert); 24] = [
+pub(crate) const WALKED: [(&str, Convert); 25] = [
     ("account-switch", switch),
     ("api-key", api_key),
     ("api-key-seen", seen),
@@ -71,6 +72,7 @@ pub(crate) const WALKED: [(&str, Convert); 24] = [
     ("reference", reference),
     ("reseller", reseller),
     ("retention-laggard", laggard),
+    ("routing-batch", routing_batch),
     ("timeline", line),
     ("webhook-event", event_body),
     ("work", work),
@@ -82,6 +84,7 @@ const AT_LAST: &str = "INSERT INTO reference (account, reference, parked, until)
         SELECT account, reference, max(ordinal) + 1, max(until) FROM parked GROUP BY account, reference
         ON CONFLICT DO NOTHING;
     SELECT setval('payment_number', coalesce(max(number), 1), max(number) IS NOT NULL) FROM payment;
+    SELECT setval('routing_log_number', greatest(max(number), 1)) FROM routing_log;
     UPDATE directory SET version = version + 1";
 
 macro_rules! values {
@@ -642,6 +645,26 @@ fn connection(
         row.to_vec(),
     ];
     writer.push("connection", made)
+}
+
+fn routing_batch(
+    _: &Source<'_>,
+    key: &[u8],
+    row: &IVec,
+    writer: &mut Writer<'_>,
+) -> Result<(), CopyError> {
+    let of = schema::routing_batch_of(key);
+    let (method, at, batch) = of.ok_or_else(|| records::damaged(key, "it is about nothing"))?;
+    let size = Size::of(routing::count(key, row)?, row);
+    let batch = values![
+        method.as_str().to_owned(),
+        millis(at),
+        number(batch),
+        size.records.cast_signed(),
+        size.bytes.cast_signed(),
+        row.to_vec(),
+    ];
+    writer.push("routing_log", batch)
 }
 
 /// What a group has taken. One that was over and taken again stands in two rows.

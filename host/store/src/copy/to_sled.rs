@@ -7,6 +7,7 @@ use kassette_domain::id::{
 };
 use kassette_domain::key::{Environment, KeyOwner, TokenHash};
 use kassette_domain::lifecycle::PaymentAggregate;
+use kassette_domain::method::MethodId;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::DeliveryStatus;
 use kassette_engine::{Bulk, Db, IVec, Memtable};
@@ -22,6 +23,7 @@ use crate::postgres::payments::stored::{self, DECISION, EVENT};
 use crate::postgres::webhooks::outbox::{delivery as whole_delivery, delivery_columns, kind};
 use crate::postgres::{audit, time};
 use crate::report::{Progress, Report, Unit};
+use crate::rows::routing::Log;
 use crate::rows::schema::{self, Key, Line, Position};
 use crate::rows::seal::Secrets;
 use crate::rows::stored::{AllReached, PaymentRow, Reached, Timer, open_attempt};
@@ -44,7 +46,7 @@ const NONCES: usize = 256;
 type Convert = fn(&mut Target<'_, '_>, &Row) -> Result<(), CopyError>;
 
 /// What is read, each with the kind of its rows. Tables that are not here follow from these.
-pub(crate) const READ: [(&str, &str, Convert); 26] = [
+pub(crate) const READ: [(&str, &str, Convert); 28] = [
     ("payment", "SELECT p.id, p.body, ARRAY(SELECT a.body FROM attempt a WHERE a.payment = p.id ORDER BY a.ordinal)
         FROM payment p ORDER BY p.created_at, p.number", payment),
     ("timeline", "SELECT payment, kind, ordinal, body FROM timeline", line),
@@ -74,6 +76,8 @@ pub(crate) const READ: [(&str, &str, Convert); 26] = [
     ("connection", "SELECT merchant, environment, origin, body FROM connection", connection),
     ("nonces", "SELECT reseller, mark, until FROM nonce ORDER BY until", nonce),
     ("audit-line", "SELECT number, body FROM audit", audit_line),
+    ("routing-batch", "SELECT method, at, number, body FROM routing_log", routing_batch),
+    ("routing-log", "SELECT coalesce(max(number) + 1, 0), coalesce(sum(bytes), 0)::bigint FROM routing_log", routing_log),
     ("retention", "SELECT f.rule, f.created_at, (SELECT count(*) FROM payment p
         WHERE (p.created_at, p.number) <= (f.created_at, f.number)) FROM forgotten f", reached),
 ];
@@ -433,6 +437,19 @@ fn nonce(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
 fn audit_line(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
     let key = schema::audit(row.get::<_, i64>(0).unsigned_abs());
     target.put(key, row.get::<_, &[u8]>(1))
+}
+
+fn routing_batch(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
+    let method = MethodId::parse(row.get(0));
+    let method = method.ok_or_else(|| Fault::Corrupt("the method of a decision".into()))?;
+    let number = row.get::<_, i64>(2).unsigned_abs();
+    let key = schema::routing_batch(method, time(row.get(1)), number);
+    target.put(key, row.get::<_, &[u8]>(3))
+}
+
+fn routing_log(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
+    let [next, bytes] = [0, 1].map(|column| row.get::<_, i64>(column).unsigned_abs());
+    target.save(schema::ROUTING_LOG.to_vec(), &Log { next, bytes })
 }
 
 /// How far a rule is.

@@ -14,7 +14,7 @@
 //! | `database`, `parts` | statements and transactions, and what is tried again; a statement out of parts |
 //! | `batches` | what is committed together |
 //! | `lists`, `audit` | pages of lists; lines of the audit log |
-//! | `payments`, `directory`, `nonces` | the traits of these names |
+//! | `payments`, `directory`, `nonces`, `routing_log` | the traits of these names |
 //! | `webhooks`, `resellers`, `connects`, `upkeep` | likewise |
 //! | `verify` | a database is read through |
 //! | `private`, `scratch` | a server of one's own, for tests and `dev`; databases for tests |
@@ -38,6 +38,7 @@ pub(crate) mod payments;
 pub mod private;
 mod resellers;
 mod retention;
+mod routing_log;
 mod schema;
 pub mod scratch;
 pub(crate) mod target;

@@ -41,6 +41,7 @@ impl PostgresStore {
                 self.along(rule, keeps, now, &mut forgotten).await?;
             }
         }
+        self.forget_routing(&retention, now, &mut forgotten).await?;
         Ok(forgotten)
     }
 

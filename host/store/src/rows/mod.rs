@@ -7,6 +7,7 @@
 //! | `seal` | the master key, and what is sealed and marked under it |
 //! | `stored` | payments and attempts as rows, and as other formats wrote them |
 //! | `nonces` | what is kept of a nonce |
+//! | `routing` | batches of the routing log |
 //! | `merchants`, `endpoints`, `invitations` | those records as rows |
 //! | `wants` | which events an endpoint wants |
 //! | `source` | where rows are read and written |
@@ -17,6 +18,7 @@ pub(crate) mod invitations;
 pub(crate) mod merchants;
 pub(crate) mod nonces;
 pub(crate) mod records;
+pub(crate) mod routing;
 pub(crate) mod schema;
 pub(crate) mod seal;
 pub(crate) mod source;

@@ -9,6 +9,7 @@
 //! | `resellers` | resellers, invitations, delegations, consent codes |
 //! | `connect` | connect codes and exchanges |
 //! | `nonces`, `audit` | nonces of signed requests; the audit log |
+//! | `routing_log` | routing decisions for replay |
 //! | `retention`, `upkeep`, `cluster` | what is forgotten with time; `Upkeep`; `Cluster` |
 //! | `mark` | that nothing may be served from a store that was moved |
 //! | `store`, `open`, `start` | the store on its engine; its folder and key; starting |
@@ -32,6 +33,7 @@ pub(crate) mod open;
 pub(crate) mod payments;
 mod resellers;
 mod retention;
+mod routing_log;
 mod start;
 mod store;
 mod upkeep;

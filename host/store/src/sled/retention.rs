@@ -21,7 +21,7 @@ use crate::rows::stored::{AllReached, PaymentRow, Reached};
 use crate::sled::memory::{Indexed as _, Memory, Rows, payment_index_rows};
 use crate::sled::payments::aggregates::{self, Loaded};
 use crate::sled::payments::pending_callbacks;
-use crate::sled::{connect, nonces};
+use crate::sled::{connect, nonces, routing_log};
 use crate::{Fault, Forgotten, Retention};
 
 /// Payments that one operation looks at for each rule.
@@ -56,6 +56,7 @@ impl Operation<Memory> for Forget {
         if reached != before {
             rows.save(schema::RETENTION.to_vec(), &reached)?;
         }
+        routing_log::forget(rows, &self.retention, self.now, &mut forgotten)?;
         Ok(forgotten)
     }
 }

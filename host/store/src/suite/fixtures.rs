@@ -25,6 +25,7 @@ use kassette_domain::policy::Policy;
 use kassette_domain::provider::{
     Action, Particulars, Payer, Report, VendorSettlement, VendorStatus,
 };
+use kassette_domain::routing::{Availability, Candidate, Context, Health, RoutingRecord, Verdict};
 use kassette_domain::secret::Secret;
 use kassette_domain::signing::{NONCE_LIFE, Nonce};
 use kassette_domain::site::ReturnUrl;
@@ -381,6 +382,54 @@ pub async fn everything(store: &Arc<dyn Store>, name: &str) -> String {
     format!(
         "{aggregate:?} {secrets:?} {history:?} {due:?} {accounts:?} {payments:?} {work:?} {audit:?}"
     )
+}
+
+/// A decision of a method's module among three accounts, by its number.
+pub fn routing_record(method: MethodId, number: u64) -> RoutingRecord {
+    let candidate = |(name, fee): (&str, u64)| Candidate {
+        id: account(name),
+        minimum: Some(Minor(100)),
+        maximum: Some(Minor(1_000_000)),
+        fee: Some(Minor(fee + number % 7)),
+        priority: 10,
+        health: Health {
+            status: Availability::Operational,
+            success: Some(990),
+            latency: Some(180 + u32::try_from(number % 50).unwrap()),
+            samples: 400 + u32::try_from(number % 100).unwrap(),
+        },
+    };
+    let names = [("mollie-live", 29), ("adyen-live", 35), ("stripe-live", 41)];
+    let verdict = |(name, _)| Verdict {
+        id: account(name),
+        outcome: Ok(format!("{name} is next by fee")),
+    };
+    let now = NOW.after(Duration::from_millis(number));
+    RoutingRecord {
+        at: now,
+        merchant: MerchantId(1 + number % 20),
+        method,
+        digest: Digest::of(b"module"),
+        purpose: Purpose::Start,
+        payment: Some(PaymentId::from_bytes(id_of(&number.to_string()))),
+        attempt: Some(attempt_id(&number.to_string())),
+        context: Context {
+            amount: Some(Minor(1000 + number % 9000)),
+            currency: Currency::EUR,
+            usd: Some(Minor(1080 + number % 9000)),
+            environment: Environment::Live,
+            email_known: number.is_multiple_of(3),
+            country: Some("NL".into()),
+            now: now.whole_second(),
+            settings: vec![
+                ("prefer".into(), "lowest-fee".into()),
+                ("spread".into(), "mollie-live=60,adyen-live=40".into()),
+            ],
+            candidates: names.map(candidate).into(),
+        },
+        answer: Some(Ok(names.map(verdict).into())),
+        chosen: Some(account("mollie-live")),
+    }
 }
 
 /// A nonce of reseller 1, taken for 601 seconds.

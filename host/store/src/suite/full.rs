@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use kassette_domain::id::{EndpointId, PaymentId};
 use kassette_domain::key::{Environment, KeyOwner};
+use kassette_domain::method::MethodId;
 use kassette_domain::provider::VendorStatus;
 use kassette_domain::signing::NONCE_LIFE;
 use kassette_domain::webhook::{DeliveryAttempt, Tried};
@@ -71,10 +72,17 @@ pub async fn fill(store: &Arc<dyn Store>) {
         .switch_account(account("sandbox-test"), true, switched, NOW)
         .await
         .unwrap();
+    for (number, method) in [(0, MethodId::Ideal), (1, MethodId::Paypal)] {
+        let decisions = vec![
+            routing_record(method, number),
+            routing_record(method, number),
+        ];
+        store.append_routing(decisions, NOW).await.unwrap();
+    }
     // Some payments are over and some are not when their time has passed.
     let retention = Retention {
-        decisions: None,
         personal_data: Some(Duration::from_secs(60)),
+        ..Retention::default()
     };
     store.forget(retention, later(120)).await.unwrap();
     store.probe().await.unwrap();

@@ -30,6 +30,7 @@ pub mod pending_callbacks;
 pub mod refunds;
 pub mod resellers;
 pub mod retention;
+pub mod routing_log;
 pub mod search;
 pub mod steps;
 pub mod survival;
@@ -205,6 +206,14 @@ macro_rules! store_suite {
                 nothing_is_forgotten_where_it_is_kept_for_ever,
                 much_is_forgotten_in_small_groups,
                 pending_callbacks_go_without_any_traffic,
+            }
+            routing_log {
+                decisions_come_back_newest_first_page_by_page,
+                more_decisions_than_a_batch_holds_are_all_kept,
+                decisions_are_kept_when_the_store_is_opened_again,
+                decisions_are_forgotten_by_age_and_no_others,
+                the_oldest_decisions_of_all_methods_go_where_the_log_is_too_large,
+                a_log_that_is_kept_for_ever_is_not_forgotten,
             }
             resellers {
                 resellers_are_counted_from_one_and_not_rolled_out,

@@ -17,6 +17,8 @@ const KEEPS: Duration = Duration::from_secs(10 * DAY);
 const EVERYTHING: Retention = Retention {
     decisions: Some(KEEPS),
     personal_data: Some(KEEPS),
+    routing_log: Some(KEEPS),
+    routing_log_bytes: None,
 };
 
 async fn history(store: &Arc<dyn Store>, name: &str) -> History {
@@ -102,7 +104,7 @@ pub async fn nothing_is_forgotten_where_it_is_kept_for_ever(harness: &dyn Harnes
     // A rule that comes later finds what came before it.
     let only = Retention {
         decisions: Some(KEEPS),
-        personal_data: None,
+        ..Retention::default()
     };
     assert_eq!(forget(&store, only, end).await, (1, 0, None));
     let aggregate = store.aggregate(payment_of("a")).await.unwrap().unwrap();

@@ -13,6 +13,7 @@ use kassette_domain::event::EventType;
 use kassette_domain::id::{Digest, MerchantId, OperatorId, PaymentId, ResellerId};
 use kassette_domain::key::{ApiKey, Environment, KeyOwner, TokenHash};
 use kassette_domain::lifecycle::{Act, ClaimPurpose, NewRefund, NewWork, Query, StartResult, Step};
+use kassette_domain::method::MethodId;
 use kassette_domain::money::Minor;
 use kassette_domain::provider::{
     Action, QueryPurpose, Question, QuestionKind, RefundState, VendorStatus,
@@ -97,7 +98,9 @@ pub(crate) const DEEDS: &[&str] = &[
     "replace_endpoint: on",
     "recover",
     "delete_endpoint",
+    "append_routing",
     "forget",
+    "append_routing: again",
     NONCE,
     "prune_deliveries",
 ];
@@ -136,7 +139,7 @@ steps! {
 }
 
 /// The operations that read or leave no row, all of which are asked here or by the judge of payments, or end a process.
-const READS: [&str; 50] = [
+const READS: [&str; 51] = [
     "reviewed",
     "announce",
     "announce_modules",
@@ -181,6 +184,7 @@ const READS: [&str; 50] = [
     "reseller",
     "reseller_payments",
     "resellers",
+    "routing_log",
     "shut_down",
     "verify_audit",
     "vitals",
@@ -211,6 +215,7 @@ pub(crate) fn missing() -> BTreeSet<String> {
         include_str!("../../src/deliveries.rs"),
         include_str!("../../src/nonces.rs"),
         include_str!("../../src/resellers.rs"),
+        include_str!("../../src/routing_log.rs"),
     ];
     let asked = [
         include_str!("everything.rs"),
@@ -642,11 +647,22 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
             let id = endpoint("a", NOW).id;
             store.delete_endpoint(id, line(), now).await.unwrap();
         }
+        "append_routing" | "append_routing: again" => {
+            let methods = [MethodId::Ideal, MethodId::Paypal, MethodId::Ideal];
+            let numbered = (number as u64..).zip(methods);
+            let decisions = numbered.map(|(number, method)| routing_record(method, number));
+            store
+                .append_routing(decisions.collect(), now)
+                .await
+                .unwrap();
+        }
         "forget" => {
             let day = Some(Duration::from_secs(24 * 3600));
             let retention = Retention {
                 decisions: day,
                 personal_data: day,
+                routing_log: day,
+                ..Retention::default()
             };
             store.forget(retention, later(48 * 3600)).await.unwrap();
         }
@@ -801,6 +817,10 @@ pub(crate) async fn observe(store: &Arc<dyn Store>) -> String {
         let found = store.invitation(resellers::opens(name), NOW).await.unwrap();
         see!(found.map(|standing| (standing.status, standing.invitation)));
     }
+    see!(
+        store.routing_log(MethodId::Ideal, None).await.unwrap(),
+        store.routing_log(MethodId::Paypal, None).await.unwrap(),
+    );
     let mut listed: Vec<String> = Vec::new();
     for each in deliveries(store).await {
         assert_eq!(store.delivery(each.id).await.unwrap().as_ref(), Some(&each));

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use kassette_domain::event::EventType;
 use kassette_domain::id::{MerchantId, ResellerId};
 use kassette_domain::key::{Environment, KeyOwner, TokenHash};
+use kassette_domain::method::MethodId;
 
 use super::*;
 use crate::rows::records;
@@ -93,6 +94,11 @@ async fn told(store: &Arc<dyn Store>) -> String {
     }
     let delegated = store.delegated_merchants(ResellerId(1), first(100), NOW);
     all.push(items(delegated.await));
+    for method in [MethodId::Ideal, MethodId::Paypal] {
+        let log = store.routing_log(method, None).await.unwrap();
+        assert_eq!(log.records.len(), 2);
+        all.push(format!("{log:?}"));
+    }
     assert_eq!(store.verify_audit().await.unwrap().breaks(), []);
     all.join("\n")
 }

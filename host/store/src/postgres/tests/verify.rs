@@ -12,7 +12,7 @@ use crate::suite::fixtures::*;
 use crate::suite::full;
 
 /// Kinds of rows, as reports name them.
-const KINDS: [&str; 30] = [
+const KINDS: [&str; 31] = [
     "account-switch",
     "api-key",
     "api-key-seen",
@@ -38,6 +38,7 @@ const KINDS: [&str; 30] = [
     "refund-by-id",
     "reseller",
     "retention-laggard",
+    "routing-batch",
     "timeline",
     "webhook-event",
     "work",
@@ -47,7 +48,7 @@ const KINDS: [&str; 30] = [
 ];
 
 /// A statement that plants damage, the kind of row that is found, and a part of what is told.
-const DAMAGE: [(&str, &str, &str); 41] = [
+const DAMAGE: [(&str, &str, &str); 45] = [
     ("DELETE FROM due", "payment", "no row says when"),
     (
         "UPDATE due SET due_at = due_at + 1",
@@ -202,6 +203,26 @@ const DAMAGE: [(&str, &str, &str); 41] = [
         "the key that was made is missing",
     ),
     ("UPDATE operator SET created_at = 0", "operator", "columns"),
+    (
+        "UPDATE routing_log SET body = set_byte(body, 30, get_byte(body, 30) # 1)",
+        "routing-batch",
+        "checksum",
+    ),
+    (
+        "UPDATE routing_log SET number = number + 7",
+        "routing-batch",
+        "checksum",
+    ),
+    (
+        "UPDATE routing_log SET records = records + 1",
+        "routing-batch",
+        "columns",
+    ),
+    (
+        "UPDATE routing_log SET bytes = bytes - 1",
+        "routing-batch",
+        "columns",
+    ),
     ("DELETE FROM audit WHERE number = 2", "audit-line", "2"),
     (
         "UPDATE audit_end SET number = number + 1",

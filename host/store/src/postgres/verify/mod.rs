@@ -10,12 +10,14 @@
 //! | `payments` | payments with all that is written with them |
 //! | `webhooks` | endpoints, events and deliveries |
 //! | `directory` | merchants, keys, operators, resellers, codes |
+//! | `routing_log` | routing decisions |
 //! | `books` | the audit log, counters, and what stands once |
 
 mod books;
 mod directory;
 mod payments;
 mod reading;
+mod routing_log;
 mod webhooks;
 
 use tokio_postgres::IsolationLevel;
@@ -57,6 +59,7 @@ pub async fn verify(
     payments::read(&mut reading).await?;
     webhooks::read(&mut reading).await?;
     directory::read(&mut reading).await?;
+    routing_log::read(&mut reading).await?;
     books::read(&mut reading).await?;
     Ok(reading.report())
 }

@@ -2,7 +2,7 @@
 //!
 //! | prefix | key | value |
 //! |---|---|---|
-//! | `meta/` | a name | format, canary, mark key, counters, the last group, the audit chain's end, probe, how far retention is, until when freed nonces were taken |
+//! | `meta/` | a name | format, canary, mark key, counters, the last group, the audit chain's end, probe, how far retention is, until when freed nonces were taken, what the routing log takes |
 //! | `pay/` | payment | the payment, sealed parts, book-keeping |
 //! | `att/` | payment, ordinal | an attempt, sealed parts |
 //! | `atx/` | attempt | payment, ordinal |
@@ -26,6 +26,8 @@
 //! | `opr/`, `oid/`, `otm/` | operators by hash, by id, newest first | |
 //! | `swt/` | account | whether it is switched on |
 //! | `aud/` | number | a line of the audit log |
+//! | `rlg/` | method, time, number | routing decisions, sealed |
+//! | `rlt/` | time, number, method | how many these are, and their bytes |
 //!
 //! Rows of webhooks stand in `webhooks`, those of resellers in `resellers`, those of the connect exchange in
 //! `connect`.
@@ -41,6 +43,7 @@ use kassette_domain::id::{
     WorkId,
 };
 use kassette_domain::key::{Environment, KeyOwner, TokenHash};
+use kassette_domain::method::MethodId;
 use kassette_domain::order::IdempotencyKey;
 use kassette_domain::time::Time;
 use kassette_domain::work::WorkKind;
@@ -56,6 +59,7 @@ pub(crate) const MARK: &[u8] = b"meta/mark";
 pub(crate) const MERCHANT_COUNT: &[u8] = b"meta/merchants";
 pub(crate) const AUDIT_END: &[u8] = b"meta/audit";
 pub(crate) const NONCES_FREED: &[u8] = b"meta/nonces";
+pub(crate) const ROUTING_LOG: &[u8] = b"meta/routing";
 
 pub(crate) const PAYMENTS: &[u8] = b"pay/";
 pub(crate) const PAYMENT_INDEX: &[u8] = b"reg/";
@@ -73,6 +77,8 @@ pub(crate) const API_KEYS: &[u8] = b"key/";
 pub(crate) const OPERATORS: &[u8] = b"otm/";
 pub(crate) const SWITCHES: &[u8] = b"swt/";
 pub(crate) const AUDIT: &[u8] = b"aud/";
+pub(crate) const ROUTING_BATCHES: &[u8] = b"rlg/";
+pub(crate) const ROUTING_BY_TIME: &[u8] = b"rlt/";
 
 fn key(parts: &[&[u8]]) -> Key {
     parts.concat()
@@ -92,7 +98,7 @@ pub(crate) fn trailing_id(key: &[u8]) -> Option<[u8; 16]> {
     key.last_chunk().copied()
 }
 
-/// The time in a key of `due/`, `non/` or `pkx/`.
+/// The time in a key of `due/`, `non/`, `pkx/` or `rlt/`.
 pub(crate) fn leading_time(key: &[u8], prefix: &[u8]) -> Option<Time> {
     let time = key.strip_prefix(prefix)?.first_chunk()?;
     Some(Time::from_millis(u64::from_be_bytes(*time)))
@@ -464,6 +470,53 @@ pub(crate) fn audit_number(key: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(*number))
 }
 
+/// What the batches of a method stand below. A method's id holds no zero byte.
+pub(crate) fn routing_batches(method: MethodId) -> Key {
+    key(&[ROUTING_BATCHES, method.as_str().as_bytes(), b"\0"])
+}
+
+pub(crate) fn routing_batch(method: MethodId, at: Time, number: u64) -> Key {
+    key(&[
+        &routing_batches(method),
+        &ascending(at),
+        &number.to_be_bytes(),
+    ])
+}
+
+/// The method, the time and the number in a key of `rlg/`.
+pub(crate) fn routing_batch_of(key: &[u8]) -> Option<(MethodId, Time, u64)> {
+    let (rest, number) = key.strip_prefix(ROUTING_BATCHES)?.split_last_chunk()?;
+    let (rest, at) = rest.split_last_chunk()?;
+    let method = method_id(rest.strip_suffix(b"\0")?)?;
+    let at = Time::from_millis(u64::from_be_bytes(*at));
+    Some((method, at, u64::from_be_bytes(*number)))
+}
+
+fn method_id(text: &[u8]) -> Option<MethodId> {
+    MethodId::parse(std::str::from_utf8(text).ok()?)
+}
+
+pub(crate) fn routing_by_time(at: Time, number: u64, method: MethodId) -> Key {
+    key(&[
+        ROUTING_BY_TIME,
+        &ascending(at),
+        &number.to_be_bytes(),
+        method.as_str().as_bytes(),
+    ])
+}
+
+/// The row of `rlg/` that a key of `rlt/` is about.
+pub(crate) fn routing_batch_by_time(key: &[u8]) -> Option<Key> {
+    let (at, rest) = key.strip_prefix(ROUTING_BY_TIME)?.split_first_chunk()?;
+    let (number, method) = rest.split_first_chunk()?;
+    let at = Time::from_millis(u64::from_be_bytes(*at));
+    Some(routing_batch(
+        method_id(method)?,
+        at,
+        u64::from_be_bytes(*number),
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -480,6 +533,24 @@ mod tests {
         let about = TimerOf::Shared { first: 7, count: 3 };
         assert_eq!(timer_about(&together), Some(about));
         assert_eq!(timer_about(&together[..17]), None);
+    }
+
+    #[test]
+    fn batches_of_the_routing_log_stand_in_order_of_time_and_number() {
+        let (early, late) = (Time::from_secs(1), Time::from_secs(2));
+        let method = MethodId::Ideal;
+        let keys = [(early, 9), (late, 1), (late, 2)];
+        let batches = keys.map(|(at, number)| routing_batch(method, at, number));
+        assert!(batches.is_sorted());
+        for ((at, number), batch) in keys.into_iter().zip(batches) {
+            assert_eq!(routing_batch_of(&batch), Some((method, at, number)));
+            let by_time = routing_by_time(at, number, method);
+            assert_eq!(leading_time(&by_time, ROUTING_BY_TIME), Some(at));
+            assert_eq!(routing_batch_by_time(&by_time), Some(batch));
+        }
+        let (short, long) = (MethodId::parse("pay"), MethodId::parse("paypal"));
+        let long = routing_batch(long.unwrap(), early, 0);
+        assert!(!long.starts_with(&routing_batches(short.unwrap())));
     }
 
     #[test]

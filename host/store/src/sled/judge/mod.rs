@@ -16,6 +16,7 @@ use sha2::{Digest as _, Sha256};
 use self::kinds::{Derived, Kind, Kinds};
 use crate::Fault;
 use crate::report::{ELSEWHERE, Findings, MISSING, Report, STRAY};
+use crate::rows::routing::{Log, Size};
 use crate::rows::schema::{Key, Position};
 use crate::rows::seal::Secrets;
 use crate::sled::memory::{Shown, View};
@@ -43,6 +44,8 @@ pub(crate) struct Judge<'a> {
     pub(crate) indexed: Position,
     /// Deliveries that are pending so far.
     pub(crate) pending: u64,
+    /// What the routing log takes so far, and the number that has to come next.
+    pub(crate) routing: Log,
     pub(crate) audit: Chain,
     findings: Findings,
     second: Option<SecondLook>,
@@ -78,6 +81,7 @@ impl<'a> Judge<'a> {
             tallies: vec![Tally::default(); 256],
             indexed: 0,
             pending: 0,
+            routing: Log::default(),
             audit: Chain::default(),
             findings: Findings::new(RESTORE),
             second: None,
@@ -236,6 +240,14 @@ impl<'a> Judge<'a> {
     pub(crate) const fn count_pending(&mut self) {
         if !self.is_second() {
             self.pending += 1;
+        }
+    }
+
+    /// A batch of the routing log is there.
+    pub(crate) fn count_batch(&mut self, number: u64, size: Size) {
+        if !self.is_second() {
+            self.routing.next = self.routing.next.max(number.saturating_add(1));
+            self.routing.bytes = self.routing.bytes.saturating_add(size.bytes.into());
         }
     }
 

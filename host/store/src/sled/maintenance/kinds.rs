@@ -7,6 +7,7 @@ use kassette_engine::{GROUP, IVec, PROBE, Span};
 use serde::de::DeserializeOwned;
 
 use crate::Fault;
+use crate::rows::routing::Log;
 use crate::rows::source::Source as _;
 use crate::rows::stored::AllReached;
 use crate::rows::{records, schema};
@@ -15,7 +16,7 @@ use crate::sled::judge::kinds::{Kind, Kinds, empty, plain, whole as sealed};
 use crate::sled::memory::View;
 use crate::sled::memory::payment_index::Entry;
 use crate::sled::open::{self, this_format};
-use crate::sled::{audit, connect, merchants, nonces, payments, resellers, webhooks};
+use crate::sled::{audit, connect, merchants, nonces, payments, resellers, routing_log, webhooks};
 
 /// All kinds.
 pub(crate) static KINDS: LazyLock<Kinds> = LazyLock::new(|| {
@@ -27,6 +28,7 @@ pub(crate) static KINDS: LazyLock<Kinds> = LazyLock::new(|| {
         nonces::checks::KINDS,
         payments::checks::KINDS,
         resellers::checks::KINDS,
+        routing_log::checks::KINDS,
         webhooks::checks::KINDS,
     ])
 });
@@ -97,6 +99,16 @@ pub(crate) fn whole(judge: &mut Judge<'_>) -> Result<(), Fault> {
         if count != there {
             let what = format!("it counts {count} pending deliveries, {there} are there");
             judge.find(schema::webhooks::PENDING, what);
+        }
+    }
+    if let Some(log) = readable::<Log>(judge, schema::ROUTING_LOG)? {
+        let (log, there) = (log.unwrap_or_default(), judge.routing);
+        if log.bytes != there.bytes || log.next < there.next {
+            let what = format!(
+                "it counts {} bytes and {} batches ever, {} and {} are there",
+                log.bytes, log.next, there.bytes, there.next
+            );
+            judge.find(schema::ROUTING_LOG, what);
         }
     }
     for key in [schema::FORMAT, schema::CANARY, schema::MARK] {

@@ -9,6 +9,7 @@ use kassette_domain::id::{
 };
 use kassette_domain::key::{Environment, KeyOwner};
 use kassette_domain::lifecycle::{NewWork, Step};
+use kassette_domain::method::MethodId;
 use kassette_domain::money::Minor;
 use kassette_domain::provider::VendorStatus;
 use kassette_domain::time::Time;
@@ -20,8 +21,8 @@ use super::*;
 use crate::suite::fixtures::*;
 use crate::suite::{refunds, resellers};
 use crate::{
-    ClaimedDeliveries, DeliveryFilter, Hastened, Payments as _, RefundOrdered, Retention,
-    TRIED_MOST,
+    ClaimedDeliveries, DeliveryFilter, Hastened, Payments as _, ROUTING_PAGE, RefundOrdered,
+    Retention, TRIED_MOST,
 };
 
 /// What the last part of an operation may touch beyond [`Touched::BY_OPERATION`]: a look at 256 payments
@@ -364,6 +365,21 @@ async fn every_operation_touches_a_bounded_number_of_rows_and_bytes() {
     .await;
     done(&store, payment_of("parked"), Step::Release, NOW).await;
 
+    // As much as a second of the busiest gateway brings.
+    let decisions = (0..6000).map(|number| routing_record(MethodId::Ideal, number));
+    store
+        .append_routing(decisions.collect(), NOW)
+        .await
+        .unwrap();
+    for method in [MethodId::Ideal, MethodId::Paypal, MethodId::Klarna] {
+        for number in 0..MANY {
+            let one = vec![routing_record(method, number)];
+            store.append_routing(one, NOW).await.unwrap();
+        }
+    }
+    let log = store.routing_log(MethodId::Ideal, None).await.unwrap();
+    assert!(log.next.is_some() && log.records.len() > ROUTING_PAGE / 2);
+
     let a_day_later = later(DAY + 1);
     let mut due = 0;
     loop {
@@ -390,6 +406,8 @@ async fn every_operation_touches_a_bounded_number_of_rows_and_bytes() {
     let retention = Retention {
         decisions: keeps,
         personal_data: keeps,
+        routing_log: keeps,
+        ..Retention::default()
     };
     let mut at = later(4 * DAY);
     for _ in 0..2 {
@@ -426,6 +444,7 @@ async fn every_operation_touches_a_bounded_number_of_rows_and_bytes() {
         "claim::",
         "RowsOf",
         "PaymentsOf",
+        "routing_log",
     ];
     reads_in_slices(&opened, &long);
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use kassette_domain::id::PaymentId;
 use kassette_domain::key::TokenHash;
+use kassette_domain::method::MethodId;
 use kassette_engine::CHECKPOINTED;
 
 use super::*;
@@ -15,7 +16,8 @@ use crate::sled::memory::payment_index_rows::FULL;
 use crate::sled::open::{FORMAT, OLDEST_FORMAT};
 use crate::suite::fixtures::*;
 use crate::{
-    Created, Fault, Health as _, PaymentFilter, Payments as _, Retention, Stepped, Upkeep as _,
+    Created, Fault, Health as _, PaymentFilter, Payments as _, Retention, RoutingLog as _, Stepped,
+    Upkeep as _,
 };
 
 async fn written(path: &Path) -> Arc<SledStore> {
@@ -57,8 +59,13 @@ fn holds(path: &Path, text: &str) -> bool {
 #[tokio::test]
 async fn nothing_secret_or_personal_stands_on_the_disk_in_the_clear() {
     let folder = tempfile::tempdir().unwrap();
-    closed(folder.path()).await;
+    let store = written(folder.path()).await;
+    let decision = vec![routing_record(MethodId::Ideal, 1)];
+    store.append_routing(decision, NOW).await.unwrap();
+    store.shut_down().await.unwrap();
+    drop(store);
     for text in [
+        "mollie-live=60",
         EMAIL,
         "checkout-token-of-a",
         "return-token-of-attempt of a",
@@ -425,7 +432,7 @@ async fn a_damaged_row_of_the_payment_index_is_told_and_keeps_no_other_payment_w
     let day = Duration::from_secs(24 * 3600);
     let retention = Retention {
         decisions: Some(day),
-        personal_data: None,
+        ..Retention::default()
     };
     let end = later(25 * 3600);
     let mut left = 10;

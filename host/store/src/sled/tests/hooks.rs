@@ -1,16 +1,20 @@
-//! A damaged row of webhooks stops nothing but itself.
+//! A damaged row of webhooks, or of the routing log, stops nothing but itself.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use kassette_domain::id::{DeliveryId, EndpointId};
+use kassette_domain::method::MethodId;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{DeliveryAttempt, DeliveryStatus, Endpoint, HELD_BACK_MOST, Tried};
 
 use super::*;
 use crate::rows::schema;
 use crate::suite::fixtures::*;
-use crate::{Deliveries as _, Health as _, Pruned, Recovered, Swept};
+use crate::{
+    Deliveries as _, Fault, Health as _, Pruned, Recovered, Retention, RoutingLog as _, Swept,
+    Upkeep as _,
+};
 
 const DAMAGE: &[u8] = b"damage";
 
@@ -285,5 +289,45 @@ async fn what_failed_is_queued_again_beside_what_is_damaged() {
     assert_eq!(recover().await, queued(3));
     assert_eq!(recover().await, queued(0));
     assert_eq!(store.backlog().await.unwrap().pending, 5);
+    store.shut_down().await.unwrap();
+}
+
+#[tokio::test]
+async fn decisions_are_forgotten_beside_damaged_rows_of_their_log() {
+    let folder = Folder::new();
+    let store = SledStore::open(&options(folder.0.path())).unwrap();
+    let shared: Arc<dyn Store> = store.clone();
+    pay(&shared, "a").await;
+    let method = MethodId::Ideal;
+    for number in 0..3 {
+        let records = vec![routing_record(method, number)];
+        store.append_routing(records, later(number)).await.unwrap();
+    }
+    let plant = |key: &[u8]| store.memtable().plant(key, DAMAGE).unwrap();
+    plant(&schema::routing_batch(method, NOW, 0));
+    plant(&schema::routing_by_time(later(1), 1, method));
+    let read = store.routing_log(method, None).await;
+    assert!(matches!(read, Err(Fault::Corrupt(_))), "{read:?}");
+    let retention = Retention {
+        decisions: Some(Duration::ZERO),
+        routing_log: Some(Duration::ZERO),
+        ..Retention::default()
+    };
+    let forgotten = store.forget(retention, later(9)).await.unwrap();
+    assert_eq!(
+        forgotten.routing_records, 2,
+        "one of the three is not known"
+    );
+    assert_eq!(
+        store.routing_log(method, None).await,
+        Ok(Default::default())
+    );
+    // Where the count of all is damaged, nothing is written over, and payments go on.
+    plant(schema::ROUTING_LOG);
+    let records = vec![routing_record(method, 9)];
+    let written = store.append_routing(records, later(9)).await;
+    assert!(matches!(written, Err(Fault::Corrupt(_))), "{written:?}");
+    store.forget(retention, later(9)).await.unwrap();
+    pay(&shared, "b").await;
     store.shut_down().await.unwrap();
 }

@@ -1,0 +1,141 @@
+//! The routing log.
+
+use std::sync::Arc;
+
+use kassette_domain::method::MethodId;
+use kassette_domain::routing::RoutingRecord;
+use kassette_domain::time::Time;
+
+use crate::postgres::database::Arguments;
+use crate::postgres::{PostgresStore, millis, number, time};
+use crate::rows::routing::{self, Making, Size};
+use crate::rows::schema;
+use crate::{Answer, Fault, Forgotten, Retention, RoutingCursor, RoutingLog, RoutingPage};
+
+const NUMBERS: &str = "/* routing log: numbers */ SELECT nextval('routing_log_number')
+    FROM generate_series(1, $1::bigint)";
+const APPEND: &str =
+    "/* routing log: append */ INSERT INTO routing_log (method, at, number, records, bytes, body)
+    SELECT method, $1::bigint, number, records, bytes, body
+    FROM unnest($2::text[], $3::bigint[], $4::integer[], $5::integer[], $6::bytea[])
+        AS v (method, number, records, bytes, body)
+    ON CONFLICT DO NOTHING";
+const READ: &str = "/* routing log */ SELECT at, number, body FROM routing_log
+    WHERE method = $1 AND (at, number) < ($2, $3) ORDER BY at DESC, number DESC LIMIT $4";
+/// The oldest that are too old, or more than the log may hold.
+const FORGET: &str = "/* routing log: forget */ DELETE FROM routing_log r USING (
+        SELECT method, at, number, sum(bytes) OVER (ORDER BY at, number) - bytes AS before
+        FROM (SELECT method, at, number, bytes FROM routing_log ORDER BY at, number LIMIT $1) o) oldest
+    WHERE (r.method, r.at, r.number) = (oldest.method, oldest.at, oldest.number)
+        AND (oldest.at <= $2 OR $3::bigint IS NOT NULL AND oldest.before < (SELECT sum(bytes) FROM routing_log) - $3)
+    RETURNING r.records";
+const OLDEST: &str = "/* routing log: oldest */ SELECT min(at) FROM routing_log";
+
+/// Batches that are read at once.
+const ROWS: usize = 32;
+/// Batches that one call forgets.
+const FORGOTTEN: usize = 512;
+
+impl PostgresStore {
+    async fn append(&self, records: Vec<RoutingRecord>, now: Time) -> Result<(), Fault> {
+        let packed = tokio::task::spawn_blocking(move || routing::pack(records)).await;
+        let batches = packed.unwrap_or(Err(Fault::Stopping))?;
+        let count = i64::try_from(batches.len()).unwrap_or(i64::MAX);
+        if count == 0 {
+            return Ok(());
+        }
+        let numbers = self.workers.read(NUMBERS, &[&count]).await?;
+        let numbers: Vec<i64> = numbers.iter().map(|row| row.get(0)).collect();
+        let (mut methods, mut records, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
+        let mut bodies = Vec::new();
+        for (batch, number) in batches.iter().zip(&numbers) {
+            let key = schema::routing_batch(batch.method, now, number.unsigned_abs());
+            let body = routing::encode(&self.secrets.sealer, &key, batch)?;
+            let size = Size::of(batch.records, &body);
+            methods.push(batch.method.as_str());
+            records.push(size.records.cast_signed());
+            bytes.push(size.bytes.cast_signed());
+            bodies.push(body.to_vec());
+        }
+        let arguments: Arguments<'_> =
+            &[&millis(now), &methods, &numbers, &records, &bytes, &bodies];
+        // Under numbers of its own, so it can be done again.
+        self.workers.repeat(APPEND, arguments).await.map(drop)
+    }
+
+    async fn page(
+        &self,
+        method: MethodId,
+        before: Option<RoutingCursor>,
+    ) -> Result<RoutingPage, Fault> {
+        let (mut at, mut last) = before.map_or((i64::MAX, i64::MAX), |cursor| {
+            (millis(cursor.at), number(cursor.number))
+        });
+        let limit = i64::try_from(ROWS).unwrap_or(i64::MAX);
+        let mut making = Making::default();
+        let more = 'page: loop {
+            let arguments: Arguments<'_> = &[&method.as_str(), &at, &last, &limit];
+            let rows = self.workers.read(READ, arguments).await?;
+            for row in &rows {
+                (at, last) = (row.get(0), row.get(1));
+                let cursor = RoutingCursor {
+                    at: time(at),
+                    number: last.unsigned_abs(),
+                };
+                let key = schema::routing_batch(method, cursor.at, cursor.number);
+                if !making.add(key, row.get::<_, Vec<u8>>(2), cursor)? {
+                    break 'page true;
+                }
+            }
+            if rows.len() < ROWS {
+                break false;
+            }
+        };
+        making.page(Arc::clone(&self.secrets), more).await
+    }
+
+    /// Forgets some of what is too old or too much, the oldest first.
+    pub(crate) async fn forget_routing(
+        &self,
+        retention: &Retention,
+        now: Time,
+        forgotten: &mut Forgotten,
+    ) -> Result<(), Fault> {
+        let (keeps, most) = (retention.routing_log, retention.routing_log_bytes);
+        if keeps.is_none() && most.is_none() {
+            return Ok(());
+        }
+        let limit = i64::try_from(FORGOTTEN).unwrap_or(i64::MAX);
+        let old = keeps.map_or(-1, |keeps| millis(now.before(keeps)));
+        let gone = self
+            .workers
+            .repeat(FORGET, &[&limit, &old, &most.map(number)])
+            .await?;
+        let records = gone.iter().map(|row| row.get::<_, i32>(0).unsigned_abs());
+        forgotten.routing_records += records.map(u64::from).sum::<u64>();
+        if gone.len() == FORGOTTEN {
+            forgotten.next_at(now);
+        } else if let Some(keeps) = keeps {
+            let oldest = self.workers.read_one(OLDEST, &[]).await?;
+            let oldest = oldest.and_then(|row| row.get::<_, Option<i64>>(0));
+            oldest
+                .into_iter()
+                .for_each(|oldest| forgotten.next_at(time(oldest).after(keeps)));
+        }
+        Ok(())
+    }
+}
+
+impl RoutingLog for PostgresStore {
+    fn append_routing(&self, records: Vec<RoutingRecord>, now: Time) -> Answer<'_, ()> {
+        self.carry(async move |store| store.append(records, now).await)
+    }
+
+    fn routing_log(
+        &self,
+        method: MethodId,
+        before: Option<RoutingCursor>,
+    ) -> Answer<'_, RoutingPage> {
+        Box::pin(self.page(method, before))
+    }
+}

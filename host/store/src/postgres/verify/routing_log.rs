@@ -1,0 +1,46 @@
+//! The routing log.
+
+use kassette_domain::method::MethodId;
+use kassette_domain::time::Time;
+use tokio_postgres::Row;
+
+use crate::postgres::errors::OpenError;
+use crate::postgres::time;
+use crate::postgres::verify::COLUMNS;
+use crate::postgres::verify::reading::{Looked, Reading};
+use crate::rows::routing::{self, Size};
+use crate::rows::seal::Secrets;
+use crate::rows::{records, schema};
+
+const BATCHES: &str = "/* verify: routing log */ SELECT method, at, number, body, records, bytes
+    FROM routing_log";
+
+pub(super) async fn read(reading: &mut Reading<'_>) -> Result<(), OpenError> {
+    reading.each("routing-batch", BATCHES, batch).await
+}
+
+/// Decisions of one method: they open, and the columns say how many they are.
+fn batch(row: &Row, secrets: &Secrets) -> Looked {
+    let (at, number): (Time, i64) = (time(row.get(1)), row.get(2));
+    let Some(method) = MethodId::parse(row.get(0)) else {
+        let key = [schema::ROUTING_BATCHES, row.get::<_, &str>(0).as_bytes()].concat();
+        let damaged = records::damaged(&key, "it is of no method");
+        return (key, Err(damaged));
+    };
+    let key = schema::routing_batch(method, at, number.unsigned_abs());
+    let body: &[u8] = row.get(3);
+    let looked = routing::open(&secrets.sealer, &key, body).map(|opened| {
+        let count = u32::try_from(opened.len()).unwrap_or(u32::MAX);
+        let size = Size::of(count, body);
+        let columns =
+            (row.get(4), row.get(5)) == (size.records.cast_signed(), size.bytes.cast_signed());
+        let counted = routing::count(&key, body) == Ok(count);
+        let own = opened.iter().all(|record| record.method == method);
+        vec![
+            (columns, COLUMNS),
+            (counted, "it counts other decisions than it holds"),
+            (own, "it holds decisions of another method"),
+        ]
+    });
+    (key, looked)
+}

@@ -1,0 +1,275 @@
+//! Rows of the routing log: some decisions of one method, compressed, then sealed, because settings of an operator are
+//! among what a module saw. Nothing in them is erased with a payer's data: a context says of a payer only the country,
+//! and whether there is an e-mail address.
+
+use std::collections::BTreeMap;
+
+use kassette_domain::method::MethodId;
+use kassette_domain::routing::RoutingRecord;
+use kassette_engine::IVec;
+use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
+
+use crate::rows::records;
+use crate::rows::schema::Key;
+use crate::rows::seal::{Sealer, Secrets};
+use crate::{Fault, ROUTING_BATCH, ROUTING_PAGE, RoutingCursor, RoutingPage};
+
+/// Most bytes of a batch. A typical one has 20 KiB; a few of the largest are read in one slice.
+const MOST: usize = 32 << 10;
+
+/// Decisions of one method that become a row.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    pub(crate) method: MethodId,
+    /// How many.
+    pub(crate) records: u32,
+    packed: Vec<u8>,
+}
+
+/// A batch as a row.
+#[derive(Serialize, Deserialize)]
+struct BatchRow {
+    records: u32,
+    sealed: Vec<u8>,
+}
+
+/// The whole log, as the embedded store counts it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Log {
+    /// The number of the next batch.
+    pub(crate) next: u64,
+    /// Bytes of all batches.
+    pub(crate) bytes: u64,
+}
+
+/// What a batch takes, as the embedded store's index by time has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Size {
+    pub(crate) records: u32,
+    pub(crate) bytes: u32,
+}
+
+impl Size {
+    /// Of a batch's row.
+    pub(crate) fn of(records: u32, row: &[u8]) -> Self {
+        Self {
+            records,
+            bytes: u32::try_from(row.len()).unwrap_or(u32::MAX),
+        }
+    }
+}
+
+/// Parts decisions into batches, those of a method in their order. Takes a millisecond for a thousand, so it is not
+/// done where others wait.
+pub(crate) fn pack(records: Vec<RoutingRecord>) -> Result<Vec<Batch>, Fault> {
+    let mut by_method: BTreeMap<MethodId, Vec<RoutingRecord>> = BTreeMap::new();
+    for record in records {
+        by_method.entry(record.method).or_default().push(record);
+    }
+    let mut batches = Vec::new();
+    for (method, records) in by_method {
+        for some in records.chunks(ROUTING_BATCH) {
+            pack_some(method, some, &mut batches)?;
+        }
+    }
+    Ok(batches)
+}
+
+fn pack_some(
+    method: MethodId,
+    records: &[RoutingRecord],
+    batches: &mut Vec<Batch>,
+) -> Result<(), Fault> {
+    let plain = postcard::to_stdvec(records)
+        .map_err(|error| Fault::Unavailable(format!("a decision cannot be encoded: {error}")))?;
+    let packed = lz4_flex::compress_prepend_size(&plain);
+    if packed.len() <= MOST {
+        batches.push(Batch {
+            method,
+            records: u32::try_from(records.len()).unwrap_or(u32::MAX),
+            packed,
+        });
+    } else if let [_] = records {
+        tracing::warn!(
+            method = method.as_str(),
+            bytes = packed.len(),
+            "a routing decision is not kept: it is over {MOST} bytes"
+        );
+    } else {
+        let (first, last) = records.split_at(records.len() / 2);
+        pack_some(method, first, batches)?;
+        pack_some(method, last, batches)?;
+    }
+    Ok(())
+}
+
+/// Writes a batch for its row.
+pub(crate) fn encode(sealer: &Sealer, key: &[u8], batch: &Batch) -> Result<IVec, Fault> {
+    let row = BatchRow {
+        records: batch.records,
+        sealed: sealer.seal(key, &batch.packed)?,
+    };
+    records::encode(key, &row)
+}
+
+/// How many decisions a row holds.
+pub(crate) fn count(key: &[u8], row: &[u8]) -> Result<u32, Fault> {
+    records::decode_head(key, row)
+}
+
+/// The decisions of a row, in their order.
+pub(crate) fn open(sealer: &Sealer, key: &[u8], row: &[u8]) -> Result<Vec<RoutingRecord>, Fault> {
+    let row: BatchRow = records::decode(key, row)?;
+    let packed = open_packed(sealer, key, &row)?;
+    let plain = lz4_flex::decompress_size_prepended(&packed)
+        .map_err(|_| records::damaged(key, "it does not unpack"))?;
+    postcard::from_bytes(&plain)
+        .map_err(|_| records::damaged(key, "its decisions do not have their form"))
+}
+
+fn open_packed(sealer: &Sealer, key: &[u8], row: &BatchRow) -> Result<Zeroizing<Vec<u8>>, Fault> {
+    let opened = sealer.open(key, &row.sealed).map(Zeroizing::new);
+    opened.map_err(|_| records::damaged(key, "it does not open"))
+}
+
+/// Seals a row under another key.
+pub(crate) fn reseal(old: &Sealer, new: &Sealer, key: &[u8], row: &[u8]) -> Result<IVec, Fault> {
+    let mut row: BatchRow = records::decode(key, row)?;
+    row.sealed = new.seal(key, &*open_packed(old, key, &row)?)?;
+    records::encode(key, &row)
+}
+
+/// Rows of a page in the making, newest first.
+pub(crate) struct Making<R> {
+    rows: Vec<(Key, R)>,
+    records: usize,
+    last: Option<RoutingCursor>,
+}
+
+impl<R> Default for Making<R> {
+    fn default() -> Self {
+        Self {
+            rows: Vec::new(),
+            records: 0,
+            last: None,
+        }
+    }
+}
+
+impl<R: AsRef<[u8]> + Send + 'static> Making<R> {
+    /// Adds the next row; false where it is one of the next page.
+    pub(crate) fn add(&mut self, key: Key, row: R, at: RoutingCursor) -> Result<bool, Fault> {
+        let count = count(&key, row.as_ref())?;
+        self.records += usize::try_from(count).unwrap_or(usize::MAX);
+        if self.records > ROUTING_PAGE {
+            return Ok(false);
+        }
+        self.rows.push((key, row));
+        self.last = Some(at);
+        Ok(true)
+    }
+
+    /// The page; `more` says that a row follows. Opens the rows on a thread of its own: others wait for none.
+    pub(crate) async fn page(
+        self,
+        secrets: std::sync::Arc<Secrets>,
+        more: bool,
+    ) -> Result<RoutingPage, Fault> {
+        let next = self.last.filter(|_| more);
+        let opened = tokio::task::spawn_blocking(move || {
+            let mut records = Vec::with_capacity(self.records.min(ROUTING_PAGE));
+            for (key, row) in self.rows {
+                let opened = open(&secrets.sealer, &key, row.as_ref())?;
+                records.extend(opened.into_iter().rev());
+            }
+            Ok(RoutingPage { records, next })
+        });
+        opened.await.unwrap_or(Err(Fault::Stopping))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::rows::schema;
+    use crate::rows::seal::MasterKey;
+    use crate::suite::fixtures::{NOW, routing_record};
+
+    fn sealer(key: u8) -> Sealer {
+        Sealer::new(&MasterKey::from_bytes([key; 32]))
+    }
+
+    /// Text that compresses as little as text can.
+    fn noise(seed: u64, length: usize) -> String {
+        let mut text = String::new();
+        while text.len() < length {
+            let of = (seed, text.len() as u64);
+            let bytes = postcard::to_stdvec(&of).unwrap();
+            text += &kassette_domain::id::Digest::of(&bytes).to_string();
+        }
+        text.truncate(length);
+        text
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        #[test]
+        fn what_is_packed_and_sealed_opens_as_it_was(
+            lengths in prop::collection::vec((0..3_usize, 0..20_000_usize), 0..700),
+            small in any::<bool>(),
+        ) {
+            let methods = [MethodId::Ideal, MethodId::Paypal, MethodId::Klarna];
+            let mut written: BTreeMap<MethodId, Vec<RoutingRecord>> = BTreeMap::new();
+            let mut all = Vec::new();
+            for (number, (method, length)) in (0_u64..).zip(lengths) {
+                let mut record = routing_record(methods[method], number);
+                let length = if small { length % 50 } else { length };
+                record.context.settings.push(("text".into(), noise(number, length)));
+                written.entry(record.method).or_default().push(record.clone());
+                all.push(record);
+            }
+            let sealer = sealer(1);
+            let mut read: BTreeMap<MethodId, Vec<RoutingRecord>> = BTreeMap::new();
+            for (number, batch) in (0..).zip(pack(all).unwrap()) {
+                let key = schema::routing_batch(batch.method, NOW, number);
+                let row = encode(&sealer, &key, &batch).unwrap();
+                prop_assert!(row.len() <= MOST + 100, "{} bytes", row.len());
+                let opened = open(&sealer, &key, &row).unwrap();
+                prop_assert!(opened.len() <= ROUTING_BATCH);
+                prop_assert_eq!(count(&key, &row), Ok(opened.len() as u32));
+                read.entry(batch.method).or_default().extend(opened);
+            }
+            prop_assert_eq!(read, written);
+        }
+    }
+
+    #[test]
+    fn a_decision_that_is_too_large_is_left_out_and_no_other() {
+        let mut large = routing_record(MethodId::Ideal, 1);
+        let text = ("text".to_owned(), noise(1, 4 * MOST));
+        large.context.settings.push(text);
+        let others = [0, 2].map(|number| routing_record(MethodId::Ideal, number));
+        let all = vec![others[0].clone(), large, others[1].clone()];
+        let mut read = Vec::new();
+        for batch in pack(all).unwrap() {
+            let row = encode(&sealer(1), b"rlg/", &batch).unwrap();
+            read.extend(open(&sealer(1), b"rlg/", &row).unwrap());
+        }
+        assert_eq!(read, others);
+    }
+
+    #[test]
+    fn a_row_opens_under_its_key_alone_and_after_another_seal_under_the_new_one() {
+        let records = vec![routing_record(MethodId::Ideal, 1)];
+        let batch = pack(records.clone()).unwrap().remove(0);
+        let key = schema::routing_batch(batch.method, NOW, 7);
+        let row = encode(&sealer(1), &key, &batch).unwrap();
+        assert!(open(&sealer(2), &key, &row).is_err());
+        let resealed = reseal(&sealer(1), &sealer(2), &key, &row).unwrap();
+        assert_eq!(open(&sealer(2), &key, &resealed), Ok(records));
+        assert!(open(&sealer(1), &key, &resealed).is_err());
+    }
+}

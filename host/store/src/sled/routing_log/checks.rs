@@ -1,0 +1,41 @@
+//! What must hold of the rows of the routing log.
+
+use kassette_engine::IVec;
+
+use crate::Fault;
+use crate::rows::routing::{self, Log, Size};
+use crate::rows::{records, schema};
+use crate::sled::judge::Judge;
+use crate::sled::judge::kinds::{Derived, Kind, plain};
+
+/// The kinds of rows of the routing log.
+pub(crate) const KINDS: &[Kind] = &[
+    Kind::new(87, "routing-batch", schema::ROUTING_BATCHES, batch).sealing(routing::reseal),
+    Kind::new(
+        88,
+        "routing-batch-by-time",
+        schema::ROUTING_BY_TIME,
+        plain::<Size>,
+    )
+    .following(Derived::Row),
+    Kind::new(89, "routing-log", schema::ROUTING_LOG, plain::<Log>),
+];
+
+/// Decisions of one method, which the whole log counts.
+fn batch(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    let of = schema::routing_batch_of(key);
+    let (method, at, number) = of.ok_or_else(|| records::damaged(key, "it is about nothing"))?;
+    let size = Size::of(routing::count(key, row)?, row);
+    let by_time = schema::routing_by_time(at, number, method);
+    let size_row = records::encode(&by_time, &size)?;
+    judge.promise(by_time, &size_row)?;
+    judge.count_batch(number, size);
+    let opened = routing::open(&judge.secrets.sealer, key, row)?;
+    if u32::try_from(opened.len()) != Ok(size.records) {
+        judge.find(key, "it counts other decisions than it holds");
+    }
+    if opened.iter().any(|record| record.method != method) {
+        judge.find(key, "it holds decisions of another method");
+    }
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! The routing log.
+
+pub(crate) mod checks;
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use kassette_domain::method::MethodId;
+use kassette_domain::routing::RoutingRecord;
+use kassette_domain::time::Time;
+use kassette_engine::{Operation, Order, Span};
+
+use crate::rows::routing::{self, Batch, Log, Making, Size};
+use crate::rows::seal::Secrets;
+use crate::rows::source::{Save as _, Source as _};
+use crate::rows::{records, schema};
+use crate::sled::memory::{Memory, Rows};
+use crate::sled::store::SledStore;
+use crate::{Answer, Fault, Forgotten, Retention, RoutingCursor, RoutingLog, RoutingPage};
+
+/// Bytes after which an operation leaves other batches to the next one: sealing them takes a third of a millisecond.
+const PART: u64 = 96 << 10;
+
+/// Writes some batches.
+struct AppendRouting {
+    batches: std::vec::IntoIter<Batch>,
+    now: Time,
+    secrets: Arc<Secrets>,
+}
+
+impl Operation<Memory> for AppendRouting {
+    /// Batches that are left.
+    type Outcome = std::vec::IntoIter<Batch>;
+
+    fn apply(mut self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
+        let mut log: Log = rows.load(schema::ROUTING_LOG)?.unwrap_or_default();
+        let before = log.bytes;
+        for batch in self.batches.by_ref() {
+            let key = schema::routing_batch(batch.method, self.now, log.next);
+            let row = routing::encode(&self.secrets.sealer, &key, &batch)?;
+            let size = Size::of(batch.records, &row);
+            let by_time = schema::routing_by_time(self.now, log.next, batch.method);
+            rows.save(by_time, &size)?;
+            rows.put(key, row);
+            log.next += 1;
+            log.bytes = log.bytes.saturating_add(size.bytes.into());
+            if log.bytes - before >= PART || rows.is_enough() {
+                break;
+            }
+        }
+        rows.save(schema::ROUTING_LOG.to_vec(), &log)?;
+        Ok(self.batches)
+    }
+}
+
+/// Forgets some of what is too old or too much, the oldest first.
+pub(crate) fn forget(
+    rows: &mut Rows<'_>,
+    retention: &Retention,
+    now: Time,
+    forgotten: &mut Forgotten,
+) -> Result<(), Fault> {
+    let (keeps, most) = (retention.routing_log, retention.routing_log_bytes);
+    // The operation that needs a damaged one tells, and it must not stop the others.
+    let log: Option<Log> = records::readable(rows.load(schema::ROUTING_LOG))?.flatten();
+    let Some(mut log) = log.filter(|_| keeps.is_some() || most.is_some()) else {
+        return Ok(());
+    };
+    let before = log;
+    let rest = rows.walk(Span::prefix(schema::ROUTING_BY_TIME), |rows, key, row| {
+        let at = schema::leading_time(key, schema::ROUTING_BY_TIME).unwrap_or_default();
+        let until = keeps.map(|keeps| at.after(keeps));
+        let is_old = until.is_some_and(|until| until <= now);
+        if !is_old && most.is_none_or(|most| log.bytes <= most) {
+            until.into_iter().for_each(|until| forgotten.next_at(until));
+            return Ok(ControlFlow::Break(()));
+        }
+        let size: Size = records::readable(records::decode(key, row))?.unwrap_or_default();
+        log.bytes = log.bytes.saturating_sub(size.bytes.into());
+        forgotten.routing_records += u64::from(size.records);
+        schema::routing_batch_by_time(key)
+            .into_iter()
+            .for_each(|batch| rows.remove(batch));
+        rows.remove(key.clone());
+        Ok(ControlFlow::Continue(()))
+    })?;
+    if rest.is_some() {
+        forgotten.next_at(now);
+    }
+    if log != before {
+        rows.save(schema::ROUTING_LOG.to_vec(), &log)?;
+    }
+    Ok(())
+}
+
+impl RoutingLog for SledStore {
+    fn append_routing(&self, records: Vec<RoutingRecord>, now: Time) -> Answer<'_, ()> {
+        Box::pin(async move {
+            let packed = tokio::task::spawn_blocking(move || routing::pack(records)).await;
+            let mut batches = packed.unwrap_or(Err(Fault::Stopping))?.into_iter();
+            while !batches.as_slice().is_empty() {
+                let secrets = Arc::clone(&self.secrets);
+                let part = AppendRouting {
+                    batches,
+                    now,
+                    secrets,
+                };
+                batches = self.operate(part).await?;
+            }
+            Ok(())
+        })
+    }
+
+    fn routing_log(
+        &self,
+        method: MethodId,
+        before: Option<RoutingCursor>,
+    ) -> Answer<'_, RoutingPage> {
+        let mut span = Span::prefix(&schema::routing_batches(method));
+        if let Some(RoutingCursor { at, number }) = before {
+            span = span.before(&schema::routing_batch(method, at, number));
+        }
+        let mut making = Making::default();
+        Box::pin(async move {
+            let read = self.read_aside(move |view| {
+                // One by one: a batch is as large as half of what a slice may read.
+                while let Some((key, row)) = view.scan_back(&span, 1)?.pop() {
+                    let (_, at, number) = schema::routing_batch_of(&key)
+                        .ok_or_else(|| records::damaged(&key, "it is about nothing"))?;
+                    span = span.clone().behind(&key, Order::Backwards);
+                    if !making.add(key, row, RoutingCursor { at, number })? {
+                        return Ok(ControlFlow::Break((std::mem::take(&mut making), true)));
+                    }
+                    if view.is_enough() {
+                        return Ok(ControlFlow::Continue(()));
+                    }
+                }
+                Ok(ControlFlow::Break((std::mem::take(&mut making), false)))
+            });
+            let (making, more) = read.await?;
+            making.page(Arc::clone(&self.secrets), more).await
+        })
+    }
+}
