@@ -79,7 +79,8 @@ pub(crate) fn check(keys: &[SlotKey], slot: &Slot, file: &[u8]) -> Result<(), Si
     let data = parts.signatures;
     let lists = section::read(data.ok_or_else(|| SignatureError::Unsigned(slot.clone()))?);
     let mut lists = lists.ok_or(SignatureError::Unreadable)?;
-    lists.retain(|list| list.is_of(&Digest::of(parts.content)));
+    let whole = Digest::of(parts.content);
+    lists.retain(|list| list.is_of(&whole));
     if lists.is_empty() {
         return Err(SignatureError::Altered);
     }
