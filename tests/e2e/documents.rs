@@ -710,7 +710,7 @@ fn is_code_of_a_shop(document: &Document, word: &str) -> bool {
 }
 
 /// The files that the blocks of config/README.md are, in their order; with what else the account needs.
-const FILES: [(&str, &str, &str); 4] = [
+const FILES: [(&str, &str, &str); 5] = [
     // With a date that has come, whatever the clock of the machine.
     ("rates.toml", "2026-11-25", "2020-01-02"),
     ("methods/ideal.toml", "", ""),
@@ -723,6 +723,12 @@ const FILES: [(&str, &str, &str); 4] = [
         "releases/1.4.2.toml",
         "\"…\"",
         "\"0f4e2d1c3b5a69788796a5b4c3d2e1f00f4e2d1c3b5a69788796a5b4c3d2e1f0\"",
+    ),
+    // Behind what stands there.
+    (
+        "kassette.toml",
+        "…",
+        "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
     ),
 ];
 
@@ -742,7 +748,8 @@ fn the_configuration_that_operators_read_is_one_that_is_taken() {
             "" => block.text.clone(),
             shown => block.text.replace(shown, whole),
         };
-        std::fs::write(path, text).unwrap();
+        let before = std::fs::read_to_string(&path).unwrap_or_default();
+        std::fs::write(path, format!("{before}\n{text}")).unwrap();
     }
     let check = |secret: &str| -> Value {
         let output = crate::serving::kassette(folder.path(), "config check --json")

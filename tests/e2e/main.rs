@@ -70,6 +70,7 @@ mod samples;
 mod service;
 #[path = "../serving.rs"]
 mod serving;
+mod signatures;
 mod sim;
 mod slow;
 mod staging;

@@ -21,6 +21,7 @@ use crate::books::kassette;
 use crate::crash::comparable;
 use crate::harness::{Answer, PATIENCE, Server, merge, new_payment};
 use crate::service::signal;
+use crate::signatures::Key;
 use crate::swap::{label, put, slot, swapped};
 use crate::uploads::upload;
 
@@ -684,5 +685,24 @@ async fn what_dev_has_started_ends_with_it() {
     while started.iter().any(|pid| runs(*pid)) {
         assert!(began.elapsed() < PATIENCE, "{ready}");
         tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL"]
+async fn a_slot_with_a_key_serves_signed_modules_alone_on_all_nodes() {
+    let release = Key::draw();
+    let server = Server::nodes(2, &release.for_slots("method.ideal")).await;
+    let module = swapped().await;
+    let unsigned = std::fs::read(module).unwrap();
+    let refused = upload(&server, "method.ideal", "", unsigned).await;
+    assert!(refused.expect(422).error().contains("no signature"));
+    let signed = release.signed(module);
+    upload(&server, "method.ideal", "", signed)
+        .await
+        .expect(200);
+    for name in ["n1", "n2"] {
+        let serves = label(&server.node(name), "49.90").await;
+        assert_eq!(serves.as_deref(), Some("iDEAL, swapped"), "{name}");
     }
 }

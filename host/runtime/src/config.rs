@@ -13,6 +13,7 @@ use crate::artifacts::CacheConfig;
 use crate::compile::Compiler;
 use crate::limits::{Class, Limits, PoolSizes};
 use crate::quarantine::QuarantineRules;
+use crate::signature::SlotKey;
 
 /// Tells the time; injected, so that tests and development can move it.
 pub type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
@@ -25,6 +26,8 @@ pub struct RuntimeConfig {
     /// Whether a file there is refused that its group or others may write: who can write a module
     /// decides where money goes.
     pub refuse_shared: bool,
+    /// Whose signature files need before they are compiled, by their slots; a slot that none is for takes any file.
+    pub signing_keys: Vec<SlotKey>,
     /// Limits of a call.
     pub limits: Limits,
     /// Calls at the same time.
@@ -55,6 +58,7 @@ impl RuntimeConfig {
         Self {
             plugin_dir: plugin_dir.into(),
             refuse_shared: false,
+            signing_keys: Vec::new(),
             limits: Limits::default(),
             pool: PoolSizes::default(),
             classes: BTreeMap::new(),
@@ -74,6 +78,7 @@ impl fmt::Debug for RuntimeConfig {
         f.debug_struct("RuntimeConfig")
             .field("plugin_dir", &self.plugin_dir)
             .field("refuse_shared", &self.refuse_shared)
+            .field("signing_keys", &self.signing_keys)
             .field("limits", &self.limits)
             .field("pool", &self.pool)
             .field("classes", &self.classes)

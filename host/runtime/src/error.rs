@@ -8,6 +8,7 @@ use kassette_domain::id::{Digest, Slot};
 use kassette_domain::routing::Faulty;
 
 use crate::limits::MAX_MODULE_BYTES;
+use crate::signature::SignatureError;
 use crate::text;
 
 /// Bytes of the engine's words about a module that are shown.
@@ -86,6 +87,9 @@ pub enum LoadError {
         "the file is a core module, not a component; turn it into one with `kassette plugin build` or `wasm-tools component new`"
     )]
     CoreModule,
+    /// Its slot takes what is signed by certain keys alone.
+    #[error(transparent)]
+    Signature(#[from] SignatureError),
     /// Does not validate or compile.
     #[error("the file is not a valid component: {0}")]
     Invalid(String),

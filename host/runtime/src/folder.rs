@@ -158,7 +158,7 @@ impl FolderWatch {
             let path = folder.join(format!("{slot}.wasm"));
             let readable = !is_refused(runtime.config(), &path);
             let (_, bytes) = readable.then(|| read(&path).ok())???;
-            Some(bytes)
+            Some((slot, bytes))
         });
         load::precompile(&runtime.host, files);
         for slot in &slots {

@@ -1,6 +1,6 @@
 //! What all modules share: engine, limits, permits, the client.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +35,8 @@ pub(crate) struct Host {
     pub(crate) artifacts: Artifacts,
     pub(crate) outgoing: Arc<dyn Outgoing>,
     pub(crate) config: RuntimeConfig,
+    /// What this program or one before it brought along: it needs no signature.
+    pub(crate) shipped: BTreeSet<(Slot, Digest)>,
     /// For methods that all threads share.
     methods: ConcurrencyLimit,
     /// For the methods of each shard.
@@ -82,6 +84,7 @@ impl Host {
             answer_cache: AnswerCache::new(config.answer_cache_bytes),
             precompiled: Mutex::default(),
             config,
+            shipped: BTreeSet::new(),
         })
     }
 

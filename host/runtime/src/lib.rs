@@ -51,6 +51,7 @@ mod response_cache;
 mod runtime;
 mod sampled;
 mod shards;
+mod signature;
 mod slot_record;
 mod slots;
 mod start;
@@ -95,6 +96,7 @@ pub use runtime::{
     Acceptance, Installed, Prepared, RemoveError, RollbackError, Runtime, UnattendedInstall,
 };
 pub use sampled::Sampled;
+pub use signature::{KeyError, PublicKey, SecretKey, SignatureError, SlotKey, SlotPattern, sign};
 pub use status::{ActiveVersion, PreviousVersion, SlotState, SlotStatus};
 pub use tokens::TokenStore;
 pub use workbench::{Opened, Workbench};

@@ -1,7 +1,6 @@
 //! From a file's bytes to a module that may serve.
 //!
-//! Each step is a function, so that others fit between: a signature before the compiler, vectors
-//! after `describe`.
+//! Each step is a function, so that others fit between: vectors after `describe`.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,6 +20,7 @@ use crate::method::MethodModule;
 use crate::provider::ProviderModule;
 use crate::quarantine::Quarantine;
 use crate::sampled::Sampled;
+use crate::signature;
 use crate::text;
 use crate::v0_2::VERSION;
 
@@ -61,7 +61,8 @@ pub(crate) fn load(
     bytes: &[u8],
 ) -> Result<Module, LoadError> {
     let started = Instant::now();
-    let loaded = compile_checked(host, &digest, bytes)?;
+    check_origin(host, slot, digest, bytes)?;
+    let loaded = load_or_compile(host, &digest, bytes)?;
     let module = link(host, slot, digest, bytes, &loaded)?;
     tracing::debug!(
         plugin.slot = %slot,
@@ -78,8 +79,21 @@ pub(crate) fn load_precompiled(
     digest: Digest,
     bytes: &[u8],
 ) -> Option<Result<Module, LoadError>> {
+    if let Err(refused) = check_origin(host, slot, digest, bytes) {
+        return Some(Err(refused));
+    }
     let loaded = host.artifacts.get(&host.engines, &digest)?;
     Some(link(host, slot, digest, bytes, &loaded))
+}
+
+/// Whether a file may be compiled for a slot: it may be a component, and is signed where the slot's have to be. What
+/// the program brings along is believed as the program is.
+fn check_origin(host: &Host, slot: &Slot, digest: Digest, bytes: &[u8]) -> Result<(), LoadError> {
+    check_header(bytes)?;
+    if host.shipped.contains(&(slot.clone(), digest)) {
+        return Ok(());
+    }
+    Ok(signature::check(&host.config.signing_keys, slot, bytes)?)
 }
 
 /// A file that is a component of an allowed size, as machine code.
@@ -207,12 +221,15 @@ fn check_header(bytes: &[u8]) -> Result<(), LoadError> {
 
 /// Compiles some modules at once: no request is served before all of them are there. They are activated
 /// one after the other all the same.
-pub(crate) fn precompile(host: &Host, modules: impl Iterator<Item = impl AsRef<[u8]>> + Send) {
+pub(crate) fn precompile<'a>(
+    host: &Host,
+    modules: impl Iterator<Item = (&'a Slot, impl AsRef<[u8]>)> + Send,
+) {
     let next = Mutex::new(modules);
     let take = || next.lock().next();
     let work = || {
-        while let Some(bytes) = take() {
-            precompile_one(host, bytes.as_ref());
+        while let Some((slot, bytes)) = take() {
+            precompile_one(host, slot, bytes.as_ref());
         }
     };
     std::thread::scope(|scope| {
@@ -223,11 +240,11 @@ pub(crate) fn precompile(host: &Host, modules: impl Iterator<Item = impl AsRef<[
 }
 
 /// Compiles a file before it is loaded. What becomes of it is said when it is.
-fn precompile_one(host: &Host, bytes: &[u8]) {
-    if check_header(bytes).is_err() {
+fn precompile_one(host: &Host, slot: &Slot, bytes: &[u8]) {
+    let digest = Digest::of(bytes);
+    if check_origin(host, slot, digest, bytes).is_err() {
         return;
     }
-    let digest = Digest::of(bytes);
     let loaded = load_or_compile(host, &digest, bytes);
     host.precompiled.lock().insert(digest, loaded);
 }

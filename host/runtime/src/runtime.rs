@@ -2,7 +2,7 @@
 
 mod restore;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -148,12 +148,23 @@ impl Runtime {
         config: RuntimeConfig,
         outgoing: impl Outgoing,
         acceptance: Option<Acceptance>,
+        bundled: &BTreeMap<Slot, Vec<u8>>,
     ) -> Result<Self, RuntimeError> {
         let versions =
             VersionStore::open(config.versions_dir.as_deref()).map_err(RuntimeError::Versions)?;
         let histories = versions.histories().map_err(RuntimeError::Versions)?;
+        let mut host = Host::new(config, Arc::new(outgoing))?;
+        let now = bundled.iter();
+        let now = now.map(|(slot, bytes)| (slot.clone(), Digest::of(bytes)));
+        // Of those of programs before it versions are kept, for attempts under way and to go back to.
+        let before = histories.iter().flat_map(|(slot, history)| {
+            let events = history.events.iter();
+            let bundled = events.filter(|event| event.cause == Cause::Bundled);
+            bundled.map(|event| (slot.clone(), event.digest))
+        });
+        host.shipped = now.chain(before).collect();
         Ok(Self {
-            host: Arc::new(Host::new(config, Arc::new(outgoing))?),
+            host: Arc::new(host),
             slots: Slots::new(histories),
             versions,
             acceptance: [

@@ -39,7 +39,7 @@ impl Runtime {
         acceptance: Option<Acceptance>,
         bundled: BTreeMap<Slot, Vec<u8>>,
     ) -> Result<Arc<Self>, RuntimeError> {
-        let runtime = Arc::new(Self::new(config, outgoing, acceptance)?);
+        let runtime = Arc::new(Self::new(config, outgoing, acceptance, &bundled)?);
         runtime.host.config.compiler.warm_up();
         // Watched before it is read, so that nothing falls between.
         let watch = folder::watch(&runtime.host.config.plugin_dir)?;

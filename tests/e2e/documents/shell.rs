@@ -188,6 +188,7 @@ fn pages(server: &Server, made: &Made, system: &Path) -> Vec<Page> {
             inside: &[("useradd", "config"), ("cp deploy/", "config")],
             prints: &[
                 ("serve --config config", "ko_"),
+                ("plugin keygen", "is signed by"),
                 ("merchant create", "whsec_"),
                 ("operator create --name ann", "is removed"),
                 ("payment review", "surplus"),
@@ -255,6 +256,8 @@ async fn prepare(page: &Page, folder: &Path, server: &Server, system: &Path) {
     if page.name == "config/README.md" {
         let picture = BASE64_STANDARD.decode(PICTURE).unwrap();
         std::fs::write(folder.join("shop.png"), picture).unwrap();
+        let module = server.plugin_dir().join("method.ideal.wasm");
+        std::fs::copy(module, folder.join("my-ideal.wasm")).unwrap();
         // A merchant that was made just now has no domain yet.
         let domain = "/merchants/1/domains/shop.example";
         server.admin("DELETE", domain, None).await.expect(204);

@@ -6,16 +6,23 @@ use std::sync::Arc;
 use kassette_domain::id::{Digest, Slot};
 
 use super::Runtime;
-use crate::error::{RuntimeError, short};
+use crate::error::{LoadError, RuntimeError, short};
 use crate::history::Cause;
 use crate::load;
+
+/// A version that is kept for attempts under way and is refused now, as where slots get a key: the active version goes
+/// on with them.
+fn unloaded(slot: &Slot, digest: &Digest, refused: &LoadError) {
+    tracing::warn!(plugin.slot = %slot, plugin.digest = short(digest),
+        "version {} of {slot}, which is kept for attempts under way, is refused now: {refused}", short(digest));
+}
 
 impl Runtime {
     /// Lets the program's own modules serve where no file or upload ever stood, or where the version
     /// before came with the program too.
     pub(crate) fn install_bundled(&self, mut bundled: BTreeMap<Slot, Vec<u8>>) {
         bundled.retain(|slot, _| self.slots.takes_bundled(slot));
-        load::precompile(&self.host, bundled.values());
+        load::precompile(&self.host, bundled.iter());
         let _lock = self.loading.lock();
         for (slot, bytes) in &bundled {
             // A refusal has been logged and noted.
@@ -59,7 +66,7 @@ impl Runtime {
             };
             match load::load_precompiled(&runtime.host, &slot, digest, &bytes) {
                 Some(Ok(module)) => runtime.slots.set_loaded(&slot, &digest, module),
-                Some(Err(_)) => {}
+                Some(Err(refused)) => unloaded(&slot, &digest, &refused),
                 None => rest.push((slot, digest, bytes)),
             }
         }
@@ -75,8 +82,9 @@ impl Runtime {
                         return;
                     };
                     let _lock = runtime.loading.lock();
-                    if let Ok(module) = load::load(&runtime.host, &slot, digest, &bytes) {
-                        runtime.slots.set_loaded(&slot, &digest, module);
+                    match load::load(&runtime.host, &slot, digest, &bytes) {
+                        Ok(module) => runtime.slots.set_loaded(&slot, &digest, module),
+                        Err(refused) => unloaded(&slot, &digest, &refused),
                     }
                 }
             })?;

@@ -130,7 +130,7 @@ fn checked(folder: &Path, profile: Profile, modules: bool) -> Checked {
         checked.problems.extend(problems);
         checked.warnings.extend(warning);
         let runtime = match modules && plugin_dir.is_dir() {
-            true => load(&plugin_dir, &mut checked),
+            true => load(&config, &plugin_dir, &mut checked),
             false => None,
         };
         judge(&config, profile, runtime, &mut checked);
@@ -180,7 +180,7 @@ fn judge(config: &Config, profile: Profile, runtime: Option<Arc<Runtime>>, check
 }
 
 /// The modules of a folder; none where they cannot be loaded, which is said.
-fn load(plugin_dir: &Path, checked: &mut Checked) -> Option<Arc<Runtime>> {
+fn load(config: &Config, plugin_dir: &Path, checked: &mut Checked) -> Option<Arc<Runtime>> {
     let clock = Arc::new(|| SystemClock.now());
     // Modules are asked what they take, which takes no requests.
     let client = Client::new(Guard {
@@ -190,8 +190,9 @@ fn load(plugin_dir: &Path, checked: &mut Checked) -> Option<Arc<Runtime>> {
         checked.warnings.push(why);
         BTreeMap::new()
     });
-    let config = RuntimeConfig::new(plugin_dir, clock);
-    let runtime = Runtime::start_with(config, client, None, bundled);
+    let mut runtime = RuntimeConfig::new(plugin_dir, clock);
+    runtime.signing_keys = config.main.plugins.keys.clone();
+    let runtime = Runtime::start_with(runtime, client, None, bundled);
     let runtime = runtime.map_err(|error| {
         let warning = format!("{}: {error}", plugin_dir.display());
         checked.warnings.push(warning);

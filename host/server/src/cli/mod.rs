@@ -7,6 +7,7 @@ mod offline;
 mod output;
 mod progress;
 mod remote;
+mod signing;
 mod stopped_store;
 mod store;
 mod table;

@@ -1,4 +1,4 @@
-//! `kassette plugin inspect`, `check` and `install`: modules' files, without a server.
+//! `kassette plugin inspect`, `check`, `install`, `keygen` and `sign`: modules' files, without a server.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -10,7 +10,7 @@ use kassette_runtime::MAX_MODULE_BYTES;
 use serde::Serialize;
 
 use super::output::print;
-use super::table;
+use super::{signing, table};
 use crate::config::Config;
 use crate::files::make_private_folder;
 
@@ -22,6 +22,17 @@ pub(super) enum OnFile {
     Check(PathBuf),
     /// Write those that the program brings along.
     Install(Folder),
+    /// Draw a key to sign with.
+    Keygen {
+        secret_key: PathBuf,
+        public_key: PathBuf,
+    },
+    /// Sign it.
+    Sign {
+        file: PathBuf,
+        secret_key: PathBuf,
+        output: Option<PathBuf>,
+    },
 }
 
 /// Where modules are written.
@@ -41,6 +52,15 @@ pub(super) async fn run(what: OnFile, json: bool) -> Result<(), String> {
         OnFile::Inspect(path) => inspect(&path, json),
         OnFile::Check(path) => check(&path, json),
         OnFile::Install(folder) => install(folder, json),
+        OnFile::Keygen {
+            secret_key,
+            public_key,
+        } => signing::keygen(&secret_key, &public_key, json),
+        OnFile::Sign {
+            file,
+            secret_key,
+            output,
+        } => signing::sign_file(&file, &read(&file)?, &secret_key, output, json),
     });
     done.await.map_err(|_| "the check panicked".to_owned())?
 }

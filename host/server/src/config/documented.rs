@@ -13,7 +13,7 @@ const TABLE: &str = "| Setting | Live | Meaning |";
 /// What the sample says otherwise than its default: the samples' folders lie beside one another.
 const OWN: [&str; 4] = ["public_url", "data_dir", "plugin_dir", "master_key_file"];
 /// Values of settings that are a text of a form, other than the default.
-const OTHERS: [(&str, &str); 11] = [
+const OTHERS: [(&str, &str); 12] = [
     ("public_url", "\"https://other.example\""),
     ("listen", "\"127.0.0.1:1\""),
     ("admin_listen", "\"127.0.0.1:1\""),
@@ -25,6 +25,10 @@ const OTHERS: [(&str, &str); 11] = [
     ("log.filter", "\"warn\""),
     ("payments.query_minutes", "[2]"),
     ("webhooks.test_hosts", "[\"other.internal\"]"),
+    (
+        "plugins.keys",
+        "[{ slots = \"*\", public_key = \"AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\" }]",
+    ),
 ];
 
 /// The sample with every line that it shows, those too that are comments.
@@ -201,8 +205,9 @@ fn defaults_in_the_table_are_those_that_hold() {
         for name in names
             .iter()
             .filter(|name| said_of.iter().any(|of| name.starts_with(of)))
-            // Without an address the store is the embedded one; a node without a name has its machine's.
-            .filter(|name| !["store.url", "store.node"].contains(&name.as_str()))
+            // Without an address the store is the embedded one; a node without a name has its machine's. There are no
+            // keys.
+            .filter(|name| !["store.url", "store.node", "plugins.keys"].contains(&name.as_str()))
         {
             let default = shown[name].to_string();
             assert!(

@@ -10,6 +10,7 @@ use kassette_domain::secret::Secret;
 use kassette_domain::webhook::{ATTEMPTS, Schedule};
 use kassette_gateway::settings;
 use kassette_http::{CertificateDer, HostPattern};
+use kassette_runtime::SlotKey;
 use serde::{Deserialize, Deserializer};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
@@ -265,6 +266,8 @@ pub(crate) struct Plugins {
     pub(crate) remembered_mib: usize,
     /// Whether a module is asked what `plugin check` asks before it serves for the first time.
     pub(crate) check_before_use: bool,
+    /// Whose signature modules need, by their slots.
+    pub(crate) keys: Vec<SlotKey>,
 }
 
 /// How many days something is kept; 0 for ever.
@@ -355,6 +358,7 @@ impl Default for Plugins {
         Self {
             remembered_mib: 4,
             check_before_use: true,
+            keys: Vec::new(),
         }
     }
 }

@@ -92,6 +92,7 @@ impl MainFile {
                 "plugins.check_before_use",
                 plugins.check_before_use != new.plugins.check_before_use,
             ),
+            ("plugins.keys", plugins.keys != new.plugins.keys),
             ("log.format", serve && log.format != new.log.format),
             ("log.filter", serve && log.filter != new.log.filter),
         ]

@@ -250,6 +250,7 @@ async fn start_runtime(
     let mut config = RuntimeConfig::new(&options.plugin_dir, Arc::new(move || clock.now()));
     config.compiler = crate::compiler::child();
     config.refuse_shared = options.profile == Profile::Serve;
+    config.signing_keys = options.config.main.plugins.keys.clone();
     config.answer_cache_bytes = options.config.main.plugins.remembered_mib << 20;
     let acceptance: Acceptance = Arc::new(|module| kassette_kit::accept(module, QUESTIONS));
     let judged = options.config.main.plugins.check_before_use;

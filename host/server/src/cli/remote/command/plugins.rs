@@ -77,6 +77,30 @@ pub(in crate::cli) enum PluginAction {
         #[arg(long, default_value = "config", conflicts_with = "into")]
         config: PathBuf,
     },
+    /// Draw a key to sign modules with, and print its public half as `plugins.keys` of kassette.toml takes it.
+    ///
+    /// For example: kassette plugin keygen --secret-key release.key --public-key release.pub
+    Keygen {
+        /// The file for the secret half, which must not be there. Its user alone may read it.
+        #[arg(long, value_name = "FILE")]
+        secret_key: PathBuf,
+        /// The file for the public half, which must not be there. `wasmsign2` and `wsc` verify with it.
+        #[arg(long, value_name = "FILE")]
+        public_key: PathBuf,
+    },
+    /// Sign a module's file. Signatures of others over the same bytes stay in it; those over other bytes go.
+    ///
+    /// For example: kassette plugin sign my-ideal.wasm --secret-key release.key
+    Sign {
+        /// The component.
+        file: PathBuf,
+        /// The file that `kassette plugin keygen` or `wasmsign2 keygen` wrote.
+        #[arg(long, value_name = "FILE")]
+        secret_key: PathBuf,
+        /// Write the signed module there; in the component's place where it is not said.
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
 }
 
 impl Noun<PluginAction> {
@@ -89,6 +113,28 @@ impl Noun<PluginAction> {
             PluginAction::Check { file } => Ok((OnFile::Check(file), json)),
             PluginAction::Install { into, config, .. } => Ok((
                 OnFile::Install(into.map_or(Folder::Configured(config), Folder::Named)),
+                json,
+            )),
+            PluginAction::Keygen {
+                secret_key,
+                public_key,
+            } => Ok((
+                OnFile::Keygen {
+                    secret_key,
+                    public_key,
+                },
+                json,
+            )),
+            PluginAction::Sign {
+                file,
+                secret_key,
+                output,
+            } => Ok((
+                OnFile::Sign {
+                    file,
+                    secret_key,
+                    output,
+                },
                 json,
             )),
             _ => Err(Box::new(self)),
@@ -146,7 +192,11 @@ impl Action for PluginAction {
             Self::History { slot, paging } => {
                 paging.of(Call::new(Method::GET, ["plugins", &slot, "history"]).shown(HISTORY))
             }
-            Self::Inspect { .. } | Self::Check { .. } | Self::Install { .. } => {
+            Self::Inspect { .. }
+            | Self::Check { .. }
+            | Self::Install { .. }
+            | Self::Keygen { .. }
+            | Self::Sign { .. } => {
                 return Err("this is done without a server".into());
             }
         })

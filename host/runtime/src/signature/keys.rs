@@ -1,0 +1,199 @@
+//! Keys in the form of the signing tools: a byte that says what it is, then the key. And which slots a key is for.
+
+use std::fmt;
+use std::str::FromStr;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use kassette_domain::id::Slot;
+use ring::rand::{SecureRandom as _, SystemRandom};
+use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
+use serde::Deserialize;
+use zeroize::Zeroizing;
+
+/// How a public key's file begins; 32 bytes follow.
+const PUBLIC: u8 = 0x01;
+/// How a secret key's file begins; the seed of 32 bytes and the public key of 32 follow.
+const SECRET: u8 = 0x81;
+/// Bytes of a key and of the seed that it is made of.
+const KEY: usize = 32;
+/// Bytes of a secret key's file.
+const SECRET_FILE: usize = 1 + 2 * KEY;
+
+/// Why something is no key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    /// Not the base64 of a public key's file.
+    #[error(
+        "is no public key: write the line that `kassette plugin keygen` printed, which is the base64 of the public key's file"
+    )]
+    NotPublic,
+    /// Not a secret key's file.
+    #[error("holds no secret key; `kassette plugin keygen` and `wasmsign2 keygen` write one")]
+    NotSecret,
+    /// No slots are called so.
+    #[error(
+        "is no slot: write one as \"provider.stripe\", or the beginning of some with \"*\" at its end, as \"method.*\""
+    )]
+    NotSlots,
+    /// The operating system gives no randomness.
+    #[error("the operating system gives no randomness; try again")]
+    Random,
+}
+
+/// Verifies signatures. Its text is the base64 of its file.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct PublicKey([u8; KEY]);
+
+impl PublicKey {
+    /// As in its file.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        [&[PUBLIC], self.0.as_slice()].concat()
+    }
+
+    pub(super) fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
+        let key = UnparsedPublicKey::new(&ED25519, &self.0);
+        key.verify(message, signature).is_ok()
+    }
+}
+
+impl FromStr for PublicKey {
+    type Err = KeyError;
+
+    fn from_str(text: &str) -> Result<Self, KeyError> {
+        let bytes = BASE64_STANDARD.decode(text.trim()).ok();
+        let key = bytes
+            .as_deref()
+            .and_then(|file| file.strip_prefix(&[PUBLIC]));
+        let key = key.and_then(|key| key.try_into().ok());
+        key.map(Self).ok_or(KeyError::NotPublic)
+    }
+}
+
+impl TryFrom<String> for PublicKey {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+            .map_err(|error| format!("public_key = {text:?} {error}"))
+    }
+}
+
+impl fmt::Display for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&BASE64_STANDARD.encode(self.to_bytes()))
+    }
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PublicKey({self})")
+    }
+}
+
+/// Makes signatures.
+pub struct SecretKey {
+    file: Zeroizing<[u8; SECRET_FILE]>,
+    pair: Ed25519KeyPair,
+}
+
+impl SecretKey {
+    /// Draws a key.
+    ///
+    /// # Errors
+    /// [`KeyError::Random`]
+    pub fn draw() -> Result<Self, KeyError> {
+        let mut file = Zeroizing::new([SECRET; SECRET_FILE]);
+        let (_, rest) = file.split_at_mut(1);
+        let (seed, public) = rest.split_at_mut(KEY);
+        SystemRandom::new()
+            .fill(seed)
+            .map_err(|_| KeyError::Random)?;
+        let pair = Ed25519KeyPair::from_seed_unchecked(seed);
+        let pair = pair.map_err(|_| KeyError::NotSecret)?;
+        public.copy_from_slice(pair.public_key().as_ref());
+        Ok(Self { file, pair })
+    }
+
+    /// Reads what a secret key's file holds.
+    ///
+    /// # Errors
+    /// [`KeyError::NotSecret`]
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, KeyError> {
+        let file = <[u8; SECRET_FILE]>::try_from(bytes).map(Zeroizing::new);
+        let file = file.map_err(|_| KeyError::NotSecret)?;
+        let both = file.strip_prefix(&[SECRET]).ok_or(KeyError::NotSecret)?;
+        let (seed, public) = both.split_at(KEY);
+        let pair = Ed25519KeyPair::from_seed_and_public_key(seed, public);
+        let pair = pair.map_err(|_| KeyError::NotSecret)?;
+        Ok(Self { file, pair })
+    }
+
+    /// As in its file.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.file.as_slice()
+    }
+
+    /// Verifies what this one signs.
+    pub fn public_key(&self) -> PublicKey {
+        let mut key = [0; KEY];
+        key.copy_from_slice(self.pair.public_key().as_ref());
+        PublicKey(key)
+    }
+
+    pub(super) fn sign(&self, message: &[u8]) -> Vec<u8> {
+        self.pair.sign(message).as_ref().to_vec()
+    }
+}
+
+impl fmt::Debug for SecretKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SecretKey(of {})", self.public_key())
+    }
+}
+
+/// A slot, or with `*` at its end all that begin so.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct SlotPattern(String);
+
+impl SlotPattern {
+    /// Whether a slot is one of them.
+    pub fn matches(&self, slot: &Slot) -> bool {
+        match self.0.strip_suffix('*') {
+            Some(start) => slot.as_str().starts_with(start),
+            None => slot.as_str() == self.0,
+        }
+    }
+}
+
+impl FromStr for SlotPattern {
+    type Err = KeyError;
+
+    fn from_str(text: &str) -> Result<Self, KeyError> {
+        let fits = match text.strip_suffix('*') {
+            Some("") => true,
+            // With one letter more it has to be a slot.
+            Some(start) => Slot::parse(&format!("{start}x")).is_some(),
+            None => Slot::parse(text).is_some(),
+        };
+        fits.then(|| Self(text.to_owned()))
+            .ok_or(KeyError::NotSlots)
+    }
+}
+
+impl TryFrom<String> for SlotPattern {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+            .map_err(|error| format!("slots = {text:?} {error}"))
+    }
+}
+
+impl fmt::Display for SlotPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
