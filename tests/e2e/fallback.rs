@@ -9,7 +9,7 @@ use crate::browser::Form;
 use crate::harness::Server;
 
 /// The second account's id.
-const SECOND: &str = "sandbox-second";
+pub(crate) const SECOND: &str = "sandbox-second";
 
 /// A running `kassette sim`, ended on drop.
 pub(crate) struct Simulator(Child);
@@ -42,7 +42,7 @@ impl Simulator {
 
 /// Starts a second simulator, whose account the gateway takes over from its configuration folder
 /// while it runs.
-async fn second_provider(server: &Server) -> Simulator {
+pub(crate) async fn second_provider(server: &Server) -> Simulator {
     let file = format!("config/providers/{SECOND}.toml");
     let simulator = Simulator::beside(server, SECOND, &server.folder().join(file));
     server

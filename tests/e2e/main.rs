@@ -56,6 +56,7 @@ mod receiver;
 mod receivers;
 mod refunds;
 mod releases;
+mod replay;
 mod requests;
 mod reseller_calls;
 mod reseller_clients;

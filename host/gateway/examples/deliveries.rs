@@ -280,6 +280,7 @@ fn settings() -> Settings {
             ..Webhooks::default()
         },
         retention: kassette_store::Retention::default(),
+        listing_sample_percent: 0,
         release: None,
         methods: BTreeMap::new(),
         accounts: BTreeMap::new(),

@@ -187,7 +187,7 @@ fn told(problems: Vec<SettingProblem>) -> impl Iterator<Item = String> {
 }
 
 /// What a module would not take of settings: one by one and, where nothing is wrong with any, together.
-fn violations(
+pub(crate) fn violations(
     specs: &[SettingSpec],
     own: &[(String, String)],
     is_account: &dyn Fn(&str) -> bool,

@@ -13,6 +13,7 @@ use kassette_store::{Created, Fault, History};
 
 use crate::Gateway;
 use crate::routing::Question;
+use crate::routing_records::DecisionMade;
 
 /// A payment that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,9 +107,12 @@ impl Gateway {
         // The edge found the merchant a moment ago, and merchants are never removed.
         let merchant = merchant.ok_or(CreateError::KeyRefused)?;
         let now = self.now();
-        let new = self.checked(request, &merchant, now).await?;
+        let (new, decision) = self.checked(request, &merchant, now).await?;
         let created = self.store().create(new, authority, now).await?;
         if let Created::New(payment) = &created {
+            if let Some(decision) = decision {
+                self.record_decision(decision.of(Some(payment.id)));
+            }
             let environment = payment.environment.as_str();
             metrics::counter!("kassette_payments_created_total", "environment" => environment)
                 .increment(1);
@@ -124,7 +128,7 @@ impl Gateway {
         request: Request,
         merchant: &Merchant,
         now: Time,
-    ) -> Result<NewPayment, CreateError> {
+    ) -> Result<(NewPayment, Option<DecisionMade>), CreateError> {
         let quote = self.usable_rate(merchant, request.due.currency);
         let quote = quote.ok_or(CreateError::NoRate(request.due.currency))?;
         let usd = quote
@@ -137,11 +141,12 @@ impl Gateway {
         {
             return Err(CreateError::UnverifiedReturnUrl);
         }
-        let decision = self.eligible(&request, merchant, usd).await?;
+        let ranked = self.eligible(&request, merchant, usd).await?;
         if merchant.policy.refuses(usd) {
             return Err(CreateError::OverLimit);
         }
-        Ok(NewPayment {
+        let (decision, made) = ranked.unzip();
+        let new = NewPayment {
             id: PaymentId::made_at(now, crate::random()?),
             usd,
             rate: quote.rate,
@@ -151,7 +156,8 @@ impl Gateway {
             risk_review: merchant.policy.wants_review(usd),
             decision,
             request,
-        })
+        };
+        Ok((new, made))
     }
 
     /// An amount in US cents at the rate that a payment would be converted with now; none without an amount.
@@ -182,7 +188,7 @@ impl Gateway {
         request: &Request,
         merchant: &Merchant,
         usd: Minor,
-    ) -> Result<Option<Decision>, CreateError> {
+    ) -> Result<Option<(Decision, DecisionMade)>, CreateError> {
         let Some(method) = request
             .method
             .filter(|_| request.mode == CheckoutMode::Direct)
@@ -197,10 +203,19 @@ impl Gateway {
             usd: Some(usd),
             email_known: request.email.is_some(),
         };
-        match self.rank(method, &question, None, None).await? {
+        let what_for = (Purpose::Create, None);
+        let ranked = self.rank(method, &question, None, None, what_for).await?;
+        match ranked {
             Ok(ranking) => {
                 let first: Option<&AccountId> = ranking.eligible().next();
-                Ok(first.map(|first| ranking.decision(first, Purpose::Create, "")))
+                let decision = |first: &AccountId| {
+                    let decision = ranking.decision(first, Purpose::Create, "");
+                    let asked = ranking.asked().clone();
+                    let made = DecisionMade::new(asked, merchant.id, Purpose::Create);
+                    let chosen = decision.chosen.clone();
+                    (decision, DecisionMade { chosen, ..made })
+                };
+                Ok(first.map(decision))
             }
             Err(barred) => {
                 self.tell_why_not(method, &question).await;

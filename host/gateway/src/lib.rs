@@ -8,7 +8,8 @@
 //! | `auth`, `create`, `methods`, `start`, `checkout`, `callback`, `review`, `refunds`, `connect` | a use case each |
 //! | `reseller` | what a reseller does for merchants, and how they let it |
 //! | `rates` | tables of exchange rates, whatever their source |
-//! | `routing` | candidates, and what a method's module says of them |
+//! | `routing`, `routing_records` | candidates, what a method's module says of them, and the log of that |
+//! | `replay` | another version, setting or policy, asked what the log holds |
 //! | `vendor` | calls to a provider's module, measured and bounded |
 //! | `apply` | reports and due actions: the one way from a vendor's answer into the store |
 //! | `modules`, `wasm` | the port to the modules, and the runtime behind it |
@@ -46,10 +47,12 @@ mod permits;
 mod rates;
 mod reconcile;
 pub mod refunds;
+pub mod replay;
 pub mod reseller;
 pub mod review;
 mod reviews;
 mod routing;
+mod routing_records;
 pub mod settings;
 pub mod shared_modules;
 pub mod start;
@@ -64,6 +67,7 @@ pub mod limits {
     pub use crate::early::{MOST as UNPROVED_NOTICES, PER_ADDRESS as UNPROVED_NOTICES_PER_ADDRESS};
     pub use crate::permits::Kind;
     pub use crate::reconcile::{IN_TEST_AT_ONCE, IN_TEST_MOST, RECONCILED_AT_ONCE, WAITING_MOST};
+    pub use crate::routing_records::WAITING_MOST as ROUTING_RECORDS;
 
     /// Lines of the log a second that tell of starts, of questions and of deliveries, each.
     pub const FREQUENT_LINES_PER_SECOND: u32 = 20;
@@ -84,6 +88,8 @@ use kassette_http::Client;
 use kassette_runtime::{Runtime, Sampled};
 use kassette_store::{About, Fault, Stepped, Store};
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::access::Configured;
@@ -99,6 +105,7 @@ use crate::modules::Modules;
 use crate::permits::ProviderPermits;
 use crate::reconcile::{QueryThrottle, Reconciler};
 use crate::reviews::Reviews;
+use crate::routing_records::RoutingRecords;
 use crate::settings::Settings;
 use crate::shared_modules::SharedModulesState;
 use crate::wasm::WasmModules;
@@ -142,6 +149,11 @@ struct Inner {
     reconciler: Reconciler,
     alarm: Alarm,
     shared_modules: SharedModulesState,
+    routing_records: RoutingRecords,
+    /// One replay at a time.
+    replays: Arc<Semaphore>,
+    /// No replay goes on.
+    end_replays: CancellationToken,
     deliverer: Deliverer,
     connecting: Connecting,
     /// Work that is carried to its end.
@@ -252,6 +264,9 @@ impl Gateway {
             reconciler: Reconciler::default(),
             alarm: Alarm::default(),
             shared_modules: SharedModulesState::default(),
+            routing_records: RoutingRecords::default(),
+            replays: Arc::new(Semaphore::new(1)),
+            end_replays: CancellationToken::new(),
             deliverer,
             connecting,
             tasks: TaskTracker::new(),

@@ -7,14 +7,15 @@ use std::task::Poll;
 use futures_util::future::{join_all, maybe_done};
 use kassette_domain::id::{AccountId, PaymentId};
 use kassette_domain::method::MethodId;
-use kassette_domain::payment::Status;
+use kassette_domain::payment::{Purpose, Status};
 use kassette_domain::routing::MethodDescription;
 use kassette_store::{Fault, Listed, Paging, PaymentFilter};
 use tokio::time::{Instant, timeout_at};
 
 use crate::Gateway;
 pub use crate::routing::Question;
-use crate::routing::Ranking;
+use crate::routing::{Judged, Ranking};
+use crate::routing_records::DecisionMade;
 use crate::settings::Settings;
 
 /// Payments of one page of those that are looked through.
@@ -98,6 +99,18 @@ impl Gateway {
         let settings = &configured.settings;
         let deadline = Instant::now() + settings.listing_deadline;
         let field = self.field(&configured, &switches, &question, None);
+        let is_recorded = self.takes_listing(settings.listing_sample_percent);
+        let offered = |judged: Judged| {
+            let asked = match &judged {
+                Ok(ranking) => ranking.asked(),
+                Err(rejected) => &rejected.asked,
+            };
+            if is_recorded {
+                let merchant = question.merchant.id;
+                self.record_decision(DecisionMade::new(asked.clone(), merchant, Purpose::Listing));
+            }
+            judged.ok().map(|ranking| offer(&ranking, settings))
+        };
         let methods = self.modules().methods();
         let mut offers: Vec<Option<Offer>> = methods.iter().map(|_| None).collect();
         let mut slow = Vec::new();
@@ -105,12 +118,13 @@ impl Gateway {
             let Ok(query) = self.ranking_query(&field, method, &question, None) else {
                 continue;
             };
-            if let Some(ranking) = query.at_once() {
-                *place = ranking
-                    .ok()
-                    .map(|ranking| offer(method, &ranking, settings));
-                continue;
-            }
+            let query = match query.at_once() {
+                Ok(judged) => {
+                    *place = offered(judged);
+                    continue;
+                }
+                Err(query) => query,
+            };
             let mut ranking = Box::pin(maybe_done(timeout_at(deadline, query.wait())));
             // It begins now, beside the methods that follow.
             poll_fn(|context| Poll::Ready(ranking.as_mut().poll(context).is_ready())).await;
@@ -119,8 +133,7 @@ impl Gateway {
         join_all(slow.iter_mut().map(|(.., ranking)| ranking.as_mut())).await;
         for (method, place, mut ranking) in slow {
             match ranking.as_mut().take_output() {
-                Some(Ok(Ok(ranking))) => *place = Some(offer(method, &ranking, settings)),
-                Some(Ok(Err(_))) => {}
+                Some(Ok(judged)) => *place = offered(judged),
                 Some(Err(_)) | None => {
                     tracing::warn!(method.id = %method, "a method was late and is omitted");
                 }
@@ -130,11 +143,11 @@ impl Gateway {
     }
 }
 
-fn offer(method: MethodId, ranking: &Ranking, settings: &Settings) -> Offer {
+fn offer(ranking: &Ranking, settings: &Settings) -> Offer {
     let accounts = ranking.eligible();
     let providers = accounts.filter_map(|id| settings.accounts.get(id));
     Offer {
-        method,
+        method: ranking.description().id,
         description: Arc::clone(ranking.description()),
         providers: providers
             .map(|account| OfferedProvider {

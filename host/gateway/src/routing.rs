@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kassette_domain::id::{AccountId, MerchantId, Slot};
+use kassette_domain::id::{AccountId, MerchantId, PaymentId, Slot};
 use kassette_domain::key::Environment;
 use kassette_domain::merchant::Merchant;
 use kassette_domain::method::MethodId;
@@ -10,7 +10,7 @@ use kassette_domain::money::{Currency, Minor};
 use kassette_domain::payment::{Decision, Judgement, Purpose};
 use kassette_domain::policy::Disallowed;
 use kassette_domain::routing::{
-    Answer, Candidate, Context, Ground, Health, MAX_CANDIDATES, MethodDescription, Refusal, Verdict,
+    Answer, Candidate, Context, Ground, Health, MAX_CANDIDATES, MethodDescription, Verdict,
 };
 use kassette_domain::time::Time;
 use kassette_runtime::CallError;
@@ -20,6 +20,7 @@ use crate::Gateway;
 use crate::access::{Configured, lacks};
 use crate::configure::Switches;
 use crate::modules::{Method, Provider};
+use crate::routing_records::{Asked, DecisionMade};
 use crate::settings::{Account, Merchants, Terms};
 
 /// What a method's module is asked to route.
@@ -39,14 +40,17 @@ pub struct Question<'a> {
     pub email_known: bool,
 }
 
-/// A method that can be used now, and through whom.
-pub(crate) struct Ranking {
-    /// The module that decided.
-    module: Arc<dyn Method>,
-    /// What it said: verdicts, of which one at least is a yes.
-    answer: Arc<Answer>,
-    at: Time,
+/// A method that can be used now, and through whom: verdicts, of which one at least is a yes.
+pub(crate) struct Ranking(Asked);
+
+/// A method that its own module keeps from being used.
+pub(crate) struct Rejected {
+    pub(crate) barred: Barred,
+    pub(crate) asked: Asked,
 }
+
+/// What a module's answer comes to.
+pub(crate) type Judged = Result<Ranking, Rejected>;
 
 /// Why a method cannot be used now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,22 +114,26 @@ pub(crate) enum LeftOut {
 }
 
 impl Ranking {
+    /// The question and its answer.
+    pub(crate) const fn asked(&self) -> &Asked {
+        &self.0
+    }
+
     /// What the method's module says of itself.
     pub(crate) fn description(&self) -> &Arc<MethodDescription> {
-        self.module.description()
+        self.0.module.description()
     }
 
     /// Eligible accounts, best first; at least one.
     pub(crate) fn eligible(&self) -> impl Iterator<Item = &AccountId> {
-        let yes = |verdict: &&Verdict| verdict.outcome.is_ok();
-        self.verdicts()
-            .iter()
-            .filter(yes)
-            .map(|verdict| &verdict.id)
+        self.0.answer.iter().flat_map(|answer| eligible(answer))
     }
 
     fn verdicts(&self) -> &[Verdict] {
-        self.answer.as_deref().unwrap_or_default()
+        match self.0.answer.as_deref() {
+            Some(Ok(verdicts)) => verdicts,
+            _ => &[],
+        }
     }
 
     /// The decision as it is kept: this account, and why.
@@ -143,9 +151,9 @@ impl Ranking {
             },
         };
         Decision {
-            at: self.at,
-            slot: self.module.slot().clone(),
-            digest: self.module.digest(),
+            at: self.0.at,
+            slot: self.0.module.slot().clone(),
+            digest: self.0.module.digest(),
             purpose,
             chosen: Some(chosen.clone()),
             explanation: format!("{chosen} was chosen{why}: {reason}"),
@@ -226,13 +234,15 @@ impl Field<'_> {
 }
 
 impl Gateway {
-    /// Asks a method's module about a payment. `only` leaves every other account out.
+    /// Asks a method's module about a payment; a no of its own goes into the routing log. `only` leaves every
+    /// other account out.
     pub(crate) async fn rank(
         &self,
         method: MethodId,
         question: &Question<'_>,
         only: Option<&AccountId>,
         country: Option<String>,
+        what_for: (Purpose, Option<PaymentId>),
     ) -> Result<Result<Ranking, Barred>, Fault> {
         let (configured, switches) = (self.configured(), self.switches().await?);
         let field = self.field(&configured, &switches, question, only);
@@ -240,10 +250,16 @@ impl Gateway {
             Ok(query) => query,
             Err(barred) => return Ok(Err(barred)),
         };
-        Ok(match query.at_once() {
-            Some(ranking) => ranking,
-            None => query.wait().await,
-        })
+        let judged = match query.at_once() {
+            Ok(judged) => judged,
+            Err(query) => query.wait().await,
+        };
+        Ok(judged.map_err(|Rejected { barred, asked }| {
+            let (purpose, payment) = what_for;
+            let merchant = question.merchant.id;
+            self.record_decision(DecisionMade::new(asked, merchant, purpose).of(payment));
+            barred
+        }))
     }
 
     /// The accounts that serve the payment's merchant and environment, are switched on, and have what it
@@ -352,7 +368,7 @@ impl Gateway {
         };
         Ok(RankingQuery {
             module,
-            context,
+            context: Arc::new(context),
             at: field.at,
         })
     }
@@ -361,15 +377,17 @@ impl Gateway {
 /// A question that a method's module is to answer.
 pub(crate) struct RankingQuery {
     module: Arc<dyn Method>,
-    context: Context,
+    context: Arc<Context>,
     at: Time,
 }
 
 impl RankingQuery {
-    /// The ranking, where the module answers at once.
-    pub(crate) fn at_once(&self) -> Option<Result<Ranking, Barred>> {
-        let answer = self.module.at_once(&self.context)?;
-        Some(self.judge(answer))
+    /// The ranking, where the module answers at once; else the question again.
+    pub(crate) fn at_once(self) -> Result<Judged, Self> {
+        match self.module.at_once(&self.context) {
+            Some(answer) => Ok(self.judge(answer)),
+            None => Err(self),
+        }
     }
 
     /// What the module says, whatever it is.
@@ -381,26 +399,40 @@ impl RankingQuery {
     }
 
     /// The ranking.
-    pub(crate) async fn wait(self) -> Result<Ranking, Barred> {
+    pub(crate) async fn wait(self) -> Judged {
         let answer = Arc::clone(&self.module).rank(&self.context).await;
         self.judge(answer)
     }
 
-    fn judge(&self, answer: Result<Arc<Answer>, CallError>) -> Result<Ranking, Barred> {
+    fn judge(self, answer: Result<Arc<Answer>, CallError>) -> Judged {
         // The runtime has logged a failure, with slot, digest and function.
-        let answer = answer.map_err(|_| Barred::ModuleFailed)?;
-        match &*answer {
-            Err(Refusal { ground, .. }) => return Err(Barred::Refused(*ground)),
-            Ok(verdicts) if verdicts.iter().all(|verdict| verdict.outcome.is_err()) => {
-                return Err(Barred::Refused(common_ground(verdicts)));
-            }
-            Ok(_) => {}
-        }
-        Ok(Ranking {
-            module: Arc::clone(&self.module),
-            answer,
+        let asked = Asked {
+            module: self.module,
+            context: self.context,
+            answer: answer.ok(),
             at: self.at,
-        })
+        };
+        let barred = match asked.answer.as_deref() {
+            None => Barred::ModuleFailed,
+            Some(answer) if eligible(answer).next().is_none() => Barred::Refused(ground(answer)),
+            Some(_) => return Ok(Ranking(asked)),
+        };
+        Err(Rejected { barred, asked })
+    }
+}
+
+/// Accounts that an answer calls eligible, best first.
+pub(crate) fn eligible(answer: &Answer) -> impl Iterator<Item = &AccountId> {
+    let verdicts = answer.as_deref().unwrap_or_default().iter();
+    let yes = verdicts.filter(|verdict| verdict.outcome.is_ok());
+    yes.map(|verdict| &verdict.id)
+}
+
+/// Why an answer without eligible accounts is a no.
+pub(crate) fn ground(answer: &Answer) -> Ground {
+    match answer {
+        Err(refusal) => refusal.ground,
+        Ok(verdicts) => common_ground(verdicts),
     }
 }
 

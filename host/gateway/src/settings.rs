@@ -47,6 +47,8 @@ pub struct Settings {
     pub webhooks: Webhooks,
     /// How long is kept what need not be kept for ever.
     pub retention: Retention,
+    /// Of a hundred listings so many are written into the routing log, 0 to 100. Default 0.
+    pub listing_sample_percent: u8,
     /// The shop plugin's release that shops are told of; none while none is published.
     pub release: Option<Release>,
     /// The operator's settings per method, given to its module.

@@ -90,6 +90,7 @@ impl Gateway {
             stop.run_until_cancelled(self.work_off()),
             stop.run_until_cancelled(self.keep_probing()),
             stop.run_until_cancelled(self.keep_flushing()),
+            self.keep_recording(&stop),
             self.deliver(stop.cancelled()),
             stop.run_until_cancelled(self.keep_forgetting()),
             stop.run_until_cancelled(self.find_reviews()),
@@ -98,6 +99,7 @@ impl Gateway {
             tracing::warn!(error = %fault, "last-used times of keys were not written");
         }
         self.finish().await;
+        self.write_records().await;
     }
 
     /// Reconciles payments as they fall due.
@@ -192,7 +194,7 @@ impl Gateway {
 
     /// Forgets all that need not be kept any longer, a small group at a time; says when there is more.
     async fn forget_due(&self) -> Result<Option<Time>, Fault> {
-        let (mut decisions, mut redacted) = (0, 0);
+        let (mut decisions, mut redacted, mut routing_records) = (0, 0, 0);
         let done = loop {
             let now = self.now();
             let retention = self.settings().retention;
@@ -202,6 +204,7 @@ impl Gateway {
             };
             decisions += forgotten.decisions;
             redacted += forgotten.redacted;
+            routing_records += forgotten.routing_records;
             match forgotten.next {
                 Some(next) if next <= now => tokio::time::sleep(FORGET_GAP).await,
                 next => break Ok(next),
@@ -210,6 +213,12 @@ impl Gateway {
         let (deliveries, pruned) = self.prune_deliveries().await;
         if decisions + redacted + deliveries > 0 {
             self.tell_forgotten(decisions, redacted, deliveries).await?;
+        }
+        if routing_records > 0 {
+            tracing::info!(
+                routing_records,
+                "the routing log is no longer than it may be"
+            );
         }
         pruned.and(done)
     }
@@ -282,6 +291,7 @@ impl Gateway {
                 }
             }
             self.delivered().await;
+            self.write_records().await;
             Ok(())
         };
         // A vendor that stays silent is no reason to wait for ever; the worker goes on.

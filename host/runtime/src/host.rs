@@ -148,6 +148,8 @@ pub(crate) struct Identity {
     pub(crate) class: Class,
     pub(crate) limits: CallLimits,
     pub(crate) quarantine: Quarantine,
+    /// It serves nothing: its failures and its lines are its caller's alone, and no metric's or log's.
+    pub(crate) is_trial: bool,
     pub(crate) clock: Clock,
     /// What the module writes.
     pub(crate) log_limit: Sampled,
@@ -174,6 +176,9 @@ impl Identity {
 
     /// The histogram of one function's calls, in seconds.
     pub(crate) fn call_histogram(&self, function: &'static str) -> Histogram {
+        if self.is_trial {
+            return Histogram::noop();
+        }
         let slot = self.slot.as_str().to_owned();
         histogram!("kassette_plugin_call_seconds", "slot" => slot, "function" => function)
     }
@@ -186,6 +191,9 @@ impl Identity {
 
     /// Counts and logs a call that failed. `detail` may quote the engine, never the guest's reply.
     pub(crate) fn record_failure(&self, function: &'static str, error: &CallError, detail: &str) {
+        if self.is_trial {
+            return;
+        }
         let slot = self.slot.as_str().to_owned();
         counter!("kassette_plugin_faults_total", "slot" => slot, "kind" => error.kind())
             .increment(1);

@@ -96,6 +96,21 @@ fn check_origin(host: &Host, slot: &Slot, digest: Digest, bytes: &[u8]) -> Resul
     Ok(signature::check(&host.config.signing_keys, slot, bytes)?)
 }
 
+/// A method's module that is asked beside the one that serves: it has a quarantine of its own, neither uses nor
+/// fills the cache of answers, and is told of in no metric and no log.
+pub(crate) fn load_trial(
+    host: &Arc<Host>,
+    slot: &Slot,
+    digest: Digest,
+    bytes: &[u8],
+) -> Result<Arc<MethodModule>, LoadError> {
+    check_origin(host, slot, digest, bytes)?;
+    let loaded = load_or_compile(host, &digest, bytes)?;
+    check_world(slot, loaded.first())?;
+    let identity = identity(host, slot, digest, bytes, true);
+    Ok(Arc::new(MethodModule::load(host, identity, &loaded)?))
+}
+
 /// A file that is a component of an allowed size, as machine code.
 pub(crate) fn compile_checked(
     host: &Host,
@@ -121,7 +136,7 @@ pub(crate) fn described_slot(
     };
     let unnamed = unnamed.ok_or(LoadError::NoWorld)?;
     check_world(&unnamed, component)?;
-    let identity = identity(host, &unnamed, digest, bytes);
+    let identity = identity(host, &unnamed, digest, bytes, false);
     let (says, slot) = match kind {
         SlotKind::Method => {
             let says = MethodModule::described_id(&identity, component)?;
@@ -177,7 +192,7 @@ pub(crate) fn link(
     loaded: &LoadedComponent,
 ) -> Result<Module, LoadError> {
     check_world(slot, loaded.first())?;
-    let identity = identity(host, slot, digest, bytes);
+    let identity = identity(host, slot, digest, bytes, false);
     Ok(match slot.kind() {
         SlotKind::Method => Module::Method(Arc::new(MethodModule::load(host, identity, loaded)?)),
         SlotKind::Provider => Module::Provider(Arc::new(ProviderModule::load(
@@ -189,7 +204,13 @@ pub(crate) fn link(
 }
 
 /// Who a module is, with the limits of its class.
-fn identity(host: &Host, slot: &Slot, digest: Digest, bytes: &[u8]) -> Arc<Identity> {
+fn identity(
+    host: &Host,
+    slot: &Slot,
+    digest: Digest,
+    bytes: &[u8],
+    is_trial: bool,
+) -> Arc<Identity> {
     let class = host.config.classes.get(slot).copied();
     let class = class.unwrap_or_else(|| Class::guess(bytes.len()));
     Arc::new(Identity {
@@ -198,6 +219,7 @@ fn identity(host: &Host, slot: &Slot, digest: Digest, bytes: &[u8]) -> Arc<Ident
         class,
         limits: host.config.limits.of(class),
         quarantine: Quarantine::new(host.config.quarantine_rules),
+        is_trial,
         clock: Arc::clone(&host.config.clock),
         log_limit: Sampled::new("module", LINES_PER_SECOND),
         callback_failure_limit: Sampled::new("callback-failure", 1),

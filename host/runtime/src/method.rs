@@ -115,6 +115,9 @@ impl MethodModule {
     /// What this version answered to this very question before, where that is cached: without
     /// a call, whatever the module's class.
     pub fn cached_answer(&self, context: &Context) -> Option<Arc<Answer>> {
+        if self.identity.is_trial {
+            return None;
+        }
         let answer = self.host.answer_cache.get(&self.identity.digest, context)?;
         // It counts as a call that went well: a fault among many good answers is a rare one, however
         // they came about.
@@ -166,7 +169,7 @@ impl MethodModule {
             routing::check(context, verdicts).map_err(CallError::Faulty)?;
         }
         let answer = Arc::new(answer);
-        if is_silent {
+        if is_silent && !self.identity.is_trial {
             self.host
                 .answer_cache
                 .insert(&self.identity.digest, context, &answer);

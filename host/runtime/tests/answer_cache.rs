@@ -116,6 +116,35 @@ fn a_call_that_failed_is_made_again_and_quarantines_the_version() {
 }
 
 #[test]
+fn what_a_module_on_trial_does_is_neither_cached_nor_held_against_the_one_that_serves() {
+    let folder = tempfile::tempdir().unwrap();
+    let kept = tempfile::tempdir().unwrap();
+    let runtime = runtime_with(folder.path(), |config| {
+        config.answer_cache_bytes = 1 << 20;
+        config.versions_dir = Some(kept.path().to_owned());
+    });
+    install(&runtime, saying("the one before"));
+    let serving = install(&runtime, failing());
+    let ideal = slot("method.ideal");
+    let candidate = runtime.open_trial(&ideal, &saying("tried").build());
+    let trials = [runtime.open_active(&ideal).unwrap(), candidate.unwrap()];
+    assert_eq!(trials[0].digest(), serving.digest());
+    for _ in 0..10 {
+        assert_eq!(trials[0].rank(&asking(UNLUCKY)), Err(CallError::Trap));
+    }
+    for (trial, says) in trials.iter().zip(["well", "tried"]) {
+        assert_eq!(reason(trial, &asking(LUCKY)), says);
+        assert_eq!(trial.cached_answer(&asking(LUCKY)), None);
+    }
+    assert_eq!(serving.cached_answer(&asking(LUCKY)), None);
+    let still = runtime.method(MethodId::Ideal).unwrap();
+    assert_eq!(still.digest(), serving.digest(), "it is in no quarantine");
+    assert!(runtime.open_trial(&ideal, b"no module").is_err());
+    assert_eq!(runtime.slots()[0].last_error, None);
+    assert_eq!(runtime.history(&ideal).unwrap().len(), 2);
+}
+
+#[test]
 fn cached_answers_count_as_calls_so_that_a_rare_fault_stays_rare() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = remembering(folder.path());

@@ -7,7 +7,7 @@ use kassette_domain::key::Environment::{Live, Test};
 use kassette_domain::returns::Returns;
 use kassette_gateway::limits::{
     FREQUENT_LINES_PER_SECOND, IN_TEST_AT_ONCE, IN_TEST_MOST, Kind, RECONCILED_AT_ONCE,
-    UNPROVED_NOTICES, UNPROVED_NOTICES_PER_ADDRESS, WAITING_MOST,
+    ROUTING_RECORDS, UNPROVED_NOTICES, UNPROVED_NOTICES_PER_ADDRESS, WAITING_MOST,
 };
 use kassette_http::LOOK_UPS;
 use kassette_runtime::{
@@ -197,6 +197,12 @@ fn held() -> Vec<(&'static str, &'static str, Vec<u64>)> {
         ),
         ("Names looked up", "all", vec![number(LOOK_UPS)]),
         ("Uploads", "all", vec![]),
+        (
+            "Decisions that wait for the routing log",
+            "all",
+            vec![number(ROUTING_RECORDS)],
+        ),
+        ("Replays", "all", vec![]),
         ("Exchanges of a connect code", "code", vec![]),
         (
             "Callbacks that prove nothing",

@@ -191,6 +191,7 @@ fn pages(server: &Server, made: &Made, system: &Path) -> Vec<Page> {
                 ("plugin keygen", "is signed by"),
                 ("merchant create", "whsec_"),
                 ("operator create --name ann", "is removed"),
+                ("plugin replay", "newly_impossible"),
                 ("payment review", "surplus"),
                 ("kassette restore", "all is whole"),
                 ("kassette verify --config", "all is whole"),
@@ -254,6 +255,11 @@ async fn prepare(page: &Page, folder: &Path, server: &Server, system: &Path) {
         std::fs::copy(module, folder.join("my-ideal.wasm")).unwrap();
     }
     if page.name == "config/README.md" {
+        // What an operator would try.
+        let module = server.plugin_dir().join("method.ideal.wasm");
+        std::fs::copy(module, folder.join("my-ideal.wasm")).unwrap();
+        std::fs::write(folder.join("ideal.toml"), "").unwrap();
+        std::fs::write(folder.join("policy.json"), r#"{"max_usd":"5.00"}"#).unwrap();
         let picture = BASE64_STANDARD.decode(PICTURE).unwrap();
         std::fs::write(folder.join("shop.png"), picture).unwrap();
         let module = server.plugin_dir().join("method.ideal.wasm");

@@ -141,6 +141,7 @@ fn settings() -> Settings {
             ..Webhooks::default()
         },
         retention: kassette_store::Retention::default(),
+        listing_sample_percent: 0,
         release: None,
         methods: BTreeMap::new(),
         accounts: accounts.map(|each| (each.id.clone(), each)).into(),

@@ -11,8 +11,10 @@ use kassette_domain::merchant::Merchant;
 use kassette_domain::payment::Purpose;
 
 use super::{NotAvailable, Run, StartError, Starter};
+use crate::Gateway;
 use crate::routing::Question;
 use crate::routing::{Barred, Ranking};
+use crate::routing_records::DecisionMade;
 
 /// On the page an account that could not be used for this very payment within this time is not put
 /// before the one whose note the payer has agreed to.
@@ -25,6 +27,23 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    /// Notes that an attempt was opened by it.
+    pub(super) fn record(
+        &self,
+        gateway: &Gateway,
+        aggregate: &PaymentAggregate,
+        id: AttemptId,
+        purpose: Purpose,
+    ) {
+        let payment = &aggregate.payment;
+        let asked = self.ranking.asked().clone();
+        gateway.record_decision(DecisionMade {
+            attempt: Some(id),
+            chosen: aggregate.attempt(id).map(|attempt| attempt.account.clone()),
+            ..DecisionMade::new(asked, payment.merchant, purpose).of(Some(payment.id))
+        });
+    }
+
     /// The same without an account.
     pub(super) fn without(mut self, account: &AccountId) -> Self {
         self.rest.retain(|each| each != account);
@@ -89,9 +108,10 @@ impl Run<'_> {
         };
         let only = self.start.provider.as_ref();
         let country = self.start.payer.country.clone();
+        let what_for = (Purpose::Start, Some(payment.id));
         let ranked = self
             .gateway
-            .rank(self.start.method, &question, only, country)
+            .rank(self.start.method, &question, only, country, what_for)
             .await?;
         if ranked.is_err() {
             self.gateway

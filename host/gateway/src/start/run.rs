@@ -7,7 +7,7 @@ use kassette_domain::id::AttemptId;
 use kassette_domain::lifecycle::{
     ClaimPurpose, Outcome, PaymentAggregate, Refusal, StartResult, Step, Via,
 };
-use kassette_domain::payment::{CheckoutMode, Status};
+use kassette_domain::payment::{CheckoutMode, Purpose, Status};
 use kassette_domain::provider::QueryPurpose;
 use kassette_store::{About, Stepped};
 
@@ -146,7 +146,10 @@ impl Run<'_> {
                 aggregate,
                 outcome: Outcome::Opened(id),
                 ..
-            } => self.drive(aggregate, id, Some(plan)).await,
+            } => {
+                plan.record(self.gateway, &aggregate, id, Purpose::Start);
+                self.drive(aggregate, id, Some(plan)).await
+            }
             Stepped::Refused { refusal, .. } => refused(&refusal),
             _ => Err(StartError::NotFound),
         }
@@ -182,6 +185,9 @@ impl Run<'_> {
                 let environment = aggregate.payment.environment.as_str();
                 metrics::counter!("kassette_fallbacks_total", "environment" => environment)
                     .increment(1);
+                if let Some(plan) = &plan {
+                    plan.record(self.gateway, &aggregate, next, Purpose::Fallback);
+                }
                 (id, repeats) = (next, 0);
                 continue;
             }

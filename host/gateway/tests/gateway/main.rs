@@ -18,6 +18,7 @@ mod modules;
 mod operators;
 mod pages;
 mod receiver;
+mod records;
 mod refunds;
 mod reseller;
 mod starts;

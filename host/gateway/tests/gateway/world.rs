@@ -99,6 +99,7 @@ pub(crate) fn settings() -> Settings {
         health_probe_every: Duration::from_secs(60),
         webhooks: Webhooks::default(),
         retention: kassette_store::Retention::default(),
+        listing_sample_percent: 0,
         release: None,
         methods: BTreeMap::new(),
         accounts: accounts.map(|each| (each.id.clone(), each)).into(),

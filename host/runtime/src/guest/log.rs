@@ -37,7 +37,7 @@ impl LogBudget {
             return;
         };
         self.0 = left;
-        if identity.log_limit.line().is_none() {
+        if identity.is_trial || identity.log_limit.line().is_none() {
             return;
         }
         let message = text::cut(message, LINE);

@@ -82,6 +82,7 @@ impl Bench {
             class: Class::Native,
             limits,
             quarantine: Quarantine::new(QuarantineRules::default()),
+            is_trial: false,
             clock: Arc::new(|| Time::from_secs(0)),
             log_limit: Sampled::new("module", 1),
             callback_failure_limit: Sampled::new("callback-failure", 1),

@@ -13,7 +13,7 @@ use crate::web::query::Query;
 use crate::web::text::plain;
 
 /// Most bytes of a change. Lists of methods and providers fit many times over.
-const MOST: usize = 1 << 20;
+pub(super) const MOST: usize = 1 << 20;
 /// Most characters of an actor or a reason.
 const MOST_CHARACTERS: usize = 500;
 
@@ -58,7 +58,7 @@ async fn read(request: Request) -> Result<Value, ApiError> {
 }
 
 /// 400 for anything but JSON, or a merge patch, as it is.
-fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
+pub(super) fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
     let refuse = |message: &'static str| Err(ApiError::Malformed(message.into()));
     if headers.contains_key(CONTENT_ENCODING) {
         return refuse("Content-Encoding is not supported; send the body as it is");

@@ -26,6 +26,7 @@ mod plugins;
 mod policy;
 mod providers;
 mod refunds;
+mod replay;
 mod resellers;
 mod slots;
 mod upkeep;
@@ -184,6 +185,7 @@ pub(crate) fn router(state: AdminState) -> Router {
         .route("/plugins/{slot}/disable", post(slots::disable))
         .route("/plugins/{slot}/enable", post(slots::enable))
         .route("/plugins/{slot}/rollback", post(plugins::rollback))
+        .route("/plugins/{slot}/replay", post(replay::replay))
         .route("/plugins/{slot}/history", get(plugins::history))
         .route("/providers", get(providers::list))
         .route("/providers/{id}", patch(providers::change))

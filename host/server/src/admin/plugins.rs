@@ -283,7 +283,7 @@ async fn blocking<T: Send + 'static>(
         .map_err(ApiError::internal)
 }
 
-fn refused(error: LoadError) -> ApiError {
+pub(super) fn refused(error: LoadError) -> ApiError {
     match error {
         LoadError::NoCompiler(_) => ApiError::internal(error),
         error => ApiError::Invalid(Reason::new(Code::ModuleRefused, error.to_string())),

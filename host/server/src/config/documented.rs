@@ -217,5 +217,5 @@ fn defaults_in_the_table_are_those_that_hold() {
             looked_at += 1;
         }
     }
-    assert_eq!(looked_at, 15);
+    assert_eq!(looked_at, 18);
 }

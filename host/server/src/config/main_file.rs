@@ -270,13 +270,19 @@ pub(crate) struct Plugins {
     pub(crate) keys: Vec<SlotKey>,
 }
 
-/// How many days something is kept; 0 for ever.
+/// Most MiB of the routing log: a TiB.
+const MOST_LOG_MIB: u64 = 1 << 20;
+
+/// How many days something is kept; 0 for ever. How large the routing log gets, and what else is in it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Retention {
     decision_days: u64,
     personal_data_days: u64,
     delivery_days: u64,
+    routing_log_days: u64,
+    routing_log_mib: u64,
+    pub(super) listing_sample_percent: u8,
 }
 
 /// So many days; none where it is for ever.
@@ -369,6 +375,10 @@ impl Default for Retention {
             decision_days: 400,
             personal_data_days: 0,
             delivery_days: 90,
+            routing_log_days: 30,
+            routing_log_mib: 1024,
+            // A listing asks every method, and moves no money: with it the log holds fewer payments.
+            listing_sample_percent: 0,
         }
     }
 }
@@ -379,7 +389,8 @@ impl Retention {
         kassette_store::Retention {
             decisions: days(self.decision_days),
             personal_data: days(self.personal_data_days),
-            ..kassette_store::Retention::default()
+            routing_log: days(self.routing_log_days),
+            routing_log_bytes: (self.routing_log_mib > 0).then_some(self.routing_log_mib << 20),
         }
     }
 
@@ -391,6 +402,7 @@ impl Retention {
             ("decision_days", self.decision_days, 7),
             ("personal_data_days", self.personal_data_days, 7),
             ("delivery_days", self.delivery_days, 7),
+            ("routing_log_days", self.routing_log_days, 1),
         ]
         .into_iter()
         .filter(|(_, days, least)| *days != 0 && !(*least..=MOST_DAYS).contains(days))
@@ -399,6 +411,12 @@ impl Retention {
                 "retention.{name} = {days} must be 0 (for ever) or between {least} and {MOST_DAYS}"
             )
         })
+        .chain((self.routing_log_mib > MOST_LOG_MIB).then(|| {
+            format!("retention.routing_log_mib must be between 0 (as large as it gets) and {MOST_LOG_MIB}")
+        }))
+        .chain((self.listing_sample_percent > 100).then(|| {
+            "retention.listing_sample_percent must be between 0 and 100".to_owned()
+        }))
     }
 }
 

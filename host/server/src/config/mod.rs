@@ -318,6 +318,7 @@ impl Config {
                 self.test_authorities.clone(),
             ),
             retention: self.main.retention.rules(),
+            listing_sample_percent: self.main.retention.listing_sample_percent,
             release: self.release(profile),
             methods: self.methods.clone(),
             accounts: self.accounts.clone(),

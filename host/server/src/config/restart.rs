@@ -118,7 +118,8 @@ mod tests {
              trusted_proxies = [\"10.0.0.0/8\"]\ntls_cert = \"a\"\ntls_key = \"b\"\n\
              rate_limit = { per_second = 1, burst = 1 }\npayments.life_seconds = 60\n\
              limits.in_hand.reads = 7\nlimits.connections = 7\nstore.cache_mib = 9\n\
-             webhooks.timeout_ms = 500\nretention.delivery_days = 7\nlog.filter = \"warn\"",
+             webhooks.timeout_ms = 500\nretention.delivery_days = 7\n\
+             retention.listing_sample_percent = 1\nlog.filter = \"warn\"",
         );
         let expected = [
             "listen",

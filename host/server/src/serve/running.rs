@@ -130,6 +130,7 @@ impl Running {
         }
         tracing::info!("stopping: finishing what is in hand");
         self.closing.cancel();
+        self.gateway.end_replays();
         self.listening.close();
         self.listening.wait().await;
         self.ending.cancel();

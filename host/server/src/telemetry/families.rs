@@ -533,6 +533,12 @@ const FAMILIES: &[Family] = &[
     ),
     family(
         Counter,
+        "kassette_routing_records_total",
+        &[("outcome", Known(&["written", "dropped", "failed"]))],
+        "Decisions for the routing log, by what became of them.",
+    ),
+    family(
+        Counter,
         "kassette_plugin_remembered_total",
         &[SLOT],
         "Answers of modules that took no call because they were remembered.",

@@ -67,6 +67,8 @@ enum Body {
     Json(String, Box<Object>, Vec<(String, RefOr<Schema>)>),
     /// What the file is.
     File(String),
+    /// Either of them.
+    FileOrJson(String, Box<Body>),
 }
 
 /// What the audit log is told.
@@ -229,6 +231,13 @@ impl Call {
         self
     }
 
+    /// A body that is a file, or JSON with the fields of the body that was said before.
+    pub(super) fn or_file_body(mut self, description: &str) -> Self {
+        let json = self.body.take().map(Box::new);
+        self.body = json.map(|json| Body::FileOrJson(description.to_owned(), json));
+        self
+    }
+
     /// 200 with an object.
     pub(super) fn ok<T: ToSchema>(self, description: &str) -> Self {
         self.object::<T>("200", description)
@@ -306,6 +315,16 @@ impl Call {
         self
     }
 
+    /// 200 with an object or, where lines are asked for by `Accept`, with lines of which it is the last.
+    pub(super) fn ok_or_lines<T: ToSchema>(mut self, description: &str, lines: &str) -> Self {
+        self = self.ok::<T>(description);
+        if let Some(RefOr::T(answer)) = self.responses.get_mut("200") {
+            let content = ContentBuilder::new().build();
+            answer.content.insert(lines.to_owned(), RefOr::T(content));
+        }
+        self
+    }
+
     fn object<T: ToSchema>(self, status: &str, description: &str) -> Self {
         let schema = Ref::from_schema_name(T::name());
         let content = ContentBuilder::new().schema(Some(schema)).build();
@@ -371,13 +390,14 @@ impl Call {
                 );
             }
         }
-        let body = self.body.map(|body| match body {
-            Body::File(about) => RequestBodyBuilder::new()
-                .description(Some(about))
-                .required(Some(Required::True))
-                .content("application/wasm", ContentBuilder::new().build())
-                .build(),
-            Body::Json(name, mut object, schemas) => {
+        let (file, json) = match self.body {
+            None => (None, None),
+            Some(Body::File(about)) => (Some(about), None),
+            Some(Body::FileOrJson(about, json)) => (Some(about), Some(*json)),
+            Some(json) => (None, Some(json)),
+        };
+        let json = match json {
+            Some(Body::Json(name, mut object, schemas)) => {
                 self.schemas.extend(schemas);
                 if self.attribution != Attribution::None {
                     object.properties.extend(fields::<Attributed>().properties);
@@ -385,9 +405,23 @@ impl Call {
                 }
                 let body = json_body(&self.method, &name, &object);
                 self.schemas.push((name, RefOr::T(Schema::Object(*object))));
-                body
+                Some(body)
             }
-        });
+            _ => None,
+        };
+        let body = match file {
+            None => json,
+            Some(about) => {
+                let mut body = RequestBodyBuilder::new()
+                    .description(Some(about))
+                    .required(Some(Required::True))
+                    .content("application/wasm", ContentBuilder::new().build())
+                    .build();
+                let json = json.into_iter().flat_map(|json| json.content);
+                body.content.extend(json);
+                Some(body)
+            }
+        };
         let operation = operation.request_body(body);
         api.paths
             .add_path_operation(self.path, vec![self.method], operation);

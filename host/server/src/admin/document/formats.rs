@@ -207,6 +207,28 @@ formats! {
     /// How an uploaded module begins.
     UploadMode = one_of("`activate`, also where it is absent: it serves at once.", "activate", ["activate"]);
 
+    /// [`crate::admin::replay`]
+    ReplayKind = one_of("What was tried.", "module", ["module", "settings", "policy"]);
+
+    /// [`kassette_gateway::replay::Change`]
+    ReplayChange = one_of("What becomes of the payment.", "moved", super::super::replay::CHANGES.map(kassette_gateway::replay::Change::as_str));
+
+    /// [`kassette_gateway::replay::MOST`]
+    ReplayLast = whole("Decisions.", 1, kassette_gateway::replay::MOST);
+
+    /// Settings by their names.
+    MethodSettings = ObjectBuilder::new()
+        .description(Some("Settings by name: a text, a whole number, true or false."))
+        .additional_properties(Some(RefOr::T(Schema::OneOf(OneOfBuilder::new()
+            .item(ObjectBuilder::new().schema_type(Type::String))
+            .item(ObjectBuilder::new().schema_type(Type::Integer))
+            .item(ObjectBuilder::new().schema_type(Type::Boolean))
+            .build()))))
+        .build();
+
+    /// A time with a decimal.
+    Microseconds = string("Microseconds with a decimal place.", "4.2").build();
+
     /// [`routing::Availability`]
     HealthState = one_of("How an account fares. `stale`: it was not asked for some time.", "operational", routing::Availability::ALL.map(routing::Availability::as_str));
 

@@ -300,7 +300,7 @@ struct BrandPatch {
 /// A policy as a merge patch: what is absent stays, `null` resets.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
-struct PolicyPatch {
+pub(super) struct PolicyPatch {
     methods: Option<MethodsPatch>,
     /// Whether a start may name its `provider_id`; false where nothing was said.
     provider_choice: Option<bool>,
@@ -317,7 +317,7 @@ struct PolicyPatch {
 }
 
 /// What is to change of methods' policies.
-struct MethodsPatch;
+pub(super) struct MethodsPatch;
 
 impl PartialSchema for MethodsPatch {
     fn schema() -> RefOr<Schema> {

@@ -4,8 +4,10 @@
 use kassette_runtime::MAX_MODULE_BYTES;
 use utoipa::ToSchema;
 
+use super::super::replay::{DEFAULT, LINES};
 use super::call::Call;
 use super::formats::*;
+use super::merchants::PolicyPatch;
 
 pub(super) fn calls() -> Vec<Call> {
     vec![
@@ -26,6 +28,16 @@ pub(super) fn calls() -> Vec<Call> {
             .attributed()
             .ok::<Plugin>("The slot as it is now.")
             .conflict("There is none to go back to, or the plugin folder cannot be written."),
+        Call::post("/plugins/{slot}/replay", "replayDecisions", "Says where money would have gone by another version, settings or policy.")
+            .about(&format!("The last decisions of the slot are made again; nothing is changed, and what is sent never serves. It is checked as an upload is, and refused with 422. With `Accept: {LINES}` the answer is lines: `{{\"progress\":{{\"read\",\"of\"}}}}` while it goes on, and last the object; without that last line it is not whole."))
+            .query::<ReplayLast>("last", &format!("How many decisions are read, the latest first; {DEFAULT} where it is absent."))
+            .unaudited::<ReplayOrder>()
+            .or_file_body(&format!(
+                "A component, at most {} MiB; or as JSON the settings or the policy that are tried with the active version.",
+                MAX_MODULE_BYTES >> 20
+            ))
+            .ok_or_lines::<Diff>("What would have been otherwise.", LINES)
+            .conflict("Another replay is under way, the slot is a provider's, or it serves nothing to compare with."),
         Call::post("/plugins/{slot}/disable", "disablePlugin", "Switches a slot off for all that is new.")
             .about("What is under way goes on. It lasts over restarts and other modules, until the slot is enabled.")
             .ok::<Plugin>("The slot as it is now.")
@@ -99,6 +111,101 @@ struct Version {
     version: String,
     cause: VersionCause,
     at: Instant,
+}
+
+/// What is tried with the active version: settings or a policy, either of them.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+struct ReplayOrder {
+    /// All settings of the method, as its file would have them.
+    settings: Option<MethodSettings>,
+    /// In the place of every merchant's policy; with `merchant_id` a patch of that merchant's.
+    policy: Option<PolicyPatch>,
+    /// Only this merchant's decisions are looked at.
+    merchant_id: Option<MerchantId>,
+}
+
+/// What a candidate would have decided otherwise. A payment counts once, with the latest of its decisions.
+#[derive(ToSchema)]
+struct Diff {
+    slot: Slot,
+    kind: ReplayKind,
+    active: Digest,
+    /// The active version itself where settings or a policy were tried.
+    candidate: Digest,
+    /// Decisions that were compared: of creations, starts, fallbacks, and listings where they are recorded.
+    decisions: u64,
+    /// Those whose accounts, their order, or the reason for none differ.
+    differing: u64,
+    /// Payments that go to another account.
+    moved: Vec<Moved>,
+    /// Payments, and creations that were refused, that would have had an account.
+    newly_possible: u64,
+    /// Payments that would have had none.
+    newly_impossible: u64,
+    /// Decisions over which the candidate failed.
+    faults: u64,
+    /// Payments that stay where they are, with another order behind that.
+    reordered: u64,
+    /// Decisions over which the active version failed.
+    active_faults: u64,
+    /// Why payments become possible or impossible, and how the candidate failed.
+    reasons: Vec<ReplayReason>,
+    /// The latest payments that change, at most 20.
+    examples: Vec<ReplayExample>,
+    cost: ReplayCost,
+    /// What cannot be known from the log.
+    #[schema(required)]
+    unknown: Option<String>,
+}
+
+/// Payments that go from one account to another.
+#[derive(ToSchema)]
+struct Moved {
+    currency: Currency,
+    from: ProviderId,
+    to: ProviderId,
+    payments: u64,
+    amount: Amount,
+}
+
+/// Payments that become possible or impossible, or over which the candidate failed.
+#[derive(ToSchema)]
+struct ReplayReason {
+    change: ReplayChange,
+    /// What the module's answer is grounded on, or how it failed.
+    reason: String,
+    currency: Currency,
+    payments: u64,
+    amount: Amount,
+}
+
+/// A payment that changes.
+#[derive(ToSchema)]
+struct ReplayExample {
+    /// Null for a creation that was refused.
+    #[schema(required)]
+    payment_id: Option<PaymentId>,
+    at: Instant,
+    change: ReplayChange,
+    /// Null for one that moves.
+    #[schema(required)]
+    reason: Option<String>,
+    currency: Currency,
+    amount: Amount,
+    #[schema(required)]
+    from: Option<ProviderId>,
+    #[schema(required)]
+    to: Option<ProviderId>,
+}
+
+/// Microseconds of a call, beside whatever else the machine did; null where there was none.
+#[derive(ToSchema)]
+struct ReplayCost {
+    #[schema(required)]
+    active_us: Option<Microseconds>,
+    #[schema(required)]
+    candidate_us: Option<Microseconds>,
 }
 
 /// A configured account of a provider.

@@ -90,6 +90,7 @@ const CHANGES: &[(&str, &str, Role)] = &[
     ),
     ("POST", "/plugins/method.ideal", Role::Operator),
     ("POST", "/plugins/method.ideal/rollback", Role::Operator),
+    ("POST", "/plugins/method.ideal/replay", Role::Operator),
     ("POST", "/plugins/method.ideal/disable", Role::Operator),
     ("POST", "/plugins/method.ideal/enable", Role::Operator),
     ("DELETE", "/plugins/method.ideal", Role::Operator),

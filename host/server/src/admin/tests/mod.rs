@@ -13,6 +13,7 @@ mod operators;
 mod payments;
 mod plain;
 mod providers;
+mod replays;
 mod resellers;
 mod slots;
 mod uploads;

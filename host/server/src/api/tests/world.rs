@@ -257,6 +257,7 @@ fn settings() -> Settings {
         queries: kassette_domain::lifecycle::QuerySchedule::default(),
         webhooks: Webhooks::default(),
         retention: kassette_store::Retention::default(),
+        listing_sample_percent: 0,
         release: None,
         methods: BTreeMap::new(),
         accounts: BTreeMap::from([(account.id.clone(), account)]),

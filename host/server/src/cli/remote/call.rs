@@ -59,6 +59,8 @@ pub(in crate::cli) enum Shape {
     /// An object of numbers: the call is repeated with the `cursor` of the answer before, and each is their sum.
     /// Named is what is done.
     Sums(&'static str),
+    /// Lines that say how far it is, and last an object.
+    Diff,
     /// Text that is written as it comes: CSV, or an object of JSON a line.
     Text,
 }

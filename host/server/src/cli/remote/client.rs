@@ -25,7 +25,7 @@ use tokio_rustls::rustls::{self, crypto::ring};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use url::{Host, Url};
 
-use super::call::Call;
+use super::call::{Call, Shape};
 
 /// Longest call: a cancel may wait for a vendor.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -153,11 +153,15 @@ impl Remote {
         let mut bearer = HeaderValue::from_str(&format!("Bearer {}", token.expose()))
             .map_err(|_| "the operator token has characters that no token has".to_owned())?;
         bearer.set_sensitive(true);
+        let accepted = match call.shape {
+            Shape::Diff => "application/x-ndjson",
+            _ => "application/json",
+        };
         let mut request = Request::builder()
             .method(call.method.clone())
             .uri(target)
             .header(HOST, authority)
-            .header(ACCEPT, "application/json")
+            .header(ACCEPT, accepted)
             .header(AUTHORIZATION, bearer);
         for (name, text) in [("x-audit-actor", actor), ("x-audit-reason", reason)] {
             let Some(text) = text else { continue };

@@ -12,6 +12,7 @@ use clap::Args;
 use http::Method;
 use http_body_util::BodyExt as _;
 use kassette_domain::secret::Secret;
+use kassette_store::report::{Progress as _, Unit};
 use serde_json::Value;
 
 use call::{Call, Shape};
@@ -24,6 +25,7 @@ pub(super) use command::{
 };
 
 use super::output::{print, write};
+use super::progress::Shown;
 
 /// Where the token stands; never on a command line, which every user of the machine can read.
 const TOKEN: &str = "KASSETTE_OPERATOR_TOKEN";
@@ -125,6 +127,10 @@ pub(super) async fn run<A: Action>(noun: Noun<A>) -> Result<(), String> {
                 return copy(text).await;
             }
             let answer = match call.shape {
+                Shape::Diff => {
+                    let lines = remote.stream(&call, &token, connection.said()).await?;
+                    diff(lines).await?
+                }
                 Shape::Sums(done) => {
                     let send =
                         async |call: &Call| remote.send(call, &token, connection.said()).await;
@@ -144,6 +150,37 @@ pub(super) async fn run<A: Action>(noun: Noun<A>) -> Result<(), String> {
         }
     };
     print(&show::answer(&shape, &answer, connection.json))
+}
+
+/// Shows how far lines say it is, and gives the object that comes last.
+async fn diff(mut lines: Incoming) -> Result<Value, String> {
+    let broken = || "the replay broke off: its answer is not whole".to_owned();
+    let (shown, mut begun, mut text) = (Shown::new(None), None, Vec::new());
+    while let Some(frame) = lines.frame().await {
+        let frame = frame.map_err(|error| format!("{}: {error}", broken()))?;
+        let Ok(piece) = frame.into_data() else {
+            continue;
+        };
+        text.extend_from_slice(&piece);
+        while let Some(end) = text.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = text.drain(..=end).collect();
+            let line: Value = serde_json::from_slice(&line).map_err(|_| broken())?;
+            if let Some(why) = line.get("error").and_then(Value::as_str) {
+                return Err(show::plain(why));
+            }
+            let Some(progress) = line.get("progress") else {
+                return Ok(line);
+            };
+            let number = |name: &str| progress.get(name).and_then(Value::as_u64);
+            let read = number("read").unwrap_or_default();
+            let before = begun.replace(read).unwrap_or_else(|| {
+                shown.begin("decisions made again", Unit::Rows, number("of"));
+                0
+            });
+            shown.advance(read.saturating_sub(before));
+        }
+    }
+    Err(broken())
 }
 
 /// Makes a call until its answer has no `next_cursor`, and adds up what the answers count. `tell` is told how far

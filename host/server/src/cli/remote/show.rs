@@ -31,7 +31,7 @@ pub(super) fn told(shape: &Shape, answer: &Value, width: u16) -> String {
             list(answer, plural, columns, width),
             aside(answer, beside, width)
         ),
-        Shape::Object | Shape::Sums(_) | Shape::Text => object(answer, width),
+        Shape::Object | Shape::Sums(_) | Shape::Diff | Shape::Text => object(answer, width),
         Shape::Once => format!(
             "{}Keep it now: it is not shown again.\n",
             object(answer, width)

@@ -309,6 +309,33 @@ fn commands_become_the_calls_of_the_contract() {
     assert_eq!(upload.path.join("/"), "plugins/method.ideal");
     assert_eq!(upload.query, [("mode", "activate".to_owned())]);
     assert_eq!(upload.module.as_deref(), Some(&b"a component"[..]));
+
+    let replay = format!("replay method.ideal {} --last 7", file.display());
+    let replay = call::<PluginAction>(&replay);
+    assert_eq!(replay.path.join("/"), "plugins/method.ideal/replay");
+    assert_eq!(replay.query, [("last", "7".to_owned())]);
+    assert_eq!(replay.module.as_deref(), Some(&b"a component"[..]));
+    let written = |name: &str, text: &str| {
+        let file = folder.path().join(name);
+        std::fs::write(&file, text).unwrap();
+        file.display().to_string()
+    };
+    let settings = written("ideal.toml", "order = \"cost\"\nwero = true\nmost = 7");
+    let tried = call::<PluginAction>(&format!("replay method.ideal --settings {settings}"));
+    let body = json!({ "settings": { "order": "cost", "wero": true, "most": 7 } });
+    assert_eq!(tried.body, Some(body));
+    let policy = written("policy.json", r#"{"max_usd":"5.00"}"#);
+    let line = format!("replay method.ideal --policy {policy} --merchant-id 3");
+    let body = json!({ "policy": { "max_usd": "5.00" }, "merchant_id": 3 });
+    assert_eq!(call::<PluginAction>(&line).body, Some(body));
+    for wrong in [
+        "replay method.ideal".to_owned(),
+        format!("replay method.ideal a.wasm --settings {settings}"),
+        "replay method.ideal a.wasm --last 0".to_owned(),
+        "replay method.ideal a.wasm --merchant-id 3".to_owned(),
+    ] {
+        assert!(read::<PluginAction>(&wrong).is_err(), "{wrong}");
+    }
 }
 
 #[test]

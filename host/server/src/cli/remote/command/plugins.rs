@@ -1,10 +1,13 @@
 //! The slots and the versions in them.
 
-use std::path::PathBuf;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use http::Method;
+use kassette_gateway::replay::MOST;
 use kassette_runtime::MAX_MODULE_BYTES;
+use serde_json::Value;
 
 use super::{Action, Noun, Paging};
 use crate::cli::module::{Folder, OnFile};
@@ -24,6 +27,20 @@ pub(in crate::cli) enum PluginAction {
         slot: String,
         /// The component.
         file: PathBuf,
+    },
+    /// Say where money would have gone by another version, other settings or another policy. Nothing is
+    /// changed.
+    #[command(
+        after_help = "Example:\n  kassette plugin replay method.ideal my-ideal.wasm --last 100000"
+    )]
+    Replay {
+        /// The slot of a method, such as method.ideal.
+        slot: String,
+        #[command(flatten)]
+        tried: Tried,
+        /// How many decisions are made again, the latest first; 10000 where it is not said.
+        #[arg(long, value_parser = clap::value_parser!(u64).range(1..=MOST))]
+        last: Option<u64>,
     },
     /// Let the version serve again that was active before. Needs --actor and --reason.
     Rollback {
@@ -103,6 +120,74 @@ pub(in crate::cli) enum PluginAction {
     },
 }
 
+/// What a replay tries.
+#[derive(Args, Debug)]
+pub(in crate::cli) struct Tried {
+    #[command(flatten)]
+    what: What,
+    /// Look at this merchant's decisions alone; a policy is a patch of its own.
+    #[arg(long, conflicts_with = "file")]
+    merchant_id: Option<u64>,
+}
+
+#[derive(Args, Debug)]
+#[group(required = true, multiple = false)]
+struct What {
+    /// The component.
+    file: Option<PathBuf>,
+    /// The method's settings, as its file in the configuration has them (TOML).
+    #[arg(long, value_name = "FILE")]
+    settings: Option<PathBuf>,
+    /// A merchant's policy, as the API has it (JSON).
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
+}
+
+impl Tried {
+    /// The call with it.
+    fn sent_by(self, call: Call) -> Result<Call, String> {
+        let What {
+            file,
+            settings,
+            policy,
+        } = self.what;
+        if let Some(file) = file {
+            return Ok(call.module(component(&file)?));
+        }
+        let read = |path: &Path| {
+            let text = std::fs::read_to_string(path);
+            text.map_err(|error| format!("{}: {error}", path.display()))
+        };
+        let wrong = |path: &Path, error: &dyn Display| format!("{}: {error}", path.display());
+        let mut body = serde_json::Map::new();
+        if let Some(path) = settings {
+            let value: Value =
+                toml::from_str(&read(&path)?).map_err(|error| wrong(&path, &error))?;
+            body.insert("settings".into(), value);
+        }
+        if let Some(path) = policy {
+            let value: Value =
+                serde_json::from_str(&read(&path)?).map_err(|error| wrong(&path, &error))?;
+            body.insert("policy".into(), value);
+        }
+        if let Some(merchant) = self.merchant_id {
+            body.insert("merchant_id".into(), merchant.into());
+        }
+        Ok(call.body(Value::Object(body)))
+    }
+}
+
+/// A module's file that is no larger than one may be.
+fn component(file: &Path) -> Result<Vec<u8>, String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", file.display());
+    let length = std::fs::metadata(file).map_err(failed)?.len();
+    if length > MAX_MODULE_BYTES as u64 {
+        let most = MAX_MODULE_BYTES >> 20;
+        return Err(format!("{}: is larger than {most} MiB", file.display()));
+    }
+    std::fs::read(file).map_err(failed)
+}
+
 impl Noun<PluginAction> {
     /// What to do with a file, and whether to print JSON, where no server is asked; else the
     /// command as it is.
@@ -171,16 +256,12 @@ impl Action for PluginAction {
         let act = |slot: &str, act| Call::new(Method::POST, ["plugins", slot, act]);
         Ok(match self {
             Self::List { paging } => paging.of(Call::new(Method::GET, ["plugins"]).shown(PLUGINS)),
-            Self::Upload { slot, file } => {
-                let failed = |error: std::io::Error| format!("{}: {error}", file.display());
-                let length = std::fs::metadata(&file).map_err(failed)?.len();
-                if length > MAX_MODULE_BYTES as u64 {
-                    let most = MAX_MODULE_BYTES >> 20;
-                    return Err(format!("{}: is larger than {most} MiB", file.display()));
-                }
-                Call::new(Method::POST, ["plugins", &slot])
-                    .with("mode", Some("activate"))
-                    .module(std::fs::read(&file).map_err(failed)?)
+            Self::Upload { slot, file } => Call::new(Method::POST, ["plugins", &slot])
+                .with("mode", Some("activate"))
+                .module(component(&file)?),
+            Self::Replay { slot, tried, last } => {
+                let call = act(&slot, "replay").with("last", last).shown(Shape::Diff);
+                tried.sent_by(call)?
             }
             Self::Rollback { slot } => act(&slot, "rollback"),
             Self::Disable { slot } => act(&slot, "disable"),

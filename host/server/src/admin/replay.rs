@@ -1,0 +1,270 @@
+//! `POST /plugins/{slot}/replay`: where money would have gone.
+
+use std::convert::Infallible;
+
+use axum::Json;
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse as _, Response};
+use futures_util::{Stream, stream};
+use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE};
+use http::request::Parts;
+use kassette_domain::id::{MerchantId, Slot, SlotKind};
+use kassette_domain::policy::Policy;
+use kassette_gateway::replay::{Candidate, Change, Cost, Diff, MOST, Replay, ReplayError, Sum};
+use kassette_runtime::MAX_MODULE_BYTES;
+use serde_json::json;
+
+use super::AdminState;
+use super::body::{MOST as MOST_JSON, check_media_type};
+use super::caller::Changes;
+use super::plugins::{find, refused};
+use crate::web::ApiError;
+use crate::web::code::Code;
+use crate::web::error::Reason;
+use crate::web::json::{self, Fields, Value, Wrong};
+use crate::web::path::At;
+use crate::web::query::Query;
+use crate::web::text::whole;
+
+/// Decisions that are made again where the call does not say how many.
+pub(super) const DEFAULT: u64 = 10_000;
+/// Answers of lines: how far it is, and last what it came to.
+pub(super) const LINES: &str = "application/x-ndjson";
+/// What a policy leaves open.
+const UNKNOWN: &str = "what the policy would add is not judged: the log has no accounts and no methods that the \
+    policy of its time left out";
+
+/// `POST /plugins/{slot}/replay?last=N`: changes nothing, and is for operators because it takes the
+/// processors' idle time.
+pub(super) async fn replay(
+    _: Changes,
+    State(state): State<AdminState>,
+    At(slot): At<String>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let (_, slot) = find(&state, &slot)?;
+    if slot.kind() != SlotKind::Method {
+        return Err(failed(ReplayError::NotAMethod));
+    }
+    let (parts, body) = request.into_parts();
+    let mut query = Query::of(parts.uri.query())?;
+    let last = query.read(
+        "last",
+        |text| text.parse().ok().filter(|last| (1..=MOST).contains(last)),
+        "must be a whole number from 1 to 1000000",
+    )?;
+    query.finish()?;
+    let last = last.unwrap_or(DEFAULT);
+    // Before the body is read: it may be a module's.
+    let turn = state.gateway.replay_turn();
+    let turn = turn.ok_or_else(|| ApiError::conflict("another replay is under way"))?;
+    let (candidate, merchant) = candidate(&state, &parts, body).await?;
+    let kind = match &candidate {
+        Candidate::Module(_) => "module",
+        Candidate::Settings(_) => "settings",
+        Candidate::Policy(_) => "policy",
+    };
+    let replay = state
+        .gateway
+        .replay(turn, &slot, candidate, last, merchant)
+        .await
+        .map_err(failed)?;
+    let told = Told { slot, kind };
+    if !wants_lines(&parts) {
+        return told.whole(replay).await;
+    }
+    let body = Body::from_stream(told.lines(replay, last));
+    Ok(([(CONTENT_TYPE, LINES)], body).into_response())
+}
+
+fn wants_lines(parts: &Parts) -> bool {
+    let accept = parts.headers.get(ACCEPT);
+    accept.is_some_and(|accept| accept.as_bytes() == LINES.as_bytes())
+}
+
+/// What the body holds, and whose decisions alone are looked at.
+async fn candidate(
+    state: &AdminState,
+    parts: &Parts,
+    body: Body,
+) -> Result<(Candidate, Option<MerchantId>), ApiError> {
+    if parts.headers.contains_key(CONTENT_ENCODING) {
+        return Err(ApiError::Malformed(
+            "Content-Encoding is not supported; send the body as it is".into(),
+        ));
+    }
+    if check_media_type(&parts.headers).is_err() {
+        let bytes = crate::web::body::read(&parts.headers, body, MAX_MODULE_BYTES).await?;
+        return Ok((Candidate::Module(bytes.into()), None));
+    }
+    let bytes = crate::web::body::read(&parts.headers, body, MOST_JSON).await?;
+    let mut fields = Fields::of(json::parse(&bytes)?)?;
+    let merchant = fields.optional("merchant_id", whole(0, u64::MAX))?;
+    let merchant = match merchant {
+        Some(id) => Some(super::merchants::find(state, &id.to_string()).await?),
+        None => None,
+    };
+    let settings = fields.optional("settings", settings)?;
+    let default = Policy::default();
+    let own = merchant.as_ref().map_or(&default, |it| &it.policy);
+    let rate = state.gateway.settings().rate_limit;
+    let policy = fields.optional("policy", |value| {
+        super::policy::merge(value, own, rate, &state.gateway)
+    })?;
+    fields.finish()?;
+    let candidate = match (settings, policy) {
+        (Some(settings), None) => Candidate::Settings(settings),
+        (None, Some(policy)) => Candidate::Policy(Box::new(policy)),
+        _ => {
+            let why = "either it or settings is required, and not both";
+            return Err(ApiError::invalid("policy", why));
+        }
+    };
+    Ok((candidate, merchant.map(|merchant| merchant.id)))
+}
+
+/// Settings as a method's file has them: text, whole numbers and switches.
+fn settings(value: Value) -> Result<Vec<(String, String)>, Wrong> {
+    let Value::Object(object) = value else {
+        return Err(Wrong::new("must be an object"));
+    };
+    let read = |(name, value): (String, Value)| {
+        let text = match value {
+            Value::Text(text) => text,
+            Value::Bool(switch) => switch.to_string(),
+            Value::Number(number) if !number.is_f64() => number.to_string(),
+            _ => {
+                let name = json::echo(&name);
+                let why = format!("{name} must be a text, a whole number, true or false");
+                return Err(Wrong::new(why));
+            }
+        };
+        Ok((name, text))
+    };
+    object.into_iter().map(read).collect()
+}
+
+fn failed(error: ReplayError) -> ApiError {
+    match error {
+        ReplayError::Refused(error) => refused(error),
+        ReplayError::Settings(_) => {
+            ApiError::Invalid(Reason::new(Code::InvalidField, error.to_string()).at("settings"))
+        }
+        ReplayError::NotAMethod | ReplayError::NothingActive(_) => {
+            ApiError::conflict(error.to_string())
+        }
+        ReplayError::Broken(_) => ApiError::internal(error),
+        ReplayError::Store(fault) => ApiError::from(fault),
+    }
+}
+
+/// What an answer names beside the differences.
+struct Told {
+    slot: Slot,
+    kind: &'static str,
+}
+
+impl Told {
+    /// The diff, once it is there.
+    async fn whole(self, mut replay: Replay) -> Result<Response, ApiError> {
+        while replay.advance().await.map_err(failed)?.is_some() {}
+        Ok(Json(self.view(&replay)).into_response())
+    }
+
+    /// A line for each part of the log, and the diff as the last. Without that line it is not whole.
+    fn lines(self, replay: Replay, last: u64) -> impl Stream<Item = Result<Bytes, Infallible>> {
+        let line = |value: serde_json::Value| Ok(Bytes::from(format!("{value}\n")));
+        stream::unfold(Some((self, replay)), move |state| async move {
+            let (told, mut replay) = state?;
+            match replay.advance().await {
+                Ok(Some(read)) => {
+                    let progress = json!({ "progress": { "read": read, "of": last } });
+                    Some((line(progress), Some((told, replay))))
+                }
+                Ok(None) => Some((line(told.view(&replay)), None)),
+                Err(error) => {
+                    tracing::error!(%error, "a replay broke down");
+                    let why = "the replay broke down: the gateway's log says why";
+                    Some((line(json!({ "error": why })), None))
+                }
+            }
+        })
+    }
+
+    fn view(&self, replay: &Replay) -> serde_json::Value {
+        let diff = replay.diff();
+        let moved = diff.moved.iter().map(|((currency, from, to), sum)| {
+            json!({
+                "currency": currency, "from": from, "to": to,
+                "payments": sum.payments, "amount": amount(sum.amount),
+            })
+        });
+        let reasons = diff.reasons.iter();
+        let reasons = reasons.map(|((change, reason, currency), sum)| {
+            let Sum { payments, .. } = sum;
+            json!({
+                "change": change.as_str(), "reason": reason, "currency": currency,
+                "payments": payments, "amount": amount(sum.amount),
+            })
+        });
+        json!({
+            "slot": self.slot,
+            "kind": self.kind,
+            "active": replay.active.to_string(),
+            "candidate": replay.candidate.to_string(),
+            "decisions": diff.decisions,
+            "differing": diff.differing,
+            "moved": moved.collect::<Vec<_>>(),
+            "newly_possible": diff.newly_possible,
+            "newly_impossible": diff.newly_impossible,
+            "faults": diff.faults,
+            "reordered": diff.reordered,
+            "active_faults": diff.active_faults,
+            "reasons": reasons.collect::<Vec<_>>(),
+            "examples": examples(diff),
+            "cost": {
+                "active_us": microseconds(diff.active_cost),
+                "candidate_us": microseconds(diff.candidate_cost),
+            },
+            "unknown": (self.kind == "policy").then_some(UNKNOWN),
+        })
+    }
+}
+
+fn examples(diff: &Diff) -> Vec<serde_json::Value> {
+    let examples = diff.examples.values().map(|example| {
+        json!({
+            "payment_id": example.payment.map(|id| id.to_string()),
+            "at": example.at.rfc3339(),
+            "change": example.change.as_str(),
+            "reason": example.reason,
+            "currency": example.currency,
+            "amount": amount(example.amount.into()),
+            "from": example.from,
+            "to": example.to,
+        })
+    });
+    examples.collect()
+}
+
+/// Every change, for the document.
+pub(super) const CHANGES: [Change; 4] = [
+    Change::Moved,
+    Change::NewlyPossible,
+    Change::NewlyImpossible,
+    Change::Fault,
+];
+
+/// Minor units as the API writes amounts, of any size.
+fn amount(minor: u128) -> String {
+    format!("{}.{:02}", minor / 100, minor % 100)
+}
+
+/// Of a call, with one decimal; null where there was none.
+fn microseconds(cost: Cost) -> serde_json::Value {
+    match cost.tenths_of_us() {
+        Some(tenths) => format!("{}.{}", tenths / 10, tenths % 10).into(),
+        None => serde_json::Value::Null,
+    }
+}

@@ -1,0 +1,237 @@
+//! Where money would have gone: the decisions of a gateway that serves, made again.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::fallback::{SECOND, second_provider};
+use crate::harness::{Answer, Server};
+use crate::swap::{slot, swapped};
+
+const IDEAL: &str = "method.ideal";
+
+/// Makes the last decisions of iDEAL again by a module.
+async fn replay(server: &Server, query: &str, bytes: Vec<u8>) -> Answer {
+    let url = format!("{}/plugins/{IDEAL}/replay{query}", server.admin_base());
+    let request = server.http.post(url).bearer_auth(server.operator_token());
+    let request = request.header("content-type", "application/wasm");
+    server.send(request.body(bytes)).await
+}
+
+/// The same by the active version with something else.
+async fn tried(server: &Server, body: Value) -> Answer {
+    let path = format!("/plugins/{IDEAL}/replay");
+    server.admin("POST", &path, Some(&body)).await
+}
+
+/// Waits until the log has so many decisions: another node writes its own within a second.
+async fn recorded(server: &Server, decisions: u64) {
+    let all = || async {
+        let diff = tried(server, json!({ "settings": {} })).await;
+        (diff.expect(200).json()["decisions"] == decisions).then_some(())
+    };
+    server.wait_for("all decisions to be recorded", all).await;
+}
+
+/// Payments of these amounts, started; their ids.
+async fn pay(server: &Server, amounts: &[&str]) -> BTreeSet<String> {
+    let mut ids = BTreeSet::new();
+    for amount in amounts {
+        let more = json!({ "amount": amount });
+        let (payment, _) = server.started(server.test_key(), "ideal", more).await;
+        ids.insert(payment["payment_id"].as_str().unwrap().to_owned());
+    }
+    ids
+}
+
+async fn active(server: &Server) -> Vec<u8> {
+    std::fs::read(server.plugin_dir().join(format!("{IDEAL}.wasm"))).unwrap()
+}
+
+/// What must be the same whenever it is asked.
+fn figures(diff: &Value) -> Value {
+    let mut figures = diff.clone();
+    figures.as_object_mut().unwrap().remove("cost");
+    figures
+}
+
+#[tokio::test]
+async fn the_active_version_differs_nowhere_and_another_exactly_where_it_decides_otherwise() {
+    let server = Server::fresh().await;
+    pay(&server, &["0.01", "49.90", "100.00"]).await;
+    let refused = pay(&server, &["100.01", "1234.56", "50000.00"]).await;
+    // A creation and a start each.
+    recorded(&server, 12).await;
+
+    let same = replay(&server, "?last=1000000", active(&server).await).await;
+    let same = same.expect(200).json();
+    let digest = slot(&server, IDEAL).await["active"]["digest"].clone();
+    assert_eq!(same["active"], digest);
+    assert_eq!(same["candidate"], digest);
+    assert_eq!(same["decisions"], 12, "{same}");
+    for none in [
+        "differing",
+        "newly_possible",
+        "newly_impossible",
+        "faults",
+        "reordered",
+    ] {
+        assert_eq!(same[none], 0, "{same}");
+    }
+    assert_eq!((&same["moved"], &same["reasons"]), (&json!([]), &json!([])));
+
+    let module = std::fs::read(swapped().await).unwrap();
+    let other = replay(&server, "", module.clone()).await.expect(200).json();
+    assert_ne!(other["candidate"], digest);
+    assert_eq!(
+        (&other["decisions"], &other["differing"]),
+        (&json!(12), &json!(6))
+    );
+    let reason = json!({
+        "change": "newly_impossible", "reason": "amount", "currency": "EUR",
+        "payments": 3, "amount": "51334.57",
+    });
+    assert_eq!(other["reasons"], json!([reason]));
+    assert_eq!(
+        (&other["newly_impossible"], &other["faults"]),
+        (&json!(3), &json!(0))
+    );
+    let examples = other["examples"].as_array().unwrap().iter();
+    let told = examples.map(|each| each["payment_id"].as_str().unwrap().to_owned());
+    assert_eq!(told.collect::<BTreeSet<_>>(), refused);
+    // What was tried serves nothing, and left nothing.
+    let plugin = slot(&server, IDEAL).await;
+    assert_eq!(
+        (&plugin["active"]["digest"], &plugin["last_error"]),
+        (&digest, &Value::Null)
+    );
+
+    let server = Server::in_folder(server.stop().await).await;
+    let again = replay(&server, "", module).await.expect(200).json();
+    assert_eq!(figures(&again), figures(&other));
+    let last = replay(&server, "?last=2", active(&server).await).await;
+    assert_eq!(last.expect(200).json()["decisions"], 2);
+}
+
+#[tokio::test]
+async fn a_setting_and_a_policy_move_the_money_that_they_would_have_moved() {
+    let server = Server::fresh().await;
+    let _second = second_provider(&server).await;
+    pay(&server, &["10.00", "20.50", "0.01"]).await;
+    recorded(&server, 6).await;
+    let moved = json!([{
+        "currency": "EUR", "from": "sandbox-test", "to": SECOND, "payments": 3, "amount": "30.51",
+    }]);
+    let policy = json!({ "methods": { "ideal": { "providers": [SECOND] } } });
+    for body in [
+        json!({ "policy": policy }),
+        json!({ "policy": policy, "merchant_id": 1 }),
+    ] {
+        let diff = tried(&server, body.clone()).await.expect(200).json();
+        assert_eq!(diff["moved"], moved, "{body}: {diff}");
+        assert_eq!(diff["active"], diff["candidate"]);
+        assert!(diff["unknown"].is_string(), "{diff}");
+    }
+    let settings = json!({ "settings": { "maximum-usd": "15.00", "wero": true } });
+    let limited = tried(&server, settings).await.expect(200).json();
+    assert_eq!(
+        (&limited["newly_impossible"], &limited["moved"]),
+        (&json!(1), &json!([]))
+    );
+    assert_eq!(limited["reasons"][0]["amount"], "20.50");
+    assert_eq!(limited["unknown"], Value::Null);
+    let off = json!({ "policy": { "methods": { "ideal": { "enabled": false } } } });
+    let off = tried(&server, off).await.expect(200).json();
+    assert_eq!(
+        (&off["newly_impossible"], &off["moved"]),
+        (&json!(3), &json!([]))
+    );
+    assert_eq!(off["reasons"][0]["reason"], "policy");
+}
+
+#[tokio::test]
+async fn what_cannot_be_replayed_is_refused() {
+    let server = Server::fresh().await;
+    for body in [
+        json!({}),
+        json!({ "settings": {}, "policy": {} }),
+        json!({ "settings": { "no-such-setting": true } }),
+        json!({ "settings": { "wero": [] } }),
+        json!({ "policy": { "no_such_field": 1 } }),
+        json!({ "settings": {}, "reason": "because" }),
+    ] {
+        tried(&server, body).await.expect(422).error();
+    }
+    let unknown = json!({ "settings": {}, "merchant_id": 999_999 });
+    tried(&server, unknown).await.expect(404).error();
+    for query in ["?last=0", "?last=1000001", "?last=x", "?first=1"] {
+        let answer = replay(&server, query, active(&server).await).await;
+        answer.expect(422).error();
+    }
+    let other = std::fs::read(server.plugin_dir().join("method.paypal.wasm")).unwrap();
+    for (module, why) in [
+        (Vec::new(), "not WebAssembly"),
+        (b"\0asm\x01\0\0\0".to_vec(), "core module"),
+        (other, "describes itself as \"paypal\""),
+    ] {
+        let error = replay(&server, "", module).await.expect(422).error();
+        assert!(error.contains(why), "{error}");
+    }
+    replay(&server, "", vec![0; 40 << 20])
+        .await
+        .expect(413)
+        .error();
+    let refused = |slot: &'static str| {
+        let url = format!("{}/plugins/{slot}/replay", server.admin_base());
+        let request = server.http.post(url).bearer_auth(server.operator_token());
+        server.send(request.json(&json!({ "settings": {} })))
+    };
+    let provider = refused("provider.sandbox").await.expect(409).error();
+    assert!(provider.contains("slots of methods"), "{provider}");
+    refused("method.nothing").await.expect(404).error();
+    // Another slot's refusals are not its own.
+    assert_eq!(slot(&server, IDEAL).await["last_error"], Value::Null);
+}
+
+#[tokio::test]
+async fn the_command_tells_people_and_scripts() {
+    let server = Server::fresh().await;
+    pay(&server, &["49.90", "200.00"]).await;
+    recorded(&server, 4).await;
+    let run = async |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kassette"));
+        command
+            .args(["plugin", "replay", IDEAL])
+            .args(arguments)
+            .args(["--admin-url", server.admin_base()])
+            .env("KASSETTE_OPERATOR_TOKEN", server.operator_token());
+        let ended = tokio::task::spawn_blocking(move || command.output().unwrap());
+        let ended = ended.await.unwrap();
+        let told = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (
+            ended.status.code(),
+            told(&ended.stdout),
+            told(&ended.stderr),
+        )
+    };
+    let module: &Path = swapped().await;
+    let module = module.to_str().unwrap();
+    let (code, table, said) = run(&[module, "--last", "100"]).await;
+    assert_eq!(code, Some(0), "{said}");
+    assert!(
+        table.contains("newly_impossible") && table.contains("200.00"),
+        "{table}"
+    );
+    assert!(said.contains("decisions made again"), "{said}");
+    let (code, json, said) = run(&[module, "--json"]).await;
+    assert_eq!(code, Some(0), "{said}");
+    let diff: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        (&diff["decisions"], &diff["newly_impossible"]),
+        (&json!(4), &json!(1))
+    );
+    let (code, _, said) = run(&["/nowhere.wasm"]).await;
+    assert_eq!((code, said.contains("/nowhere.wasm")), (Some(1), true));
+}
