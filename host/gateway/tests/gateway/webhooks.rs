@@ -502,16 +502,17 @@ async fn after_an_outage_what_waits_for_a_merchant_or_for_all_is_due_and_others_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn slices_of_what_waits_for_all_reach_each_endpoint_once_with_a_line_of_its_own() {
-    const EACH: usize = 201;
+    // More endpoints than a slice has.
+    const MERCHANTS: usize = 500 / Endpoint::MAX_PER_OWNER + 2;
     let world = World::with(at_home(), Policy::default()).await;
     let gateway = &world.gateway;
     let mut merchants = vec![KeyOwner::Merchant(world.merchant.id)];
-    for _ in 0..2 {
+    for _ in 1..MERCHANTS {
         merchants.push(another_merchant(&world).await);
     }
     let mut expected = BTreeSet::new();
     for merchant in merchants {
-        for number in 0..EACH {
+        for number in 0..Endpoint::MAX_PER_OWNER {
             let url = format!("https://shop.example/{number}");
             let endpoint = endpoint_of(gateway, merchant, url).await.id;
             gateway.test_endpoint(endpoint, audited()).await.unwrap();
