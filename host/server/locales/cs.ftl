@@ -19,7 +19,7 @@ summary-order = Objednávka
 
 choose-title = Zaplatit { $amount } obchodníkovi { $merchant }
 choose-heading = Jak chcete zaplatit?
-choose-hint = Po výběru přejdete na zabezpečenou stránku poskytovatele. Zaplatíte až poté, co na ní platbu potvrdíte.
+choose-hint = Samotným výběrem se nic neplatí. Platbu dokončíte v dalších krocích.
 choose-via = přes { $provider }
 choose-more = Více informací: { $provider }
 changed-title = Podívejte se prosím ještě jednou

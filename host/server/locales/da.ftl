@@ -19,7 +19,7 @@ summary-order = Bestilling
 
 choose-title = Betal { $amount } til { $merchant }
 choose-heading = Hvordan vil du betale?
-choose-hint = Når du har valgt, kommer du til udbyderens sikre side. Du betaler først, når du bekræfter der.
+choose-hint = Du betaler ikke noget ved at vælge. Du gennemfører betalingen i de næste trin.
 choose-via = via { $provider }
 choose-more = Mere om { $provider }
 changed-title = Se venligst efter en gang til

@@ -19,7 +19,7 @@ summary-order = Bestellung
 
 choose-title = { $amount } an { $merchant } bezahlen
 choose-heading = Wie möchten Sie bezahlen?
-choose-hint = Ihre Wahl führt Sie auf die sichere Seite des Anbieters. Bezahlt wird erst, wenn Sie dort bestätigen.
+choose-hint = Mit der Auswahl wird noch nichts abgebucht. Sie schließen die Zahlung in den nächsten Schritten ab.
 choose-via = über { $provider }
 choose-more = Mehr über { $provider }
 changed-title = Bitte schauen Sie noch einmal hin

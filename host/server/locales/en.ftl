@@ -19,7 +19,7 @@ summary-order = Order
 
 choose-title = Pay { $amount } to { $merchant }
 choose-heading = How would you like to pay?
-choose-hint = Your choice takes you to the provider’s secure page. You pay only after you confirm there.
+choose-hint = Nothing is charged when you choose. You complete your payment in the steps that follow.
 choose-via = via { $provider }
 choose-more = More about { $provider }
 changed-title = Please look once more

@@ -19,7 +19,7 @@ summary-order = Pedido
 
 choose-title = Pagar { $amount } a { $merchant }
 choose-heading = ¿Cómo desea pagar?
-choose-hint = Su elección le lleva a la página segura del proveedor. Solo paga después de confirmarlo allí.
+choose-hint = Al elegir todavía no se le cobra nada. El pago se completa en los pasos siguientes.
 choose-via = a través de { $provider }
 choose-more = Más sobre { $provider }
 changed-title = Por favor, revíselo una vez más

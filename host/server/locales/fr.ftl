@@ -19,7 +19,7 @@ summary-order = Commande
 
 choose-title = Payer { $amount } à { $merchant }
 choose-heading = Comment souhaitez-vous payer ?
-choose-hint = Votre choix vous mène à la page sécurisée du prestataire. Vous ne payez qu’après y avoir confirmé.
+choose-hint = Votre choix n’entraîne encore aucun débit. Vous effectuez le paiement aux étapes suivantes.
 choose-via = via { $provider }
 choose-more = En savoir plus sur { $provider }
 changed-title = Merci de vérifier encore une fois

@@ -19,7 +19,7 @@ summary-order = Rendelés
 
 choose-title = { $amount } fizetése { $merchant } részére
 choose-heading = Hogyan szeretne fizetni?
-choose-hint = A választás után a szolgáltató biztonságos oldalára jut. Csak akkor fizet, ha ott jóváhagyja.
+choose-hint = A választással még nem fizet. A fizetést a következő lépésekben hajthatja végre.
 choose-via = szolgáltató: { $provider }
 choose-more = Bővebben: { $provider }
 changed-title = Kérjük, nézze meg még egyszer

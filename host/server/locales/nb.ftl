@@ -19,7 +19,7 @@ summary-order = Bestilling
 
 choose-title = Betal { $amount } til { $merchant }
 choose-heading = Hvordan vil du betale?
-choose-hint = Når du har valgt, kommer du til leverandørens sikre side. Du betaler først når du bekrefter der.
+choose-hint = Du betaler ikke noe ved å velge. Du fullfører betalingen i de neste stegene.
 choose-via = via { $provider }
 choose-more = Mer om { $provider }
 changed-title = Se en gang til

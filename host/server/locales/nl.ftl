@@ -19,7 +19,7 @@ summary-order = Bestelling
 
 choose-title = { $amount } betalen aan { $merchant }
 choose-heading = Hoe wilt u betalen?
-choose-hint = Uw keuze brengt u naar de beveiligde pagina van de provider. U betaalt pas als u daar bevestigt.
+choose-hint = Met uw keuze wordt nog niets afgeschreven. U rondt de betaling af in de volgende stappen.
 choose-via = via { $provider }
 choose-more = Meer over { $provider }
 changed-title = Kijk alstublieft nog een keer

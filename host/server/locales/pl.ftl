@@ -19,7 +19,7 @@ summary-order = Zamówienie
 
 choose-title = Zapłać { $amount } – { $merchant }
 choose-heading = Jak chcesz zapłacić?
-choose-hint = Po wybraniu metody przejdziesz na bezpieczną stronę operatora. Zapłacisz dopiero po potwierdzeniu na niej.
+choose-hint = Samo wybranie metody nie powoduje pobrania pieniędzy. Płatność dokończysz w kolejnych krokach.
 choose-via = przez { $provider }
 choose-more = Więcej informacji: { $provider }
 changed-title = Prosimy spojrzeć jeszcze raz

@@ -19,7 +19,7 @@ summary-order = Pedido
 
 choose-title = Pagar { $amount } a { $merchant }
 choose-heading = Como deseja pagar?
-choose-hint = A sua escolha leva à página segura do prestador. Só paga depois de confirmar lá.
+choose-hint = Ao escolher, ainda nada é cobrado. O pagamento é concluído nos passos seguintes.
 choose-via = através de { $provider }
 choose-more = Mais sobre { $provider }
 changed-title = Por favor, veja mais uma vez

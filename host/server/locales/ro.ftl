@@ -19,7 +19,7 @@ summary-order = Comandă
 
 choose-title = Plătiți { $amount } către { $merchant }
 choose-heading = Cum doriți să plătiți?
-choose-hint = După alegere ajungeți pe pagina securizată a furnizorului. Plătiți abia după ce confirmați acolo.
+choose-hint = Prin alegere nu se încasează încă nimic. Finalizați plata în pașii următori.
 choose-via = prin { $provider }
 choose-more = Mai multe despre { $provider }
 changed-title = Vă rugăm să mai verificați o dată

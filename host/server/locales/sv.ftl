@@ -19,7 +19,7 @@ summary-order = Beställning
 
 choose-title = Betala { $amount } till { $merchant }
 choose-heading = Hur vill du betala?
-choose-hint = När du har valt kommer du till betaltjänstens säkra sida. Du betalar först när du bekräftar där.
+choose-hint = Inget dras när du väljer. Du slutför betalningen i de följande stegen.
 choose-via = via { $provider }
 choose-more = Mer om { $provider }
 changed-title = Titta gärna en gång till

@@ -19,6 +19,9 @@ async fn the_choice_names_methods_providers_and_notes() {
     page.says("You pay \u{2068}Demo shop\u{2069}");
     page.says("<bdi>A-7</bdi>");
     page.says("<strong>TEST</strong>");
+    // True also of a method whose address or code stands on our own page.
+    page.says("Nothing is charged when you choose.");
+    page.omits("secure page");
 }
 
 #[tokio::test]
