@@ -60,7 +60,8 @@ pub(crate) async fn go(visit: Visit) -> Response {
         CheckoutState::Choose | CheckoutState::Unavailable
             if ended_in(&view, AttemptState::Declined) =>
         {
-            return again(&visit, &view, StatusCode::OK, Notice::declined(visit.t));
+            let notice = Notice::declined(visit.t, &view);
+            return again(&visit, &view, StatusCode::OK, notice);
         }
         CheckoutState::Choose | CheckoutState::Unavailable
             if ended_in(&view, AttemptState::Unavailable) =>
@@ -232,7 +233,6 @@ fn onwards(visit: &Visit, view: &CheckoutView, started: &StartedPayment) -> Resp
 
 /// Why a start did not lead on, above where the payment stands now.
 async fn refused(visit: &Visit, error: StartError) -> Response {
-    let is_declined = matches!(error, StartError::Declined);
     let (status, notice) = match &error {
         StartError::NotFound => return visit.problem(Problem::NotFound),
         StartError::Random => {
@@ -248,7 +248,15 @@ async fn refused(visit: &Visit, error: StartError) -> Response {
             StatusCode::UNPROCESSABLE_ENTITY,
             Notice::not_available(visit.t),
         ),
-        StartError::Declined => (StatusCode::UNPROCESSABLE_ENTITY, Notice::declined(visit.t)),
+        StartError::Declined => {
+            return match visit.view().await {
+                Ok(view) => {
+                    let notice = Notice::declined(visit.t, &view);
+                    again(visit, &view, StatusCode::UNPROCESSABLE_ENTITY, notice)
+                }
+                Err(problem) => visit.problem(problem),
+            };
+        }
         StartError::NotLiveApproved | StartError::Barred(_) | StartError::ProviderChoice => {
             return forbidden(visit).await;
         }
@@ -260,10 +268,6 @@ async fn refused(visit: &Visit, error: StartError) -> Response {
         }
     };
     match visit.view().await {
-        // Another attempt's money is on record: no notice says that none was taken.
-        Ok(view) if is_declined && !takes_nothing(&view) => {
-            again(visit, &view, status, visit.t.notice_conflict().into())
-        }
         Ok(view) => again(visit, &view, status, notice),
         Err(problem) => visit.problem(problem),
     }
@@ -319,7 +323,11 @@ impl From<String> for Notice {
 }
 
 impl Notice {
-    fn declined(t: Texts) -> Self {
+    fn declined(t: Texts, view: &CheckoutView) -> Self {
+        // Another attempt's money is on record: no notice says that none was taken.
+        if !takes_nothing(view) {
+            return t.notice_conflict().into();
+        }
         Self {
             said: Some(t.notice_declined()),
             advice: Some(t.try_again()),

@@ -227,6 +227,23 @@ async fn a_start_that_ended_behind_the_page_that_waits_says_how() {
 }
 
 #[tokio::test]
+async fn no_notice_says_that_no_money_was_taken_where_another_attempt_took_some() {
+    let mut surplus = attempt(fixtures::redirect());
+    surplus.state = AttemptState::Surplus;
+    let mut declined = attempt(fixtures::redirect());
+    declined.state = AttemptState::Declined;
+    let shop = shop(view(Status::Created, vec![surplus, declined]));
+    for page in [
+        shop.get(&format!("/checkout/{TOKEN}/go")).await,
+        shop.post("choose", "payment_method=ideal").await,
+    ] {
+        page.says(r#"role="alert""#);
+        page.says("This is where your payment stands now");
+        page.omits("no money was taken");
+    }
+}
+
+#[tokio::test]
 async fn a_refused_start_shows_why_and_what_else_can_be_chosen() {
     let cases: [(Starting, u16, &str); 5] = [
         (|_| Err(StartError::Declined), 422, "declined"),
