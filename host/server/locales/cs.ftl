@@ -19,7 +19,7 @@ summary-order = Objednávka
 
 choose-title = Zaplatit { $amount } obchodníkovi { $merchant }
 choose-heading = Jak chcete zaplatit?
-choose-hint = Samotným výběrem se nic neplatí. Platbu dokončíte v dalších krocích.
+choose-hint = Samotným výběrem se nic neplatí. Platbu dokončíte v dalších krocích.
 choose-via = přes { $provider }
 choose-more = Více informací: { $provider }
 changed-title = Podívejte se prosím ještě jednou
@@ -90,6 +90,7 @@ processing-title = Vaše platba se zpracovává
 processing-text = Obvykle to trvá jen chvíli. Nemusíte nic dělat.
 verification-title = Čekáme na konečné potvrzení
 verification-text = Vaše platba dorazila a potvrzuje se. Může to chvíli trvat. Tuto stránku můžete zavřít; { $merchant } dostane zprávu.
+verification-awaited = Čekáme na potvrzení vaší platby od { $provider }. Neplaťte prosím znovu. Tuto stránku můžete zavřít; { $merchant } dostane zprávu.
 review-title = Vaše platba se kontroluje
 review-text = Než bude provedena, někdo ji zkontroluje. Neplaťte prosím znovu. { $merchant } se dozví výsledek.
 failed-title = Tato platba se neuskutečnila

@@ -90,6 +90,7 @@ processing-title = Din betaling behandles
 processing-text = Det tager som regel kun et øjeblik. Du behøver ikke gøre noget.
 verification-title = Venter på den endelige bekræftelse
 verification-text = Din betaling er modtaget og er ved at blive bekræftet. Det kan tage lidt tid. Du kan lukke denne side; { $merchant } får besked.
+verification-awaited = Vi venter på, at { $provider } bekræfter din betaling. Betal ikke igen. Du kan lukke denne side; { $merchant } får besked.
 review-title = Din betaling bliver kontrolleret
 review-text = En medarbejder ser på den, før den gennemføres. Betal ikke igen. { $merchant } får resultatet at vide.
 failed-title = Betalingen blev ikke gennemført

@@ -90,6 +90,7 @@ processing-title = Ihre Zahlung wird verarbeitet
 processing-text = Das dauert meist nur einen Augenblick. Sie brauchen nichts zu tun.
 verification-title = Die endgültige Bestätigung steht noch aus
 verification-text = Ihre Zahlung ist eingegangen und wird bestätigt. Das kann eine Weile dauern. Sie können diese Seite schließen; { $merchant } wird benachrichtigt.
+verification-awaited = Die Bestätigung von { $provider } steht noch aus. Bitte bezahlen Sie nicht noch einmal. Sie können diese Seite schließen; { $merchant } wird benachrichtigt.
 review-title = Ihre Zahlung wird geprüft
 review-text = Jemand sieht sie sich an, bevor sie ausgeführt wird. Bitte bezahlen Sie nicht noch einmal. { $merchant } erfährt das Ergebnis.
 failed-title = Diese Zahlung ist nicht zustande gekommen

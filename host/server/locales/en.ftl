@@ -90,6 +90,7 @@ processing-title = Your payment is being processed
 processing-text = This usually takes a moment. You need not do anything.
 verification-title = Waiting for the final confirmation
 verification-text = Your payment has arrived and is being confirmed. This can take a while. You may close this page; { $merchant } will be told.
+verification-awaited = We are waiting for { $provider } to confirm your payment. Please do not pay again. You may close this page; { $merchant } will be told.
 review-title = Your payment is being checked
 review-text = Somebody takes a look before it goes through. Please do not pay again. { $merchant } will be told the result.
 failed-title = This payment did not go through

@@ -90,6 +90,7 @@ processing-title = Su pago se está procesando
 processing-text = Suele tardar solo un momento. No tiene que hacer nada.
 verification-title = A la espera de la confirmación final
 verification-text = Su pago ha llegado y se está confirmando. Puede tardar un poco. Puede cerrar esta página; se informará a { $merchant }.
+verification-awaited = Esperamos a que { $provider } confirme su pago. Por favor, no pague otra vez. Puede cerrar esta página; se informará a { $merchant }.
 review-title = Su pago se está revisando
 review-text = Una persona lo examina antes de que se ejecute. Por favor, no pague otra vez. Se informará del resultado a { $merchant }.
 failed-title = Este pago no se ha realizado

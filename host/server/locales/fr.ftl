@@ -90,6 +90,7 @@ processing-title = Votre paiement est en cours de traitement
 processing-text = Cela ne prend en général qu’un instant. Vous n’avez rien à faire.
 verification-title = En attente de la confirmation finale
 verification-text = Votre paiement est arrivé et doit encore être confirmé. Cela peut prendre un certain temps. Vous pouvez fermer cette page ; { $merchant } sera informé.
+verification-awaited = Nous attendons que { $provider } confirme votre paiement. Merci de ne pas payer une seconde fois. Vous pouvez fermer cette page ; { $merchant } sera informé.
 review-title = Votre paiement est en cours de vérification
 review-text = Quelqu’un l’examine avant qu’il soit exécuté. Merci de ne pas payer une seconde fois. { $merchant } sera informé du résultat.
 failed-title = Ce paiement n’a pas abouti

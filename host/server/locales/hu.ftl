@@ -90,6 +90,7 @@ processing-title = A fizetés feldolgozás alatt áll
 processing-text = Ez általában csak egy pillanat. Nincs semmi teendője.
 verification-title = Várakozás a végleges megerősítésre
 verification-text = A fizetés megérkezett, és megerősítése folyamatban van. Ez eltarthat egy ideig. Ezt az oldalt bezárhatja; { $merchant } értesítést kap.
+verification-awaited = Arra várunk, hogy a szolgáltató ({ $provider }) megerősítse a fizetést. Kérjük, ne fizessen újra. Ezt az oldalt bezárhatja; { $merchant } értesítést kap.
 review-title = A fizetést ellenőrizzük
 review-text = Mielőtt teljesül, egy munkatárs megnézi. Kérjük, ne fizessen újra. { $merchant } értesül az eredményről.
 failed-title = Ez a fizetés nem sikerült

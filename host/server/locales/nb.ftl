@@ -90,6 +90,7 @@ processing-title = Betalingen din behandles
 processing-text = Det tar som regel bare et øyeblikk. Du trenger ikke å gjøre noe.
 verification-title = Venter på endelig bekreftelse
 verification-text = Betalingen din er mottatt og blir bekreftet. Det kan ta litt tid. Du kan lukke denne siden; { $merchant } får beskjed.
+verification-awaited = Vi venter på at { $provider } bekrefter betalingen din. Ikke betal på nytt. Du kan lukke denne siden; { $merchant } får beskjed.
 review-title = Betalingen din blir kontrollert
 review-text = En person ser på den før den gjennomføres. Ikke betal på nytt. { $merchant } får vite resultatet.
 failed-title = Betalingen gikk ikke gjennom

@@ -90,6 +90,7 @@ processing-title = Uw betaling wordt verwerkt
 processing-text = Dat duurt meestal maar even. U hoeft niets te doen.
 verification-title = Wachten op de definitieve bevestiging
 verification-text = Uw betaling is binnen en wordt bevestigd. Dat kan even duren. U kunt deze pagina sluiten; { $merchant } krijgt bericht.
+verification-awaited = We wachten tot { $provider } uw betaling bevestigt. Betaal alstublieft niet nog een keer. U kunt deze pagina sluiten; { $merchant } krijgt bericht.
 review-title = Uw betaling wordt gecontroleerd
 review-text = Iemand kijkt ernaar voordat ze doorgaat. Betaal alstublieft niet nog een keer. { $merchant } krijgt bericht van de uitkomst.
 failed-title = Deze betaling is niet gelukt

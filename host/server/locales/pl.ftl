@@ -19,7 +19,7 @@ summary-order = Zamówienie
 
 choose-title = Zapłać { $amount } – { $merchant }
 choose-heading = Jak chcesz zapłacić?
-choose-hint = Samo wybranie metody nie powoduje pobrania pieniędzy. Płatność dokończysz w kolejnych krokach.
+choose-hint = Samo wybranie metody nie powoduje pobrania pieniędzy. Płatność dokończysz w kolejnych krokach.
 choose-via = przez { $provider }
 choose-more = Więcej informacji: { $provider }
 changed-title = Prosimy spojrzeć jeszcze raz
@@ -90,6 +90,7 @@ processing-title = Twoja płatność jest przetwarzana
 processing-text = Zwykle trwa to tylko chwilę. Nie musisz nic robić.
 verification-title = Oczekiwanie na ostateczne potwierdzenie
 verification-text = Twoja płatność wpłynęła i jest potwierdzana. To może chwilę potrwać. Możesz zamknąć tę stronę; { $merchant } otrzyma powiadomienie.
+verification-awaited = Czekamy na potwierdzenie płatności od { $provider }. Nie płać ponownie. Możesz zamknąć tę stronę; { $merchant } otrzyma powiadomienie.
 review-title = Twoja płatność jest sprawdzana
 review-text = Zanim zostanie zrealizowana, sprawdzi ją człowiek. Nie płać ponownie. { $merchant } otrzyma wynik.
 failed-title = Ta płatność nie doszła do skutku

@@ -90,6 +90,7 @@ processing-title = O seu pagamento está a ser processado
 processing-text = Normalmente demora apenas um momento. Não precisa de fazer nada.
 verification-title = À espera da confirmação final
 verification-text = O seu pagamento chegou e está a ser confirmado. Pode demorar um pouco. Pode fechar esta página; { $merchant } será informado.
+verification-awaited = Aguardamos que { $provider } confirme o seu pagamento. Por favor, não pague outra vez. Pode fechar esta página; { $merchant } será informado.
 review-title = O seu pagamento está a ser verificado
 review-text = Alguém o analisa antes de ser executado. Por favor, não pague outra vez. { $merchant } será informado do resultado.
 failed-title = Este pagamento não foi realizado

@@ -90,6 +90,7 @@ processing-title = Plata se procesează
 processing-text = De obicei durează doar o clipă. Nu trebuie să faceți nimic.
 verification-title = Se așteaptă confirmarea finală
 verification-text = Plata a ajuns și este în curs de confirmare. Poate dura puțin. Puteți închide această pagină; { $merchant } va fi anunțat.
+verification-awaited = Așteptăm ca { $provider } să vă confirme plata. Vă rugăm să nu plătiți din nou. Puteți închide această pagină; { $merchant } va fi anunțat.
 review-title = Plata este în curs de verificare
 review-text = O persoană o verifică înainte de a fi executată. Vă rugăm să nu plătiți din nou. { $merchant } va afla rezultatul.
 failed-title = Această plată nu a reușit

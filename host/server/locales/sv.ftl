@@ -90,6 +90,7 @@ processing-title = Din betalning behandlas
 processing-text = Det tar oftast bara ett ögonblick. Du behöver inte göra något.
 verification-title = Väntar på slutlig bekräftelse
 verification-text = Din betalning har kommit in och håller på att bekräftas. Det kan ta en stund. Du kan stänga den här sidan; { $merchant } får besked.
+verification-awaited = Vi väntar på att { $provider } ska bekräfta din betalning. Betala inte igen. Du kan stänga den här sidan; { $merchant } får besked.
 review-title = Din betalning kontrolleras
 review-text = En person tittar på den innan den genomförs. Betala inte igen. { $merchant } får veta resultatet.
 failed-title = Betalningen gick inte igenom

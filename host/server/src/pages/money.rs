@@ -126,6 +126,13 @@ pub(crate) fn is_disputed(aggregate: &PaymentAggregate) -> bool {
     aggregate.payment.status == Status::Completed && own(aggregate).is_some_and(is_open)
 }
 
+/// Whether some of what a payment waits for has arrived, proved or not.
+pub(crate) fn has_arrived(aggregate: &PaymentAggregate) -> bool {
+    let open = aggregate.open_attempt();
+    let facts = open.and_then(|open| open.vendor.as_ref());
+    own(aggregate).is_some() || facts.is_some_and(|facts| facts.received > Minor(0))
+}
+
 /// The attempt that holds a completed payment's money.
 fn own(aggregate: &PaymentAggregate) -> Option<&Attempt> {
     let mut attempts = aggregate.attempts.iter();
@@ -148,8 +155,7 @@ fn paid(own: &Attempt) -> Money {
 
 #[cfg(test)]
 mod tests {
-    use kassette_domain::attempt::VendorFacts;
-    use kassette_domain::provider::{Dispute, ProviderRefund, RefundState, VendorSettlement};
+    use kassette_domain::provider::{Dispute, ProviderRefund, RefundState};
     use kassette_domain::returns::Told;
 
     use super::*;
@@ -168,15 +174,7 @@ mod tests {
     fn said(state: AttemptState, status: VendorStatus, received: Minor) -> Attempt {
         let mut attempt = attempt(fixtures::redirect());
         attempt.state = state;
-        attempt.vendor = Some(VendorFacts {
-            status,
-            settlement: VendorSettlement::Pending,
-            received,
-            currency: "EUR".into(),
-            returned: Minor(0),
-            detail: String::new(),
-            at: NOW,
-        });
+        attempt.vendor = Some(fixtures::facts(status, received));
         attempt
     }
 
@@ -363,6 +361,21 @@ mod tests {
             currency: Currency::USD,
         };
         assert_eq!(sentence, Sentence::Paid(usd));
+    }
+
+    #[test]
+    fn money_has_arrived_once_the_vendor_has_told_of_some() {
+        let waits = VendorStatus::VerificationPending;
+        for (state, received, arrived) in [
+            (AttemptState::VerificationPending, Minor(0), false),
+            (AttemptState::VerificationPending, Minor(1), true),
+            (AttemptState::Captured, Minor(0), true),
+            (AttemptState::Failed, DUE, false),
+        ] {
+            let attempts = vec![said(state, waits, received)];
+            let aggregate = view(Status::VerificationPending, attempts).aggregate;
+            assert_eq!(has_arrived(&aggregate), arrived, "{state:?}, {received:?}");
+        }
     }
 
     #[test]

@@ -234,11 +234,17 @@ fn status_text(
             idle(visit, view, state, kind)
         }
         CheckoutState::Processing => say(Tone::Waiting, t.processing_title(), t.processing_text()),
-        CheckoutState::Verification => say(
-            Tone::Waiting,
-            t.verification_title(),
-            t.verification_text(shop),
-        ),
+        CheckoutState::Verification => {
+            let provider = || match view.aggregate.open_attempt() {
+                Some(open) => visit.provider(view, open),
+                None => t.provider_unnamed(),
+            };
+            let text = match money::has_arrived(&view.aggregate) {
+                true => t.verification_text(shop),
+                false => t.verification_awaited(&provider(), shop),
+            };
+            say(Tone::Waiting, t.verification_title(), text)
+        }
         CheckoutState::Review => say(Tone::Waiting, t.review_title(), t.review_text(shop)),
         CheckoutState::Completed => completed(visit, view),
         CheckoutState::Failed => over(visit, view, t.failed_title(), t.failed_text(shop)),

@@ -292,6 +292,7 @@ texts! {
     processing_text = "processing-text";
     verification_title = "verification-title";
     verification_text(merchant) = "verification-text";
+    verification_awaited(provider, merchant) = "verification-awaited";
     review_title = "review-title";
     review_text(merchant) = "review-text";
     failed_title = "failed-title";

@@ -2,6 +2,8 @@
 
 use super::*;
 use kassette_domain::brand::Brand;
+use kassette_domain::money::Minor;
+use kassette_domain::provider::VendorStatus;
 use kassette_gateway::start::{NotAvailable, NotStartable};
 
 #[tokio::test]
@@ -415,6 +417,21 @@ async fn the_summary_says_whether_it_is_to_be_paid_or_was() {
     paid.state = AttemptState::Captured;
     let shop = shop(view(Status::Completed, vec![paid]));
     shop.checkout().await.says(&line("You paid"));
+}
+
+#[tokio::test]
+async fn a_payment_has_arrived_once_that_is_on_record() {
+    let mut waits = attempt(fixtures::redirect());
+    waits.state = AttemptState::VerificationPending;
+    let page = shop(view(Status::VerificationPending, vec![waits.clone()]));
+    let page = page.checkout().await;
+    page.says(
+        "waiting for \u{2068}Sandbox\u{2069} to confirm your payment. Please do not pay again.",
+    );
+    page.omits("has arrived");
+    waits.vendor = Some(fixtures::facts(VendorStatus::VerificationPending, Minor(1)));
+    let page = shop(view(Status::VerificationPending, vec![waits]));
+    page.checkout().await.says("Your payment has arrived");
 }
 
 #[tokio::test]
