@@ -245,7 +245,14 @@ fn status_text(
             };
             say(Tone::Waiting, t.verification_title(), text)
         }
-        CheckoutState::Review => say(Tone::Waiting, t.review_title(), t.review_text(shop)),
+        CheckoutState::Review => StatusText {
+            extra: match Sentence::of_review(&view.aggregate) {
+                Sentence::ReviewPartGivenBack => Some(t.review_part_given_back()),
+                Sentence::ReviewGivenBack => Some(t.review_given_back()),
+                _ => None,
+            },
+            ..say(Tone::Waiting, t.review_title(), t.review_text(shop))
+        },
         CheckoutState::Completed => completed(visit, view),
         CheckoutState::Failed => over(visit, view, t.failed_title(), t.failed_text(shop)),
         CheckoutState::Cancelled => over(visit, view, t.cancelled_title(), t.cancelled_text(shop)),
@@ -299,8 +306,15 @@ fn completed(visit: &Visit, view: &CheckoutView) -> StatusText {
     };
     let test = view.aggregate.payment.environment == kassette_domain::key::Environment::Test;
     let disputed = money::is_disputed(&view.aggregate).then(|| t.completed_disputed());
+    let second = match money::second(&view.aggregate) {
+        OnRecord::Taken => Some(t.second_received(shop)),
+        OnRecord::PartReturned => Some(t.second_part_given_back(shop)),
+        OnRecord::Returned => Some(t.second_given_back()),
+        OnRecord::Nothing | OnRecord::Unclear => None,
+    };
     let extra: Vec<_> = disputed
         .into_iter()
+        .chain(second)
         .chain(test.then(|| t.completed_test()))
         .collect();
     StatusText {

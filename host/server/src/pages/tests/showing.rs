@@ -420,6 +420,57 @@ async fn the_summary_says_whether_it_is_to_be_paid_or_was() {
 }
 
 #[tokio::test]
+async fn a_completed_page_tells_of_a_second_payment_and_of_what_went_back_of_it() {
+    let mut own = attempt(fixtures::redirect());
+    own.state = AttemptState::Captured;
+    let mut other = attempt(fixtures::redirect());
+    other.id = kassette_domain::id::AttemptId::from_bytes([1; 16]);
+    other.state = AttemptState::Surplus;
+    other.vendor = Some(fixtures::facts(VendorStatus::Completed, Minor(4990)));
+    let words = "Another payment was received for this order as well";
+    let page = shop(view(Status::Completed, vec![own.clone()]));
+    page.checkout().await.omits(words);
+    for (returned, rest) in [
+        (0, ". Please ask \u{2068}Demo shop\u{2069} about it."),
+        (1, ", and a part of it was given back."),
+        (4990, ", and it was given back."),
+    ] {
+        other.vendor.as_mut().unwrap().returned = Minor(returned);
+        let shop = shop(view(Status::Completed, vec![other.clone(), own.clone()]));
+        let page = shop.checkout().await;
+        page.says("You have paid \u{2068}€49.90\u{2069}");
+        page.says(&format!("{words}{rest}"));
+    }
+}
+
+#[tokio::test]
+async fn a_page_under_review_tells_of_money_that_went_back() {
+    let mut held = attempt(fixtures::redirect());
+    held.state = AttemptState::Review;
+    held.vendor = Some(fixtures::facts(VendorStatus::Review, Minor(4990)));
+    for (returned, words) in [
+        (0, None),
+        (
+            1,
+            Some("A part of the money that was received has been given back."),
+        ),
+        (
+            4990,
+            Some("The money that was received has been given back."),
+        ),
+    ] {
+        held.vendor.as_mut().unwrap().returned = Minor(returned);
+        let shop = shop(view(Status::Review, vec![held.clone()]));
+        let page = shop.checkout().await;
+        page.says("Please do not pay again.");
+        match words {
+            Some(words) => page.says(words),
+            None => page.omits("given back"),
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_payment_has_arrived_once_that_is_on_record() {
     let mut waits = attempt(fixtures::redirect());
     waits.state = AttemptState::VerificationPending;
