@@ -38,6 +38,8 @@ pub(crate) enum Updates {
     /// It shows what comes, follows a start that is under way to the vendor, and leads back to the shop
     /// once paid.
     Followed,
+    /// It follows the closing of an attempt, and says so where the vendor was not sure of it.
+    Leaving,
 }
 
 impl Updates {
@@ -46,6 +48,7 @@ impl Updates {
         match query {
             Some(PAUSE) => Self::Stopped,
             Some(WAIT) => Self::Followed,
+            Some(LEAVE) => Self::Leaving,
             _ => Self::Shown,
         }
     }
@@ -97,7 +100,9 @@ pub(crate) fn navigation(
 const PAUSE: &str = "hold";
 /// The query of the page that follows what is under way.
 const WAIT: &str = "wait";
-/// How often that page looks at first.
+/// The query of the page that follows the closing of an attempt.
+const LEAVE: &str = "leave";
+/// How often those pages look at first.
 const FOLLOW_SECONDS: u32 = 2;
 const FOLLOW_FOR: Duration = Duration::from_secs(60);
 
@@ -125,6 +130,11 @@ pub(crate) fn refresh(
                 to: Some(format!("{}/go", address(view))),
             })
         }
+        // It takes no longer than the vendor may.
+        PageKind::Checkout(_) if matches!(state, CheckoutState::Closing(_)) => Some(Refresh {
+            seconds: FOLLOW_SECONDS,
+            to: Some(left(&address(view))),
+        }),
         // The payer is to act; nothing is expected before.
         PageKind::Checkout(_) if matches!(state, CheckoutState::Open(_, action) if !waits(action)) => {
             None
@@ -150,6 +160,11 @@ pub(crate) fn refresh(
 /// The page that follows what is under way.
 pub(crate) fn followed(view: &CheckoutView) -> String {
     format!("{}?{WAIT}", address(view))
+}
+
+/// The page that follows the closing of an attempt, of a payment's page.
+pub(crate) fn left(page: &str) -> String {
+    format!("{page}?{LEAVE}")
 }
 
 /// Back to the shop, where it is known.
@@ -228,6 +243,11 @@ fn status_text(
             Tone::Bad,
             t.lapsed_title(),
             t.lapsed_text(&visit.provider(view, attempt)),
+        ),
+        CheckoutState::Closing(attempt) => say(
+            Tone::Waiting,
+            t.checking_title(),
+            t.another_way_hint(&visit.provider(view, attempt)),
         ),
         CheckoutState::Checking(attempt) => checking(visit, view, attempt),
         CheckoutState::Choose | CheckoutState::Direct | CheckoutState::Unavailable => {

@@ -212,6 +212,51 @@ async fn a_tap_that_a_vendor_keeps_waiting_is_followed_by_a_page_that_waits() {
 }
 
 #[tokio::test]
+async fn answers_that_a_vendor_keeps_waiting_are_followed_by_a_page_that_waits() {
+    let shop = shop_that_takes(
+        Duration::from_secs(3600),
+        pending(asking()),
+        declined,
+        ORIGIN,
+    );
+    let answered = shop.post("answer", "email=ada%40example.org").await;
+    assert_eq!(answered.status, StatusCode::SEE_OTHER);
+    assert!(answered.header("location").ends_with("?wait"));
+    assert_eq!(shop.asked(), ["answer email=ada@example.org"]);
+}
+
+#[tokio::test]
+async fn a_way_that_a_vendor_is_slow_to_close_is_followed_until_it_is_closed_or_not() {
+    let page = format!("/checkout/{TOKEN}");
+    let leaving = format!("{page}?leave");
+    let mut closing = attempt(fixtures::redirect());
+    closing.closing = true;
+    closing.busy_until = Some(Time::from_secs(NOW.as_secs() + 60));
+    let long = Duration::from_secs(3600);
+    let closes = view(Status::Pending, vec![closing.clone()]);
+    let shop = shop_that_takes(long, closes, declined, ORIGIN);
+    let tapped = shop.post("abandon", "").await;
+    assert_eq!(tapped.status, StatusCode::SEE_OTHER);
+    assert_eq!(tapped.header("location"), leaving);
+    for shown in [shop.get(&leaving).await, shop.checkout().await] {
+        shown.says("We close the payment with \u{2068}Sandbox\u{2069} first");
+        shown.omits("/go\"");
+        assert_eq!(shown.header("refresh"), format!("2; url={leaving}"));
+    }
+    closing.busy_until = None;
+    let open = self::shop(view(Status::Pending, vec![closing.clone()]));
+    let open = open.get(&leaving).await;
+    assert_eq!(open.status, StatusCode::OK);
+    open.says("could not be closed for certain");
+    open.says("/abandon\"");
+    closing.state = AttemptState::Closed;
+    let closed = self::shop(view(Status::Created, vec![closing]));
+    let on = closed.get(&leaving).await;
+    assert_eq!(on.status, StatusCode::SEE_OTHER);
+    assert_eq!(on.header("location"), page);
+}
+
+#[tokio::test]
 async fn a_start_that_ended_behind_the_page_that_waits_says_how() {
     for (state, words) in [
         (AttemptState::Declined, "declined"),
