@@ -154,6 +154,7 @@ unreadable-text = Nic se nestalo. Vraťte se prosím a zkuste to znovu.
 failure-title = Na naší straně se něco pokazilo
 failure-text = Počkejte prosím chvíli a znovu otevřete svůj platební odkaz. Mezitím nezačínejte druhou platbu.
 too-many-requests = Příliš mnoho požadavků z vaší sítě. Počkejte prosím okamžik a znovu otevřete svůj platební odkaz.
+busy = Právě teď platí mnoho lidí. Počkejte prosím okamžik a znovu otevřete svůj platební odkaz.
 open-payment = Otevřít platbu
 
 ## Pozvánky od přeprodejců

@@ -154,6 +154,7 @@ unreadable-text = Der er ikke sket noget. Gå tilbage og prøv igen.
 failure-title = Noget gik galt hos os
 failure-text = Vent et øjeblik, og åbn dit betalingslink igen. Begynd ikke en ny betaling imens.
 too-many-requests = For mange anmodninger fra dit netværk. Vent et øjeblik, og åbn dit betalingslink igen.
+busy = Der er mange, der betaler lige nu. Vent et øjeblik, og åbn dit betalingslink igen.
 open-payment = Åbn betalingen
 
 ## Invitationer fra forhandlere

@@ -154,6 +154,7 @@ unreadable-text = Es ist nichts geschehen. Bitte gehen Sie zurück und versuchen
 failure-title = Bei uns ist etwas schiefgegangen
 failure-text = Bitte warten Sie einen Moment und öffnen Sie Ihren Zahlungslink erneut. Beginnen Sie inzwischen keine zweite Zahlung.
 too-many-requests = Zu viele Anfragen aus Ihrem Netz. Warten Sie einen Moment und öffnen Sie Ihren Zahlungslink erneut.
+busy = Gerade bezahlen sehr viele Menschen. Warten Sie einen Moment und öffnen Sie Ihren Zahlungslink erneut.
 open-payment = Zahlung öffnen
 
 ## Einladungen von Wiederverkäufern

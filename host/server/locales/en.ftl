@@ -154,6 +154,7 @@ unreadable-text = Nothing was done. Please go back and try again.
 failure-title = Something went wrong on our side
 failure-text = Please wait a moment and open your payment link again. Do not start a second payment meanwhile.
 too-many-requests = Too many requests from your network. Wait a moment and open your payment link again.
+busy = Many people are paying just now. Wait a moment and open your payment link again.
 open-payment = Open the payment
 
 ## Invitations of resellers

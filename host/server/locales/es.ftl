@@ -154,6 +154,7 @@ unreadable-text = No se ha hecho nada. Por favor, vuelva atrás e inténtelo de 
 failure-title = Algo ha fallado por nuestra parte
 failure-text = Espere un momento y abra de nuevo su enlace de pago. Mientras tanto, no inicie un segundo pago.
 too-many-requests = Demasiadas solicitudes desde su red. Espere un momento y abra de nuevo su enlace de pago.
+busy = En este momento hay muchas personas pagando. Espere un momento y abra de nuevo su enlace de pago.
 open-payment = Abrir el pago
 
 ## Invitaciones de revendedores

@@ -154,6 +154,7 @@ unreadable-text = Rien n’a été fait. Merci de revenir en arrière et de rée
 failure-title = Un problème est survenu de notre côté
 failure-text = Merci de patienter un instant, puis d’ouvrir à nouveau votre lien de paiement. Ne commencez pas de second paiement entre-temps.
 too-many-requests = Trop de demandes depuis votre réseau. Patientez un instant, puis ouvrez à nouveau votre lien de paiement.
+busy = De nombreuses personnes paient en ce moment. Patientez un instant, puis ouvrez à nouveau votre lien de paiement.
 open-payment = Ouvrir le paiement
 
 ## Invitations de revendeurs

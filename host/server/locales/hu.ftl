@@ -154,6 +154,7 @@ unreadable-text = Nem történt semmi. Kérjük, lépjen vissza, és próbálja 
 failure-title = Nálunk valami hiba történt
 failure-text = Kérjük, várjon egy pillanatot, és nyissa meg újra a fizetési hivatkozást. Közben ne indítson második fizetést.
 too-many-requests = Túl sok kérés érkezett az Ön hálózatáról. Várjon egy pillanatot, és nyissa meg újra a fizetési hivatkozást.
+busy = Most nagyon sokan fizetnek egyszerre. Várjon egy pillanatot, és nyissa meg újra a fizetési hivatkozást.
 open-payment = A fizetés megnyitása
 
 ## Viszonteladók meghívói

@@ -154,6 +154,7 @@ unreadable-text = Ingenting er gjort. Gå tilbake og prøv igjen.
 failure-title = Noe gikk galt hos oss
 failure-text = Vent et øyeblikk, og åpne betalingslenken på nytt. Ikke start en ny betaling i mellomtiden.
 too-many-requests = For mange forespørsler fra nettverket ditt. Vent et øyeblikk, og åpne betalingslenken på nytt.
+busy = Det er mange som betaler akkurat nå. Vent et øyeblikk, og åpne betalingslenken på nytt.
 open-payment = Åpne betalingen
 
 ## Invitasjoner fra forhandlere

@@ -154,6 +154,7 @@ unreadable-text = Er is niets gebeurd. Ga terug en probeer het opnieuw.
 failure-title = Er ging bij ons iets mis
 failure-text = Wacht een ogenblik en open uw betaallink opnieuw. Begin intussen geen tweede betaling.
 too-many-requests = Te veel verzoeken vanuit uw netwerk. Wacht een ogenblik en open uw betaallink opnieuw.
+busy = Er wordt op dit moment door veel mensen betaald. Wacht een ogenblik en open uw betaallink opnieuw.
 open-payment = Betaling openen
 
 ## Uitnodigingen van wederverkopers

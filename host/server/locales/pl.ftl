@@ -154,6 +154,7 @@ unreadable-text = Nic się nie stało. Wróć i spróbuj ponownie.
 failure-title = Coś poszło nie tak po naszej stronie
 failure-text = Poczekaj chwilę i ponownie otwórz link do płatności. W tym czasie nie rozpoczynaj drugiej płatności.
 too-many-requests = Zbyt wiele żądań z Twojej sieci. Poczekaj chwilę i ponownie otwórz link do płatności.
+busy = W tej chwili płaci bardzo wiele osób. Poczekaj chwilę i ponownie otwórz link do płatności.
 open-payment = Otwórz płatność
 
 ## Zaproszenia od resellerów

@@ -154,6 +154,7 @@ unreadable-text = Nada foi feito. Por favor, volte atrás e tente de novo.
 failure-title = Algo correu mal do nosso lado
 failure-text = Aguarde um momento e abra de novo a sua ligação de pagamento. Entretanto, não inicie um segundo pagamento.
 too-many-requests = Demasiados pedidos a partir da sua rede. Aguarde um momento e abra de novo a sua ligação de pagamento.
+busy = Há muitas pessoas a pagar neste momento. Aguarde um momento e abra de novo a sua ligação de pagamento.
 open-payment = Abrir o pagamento
 
 ## Convites de revendedores

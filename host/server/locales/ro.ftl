@@ -154,6 +154,7 @@ unreadable-text = Nu s-a întâmplat nimic. Vă rugăm să reveniți și să în
 failure-title = Ceva nu a mers bine la noi
 failure-text = Vă rugăm să așteptați o clipă și să deschideți din nou linkul de plată. Între timp nu începeți o a doua plată.
 too-many-requests = Prea multe cereri din rețeaua dumneavoastră. Așteptați o clipă și deschideți din nou linkul de plată.
+busy = Foarte multe persoane plătesc chiar acum. Așteptați o clipă și deschideți din nou linkul de plată.
 open-payment = Deschideți plata
 
 ## Invitații de la revânzători

@@ -154,6 +154,7 @@ unreadable-text = Inget har hänt. Gå tillbaka och försök igen.
 failure-title = Något gick fel hos oss
 failure-text = Vänta ett ögonblick och öppna din betallänk igen. Börja ingen ny betalning under tiden.
 too-many-requests = För många förfrågningar från ditt nätverk. Vänta ett ögonblick och öppna din betallänk igen.
+busy = Det är många som betalar just nu. Vänta ett ögonblick och öppna din betallänk igen.
 open-payment = Öppna betalningen
 
 ## Inbjudningar från återförsäljare

@@ -350,6 +350,7 @@ texts! {
     failure_title = "failure-title";
     failure_text = "failure-text";
     too_many_requests = "too-many-requests";
+    busy = "busy";
     open_payment = "open-payment";
     open_invitation = "open-invitation";
     no_invitation_title = "no-invitation-title";
