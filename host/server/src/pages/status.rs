@@ -131,10 +131,18 @@ pub(crate) fn refresh(
             })
         }
         // It takes no longer than the vendor may.
-        PageKind::Checkout(_) if matches!(state, CheckoutState::Closing(_)) => Some(Refresh {
-            seconds: FOLLOW_SECONDS,
-            to: Some(left(&address(view))),
-        }),
+        PageKind::Checkout(updates) if matches!(state, CheckoutState::Closing(_)) => {
+            let page = address(view);
+            Some(Refresh {
+                seconds: FOLLOW_SECONDS,
+                to: Some(match updates {
+                    Updates::Leaving => left(&page),
+                    // Another way has been chosen, and starts next.
+                    Updates::Followed => followed(view),
+                    Updates::Shown | Updates::Stopped => page,
+                }),
+            })
+        }
         // The payer is to act; nothing is expected before.
         PageKind::Checkout(_) if matches!(state, CheckoutState::Open(_, action) if !waits(action)) => {
             None

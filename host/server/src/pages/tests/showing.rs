@@ -238,10 +238,11 @@ async fn a_way_that_a_vendor_is_slow_to_close_is_followed_until_it_is_closed_or_
     let tapped = shop.post("abandon", "").await;
     assert_eq!(tapped.status, StatusCode::SEE_OTHER);
     assert_eq!(tapped.header("location"), leaving);
-    for shown in [shop.get(&leaving).await, shop.checkout().await] {
+    for path in [leaving.clone(), page.clone(), format!("{page}?wait")] {
+        let shown = shop.get(&path).await;
         shown.says("We close the payment with \u{2068}Sandbox\u{2069} first");
         shown.omits("/go\"");
-        assert_eq!(shown.header("refresh"), format!("2; url={leaving}"));
+        assert_eq!(shown.header("refresh"), format!("2; url={path}"));
     }
     closing.busy_until = None;
     let open = self::shop(view(Status::Pending, vec![closing.clone()]));
