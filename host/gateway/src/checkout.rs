@@ -20,8 +20,9 @@ use crate::methods::Offer;
 use crate::routing::Question;
 use crate::start::{StartError, StartedPayment};
 
-/// How long a returning payer waits for the vendor's word before the page shows what is known.
-const RETURN_WAIT: Duration = Duration::from_secs(6);
+/// How long a returning payer waits for the vendor's word before the page shows what is known
+/// and looks again by itself.
+const RETURN_WAIT: Duration = Duration::from_millis(1500);
 /// Longest query of a return that is kept, in bytes: short ids at most vendors, a result of up to some
 /// two thousand at Adyen.
 const QUERY_MOST: usize = 4096;

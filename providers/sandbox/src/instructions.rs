@@ -1,9 +1,10 @@
-//! What the payer of a crypto payment reads, in the page's language: the vendor tells it in English alone.
+//! What payers read on our own page, in its language: the vendor tells it in English alone.
 
 use kassette_plugin::provider::words::translated;
 use kassette_plugin::provider::{Action, Instructions};
 
-/// The vendor's name of the detail that is shown. The host's page shows the amount as the payer writes it.
+/// The vendor's name of the detail of a crypto payment that is shown. The host's page shows the amount as
+/// the payer writes it.
 const ADDRESS: &str = "Address";
 
 const ENGLISH: &str = "Send the amount to this address. In the sandbox the link opens the simulator’s page \
@@ -85,6 +86,89 @@ const ADDRESSES: [(&str, &str); 12] = [
     ("sv", "Adress"),
 ];
 
+const UPI_ENGLISH: &str = "Confirm the payment in your UPI app. In the sandbox the link opens the simulator’s page \
+                           instead of an app.";
+
+const UPI_TRANSLATIONS: [(&str, &str); 12] = [
+    (
+        "cs",
+        "Potvrďte platbu ve své aplikaci UPI. V\u{a0}sandboxu odkaz místo aplikace otevře stránku simulátoru.",
+    ),
+    (
+        "da",
+        "Bekræft betalingen i din UPI-app. I sandkassen åbner linket simulatorens side i stedet for en \
+         app.",
+    ),
+    (
+        "de",
+        "Bestätigen Sie die Zahlung in Ihrer UPI-App. In der Sandbox öffnet der Link statt einer App die \
+         Seite des Simulators.",
+    ),
+    (
+        "es",
+        "Confirme el pago en su aplicación UPI. En el entorno de pruebas, el enlace abre la página del \
+         simulador en lugar de una aplicación.",
+    ),
+    (
+        "fr",
+        "Confirmez le paiement dans votre application UPI. Dans le bac à sable, le lien ouvre la page du \
+         simulateur au lieu d’une application.",
+    ),
+    (
+        "hu",
+        "Hagyja jóvá a fizetést az UPI-alkalmazásában. A tesztkörnyezetben a hivatkozás alkalmazás \
+         helyett a szimulátor oldalát nyitja meg.",
+    ),
+    (
+        "nb",
+        "Bekreft betalingen i UPI-appen din. I sandkassen åpner lenken simulatorens side i stedet for en \
+         app.",
+    ),
+    (
+        "nl",
+        "Bevestig de betaling in uw UPI-app. In de sandbox opent de link de pagina van de simulator in \
+         plaats van een app.",
+    ),
+    (
+        "pl",
+        "Potwierdź płatność w\u{a0}swojej aplikacji UPI. W\u{a0}piaskownicy link otwiera stronę symulatora zamiast \
+         aplikacji.",
+    ),
+    (
+        "pt",
+        "Confirme o pagamento na sua aplicação UPI. No ambiente de testes, a ligação abre a página do \
+         simulador em vez de uma aplicação.",
+    ),
+    (
+        "ro",
+        "Confirmați plata în aplicația dumneavoastră UPI. În mediul de testare, linkul deschide pagina \
+         simulatorului în locul unei aplicații.",
+    ),
+    (
+        "sv",
+        "Bekräfta betalningen i din UPI-app. I testmiljön öppnar länken simulatorns sida i stället för en \
+         app.",
+    ),
+];
+
+/// The vendor's name of the detail that has one in each language; `UPI ID` is the same in all.
+const REFERENCE: &str = "Reference";
+
+const REFERENCES: [(&str, &str); 12] = [
+    ("cs", "Reference"),
+    ("da", "Reference"),
+    ("de", "Referenz"),
+    ("es", "Referencia"),
+    ("fr", "Référence"),
+    ("hu", "Hivatkozás"),
+    ("nb", "Referanse"),
+    ("nl", "Referentie"),
+    ("pl", "Numer referencyjny"),
+    ("pt", "Referência"),
+    ("ro", "Referință"),
+    ("sv", "Referens"),
+];
+
 /// What the payer does next, told in the payer's language (BCP 47), else in English.
 pub(crate) fn told(action: Action, method: &str, language: Option<&str>) -> Action {
     match action {
@@ -100,6 +184,15 @@ pub(crate) fn told(action: Action, method: &str, language: Option<&str>) -> Acti
                 ..shown
             })
         }
+        Action::Show(mut shown) if method == "upi_imps" => {
+            shown.text = translated(language, UPI_ENGLISH, &UPI_TRANSLATIONS).into();
+            for (name, _) in &mut shown.details {
+                if name == REFERENCE {
+                    *name = translated(language, REFERENCE, &REFERENCES).into();
+                }
+            }
+            Action::Show(shown)
+        }
         action => action,
     }
 }
@@ -112,7 +205,11 @@ mod tests {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let action = Action::Show(Instructions {
             text: "the vendor's".into(),
-            details: vec![pair("Address", "sbx1q"), pair("Amount", "49.90 EUR")],
+            details: vec![
+                pair("Address", "sbx1q"),
+                pair("Amount", "49.90 EUR"),
+                pair("Reference", "r1"),
+            ],
             qr: Some("qr".into()),
             link: Some("link".into()),
         });
@@ -138,8 +235,32 @@ mod tests {
                 (Some("qr"), Some("link"))
             );
         }
-        assert_eq!(shown("upi_imps", Some("pl")).text, "the vendor's");
+    }
+
+    #[test]
+    fn the_payer_of_a_upi_payment_reads_the_page_s_language() {
+        for (language, begins, label) in [
+            (Some("pl"), "Potwierdź", "Numer referencyjny"),
+            (Some("de-AT"), "Bestätigen", "Referenz"),
+            (None, "Confirm the", "Reference"),
+        ] {
+            let shown = shown("upi_imps", language);
+            assert!(shown.text.starts_with(begins), "{}", shown.text);
+            let labels: Vec<_> = shown
+                .details
+                .iter()
+                .map(|(label, _)| label.as_str())
+                .collect();
+            assert_eq!(labels, ["Address", "Amount", label]);
+        }
+        assert_eq!(shown("other", Some("pl")).text, "the vendor's");
+    }
+
+    #[test]
+    fn each_text_is_in_the_same_languages() {
         let languages = |texts: [(&'static str, &str); 12]| texts.map(|(tag, _)| tag);
-        assert_eq!(languages(TRANSLATIONS), languages(ADDRESSES));
+        for texts in [ADDRESSES, UPI_TRANSLATIONS, REFERENCES] {
+            assert_eq!(languages(texts), languages(TRANSLATIONS));
+        }
     }
 }

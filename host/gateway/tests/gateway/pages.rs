@@ -1,5 +1,7 @@
 //! The payer's side.
 
+use std::time::Duration;
+
 use kassette_domain::attempt::AttemptState;
 use kassette_domain::method::MethodId;
 use kassette_domain::payment::Status;
@@ -7,6 +9,7 @@ use kassette_domain::policy::Policy;
 use kassette_domain::provider::{Action, QueryPurpose, VendorStatus};
 use kassette_domain::secret::Secret;
 use kassette_gateway::start::{Start, StartError};
+use tokio::time::timeout;
 
 use crate::modules::Script;
 use crate::world::{World, account_id, at, by_api, by_page, settings};
@@ -249,6 +252,20 @@ async fn a_return_asks_the_vendor_at_most_once_in_five_seconds() {
             .unwrap()
             .is_none()
     );
+}
+
+#[tokio::test]
+async fn a_returning_payer_does_not_wait_for_a_vendor_that_stalls() {
+    let world = World::new().await;
+    let (payment, _) = world.waiting().await;
+    let token = world.aggregate(payment).await.attempts[0]
+        .return_token
+        .clone();
+    world.vendor.hang("alpha");
+    let returned = world.gateway.returned(token.expose(), "");
+    let view = timeout(Duration::from_secs(4), returned).await;
+    let view = view.expect("what is known").unwrap().unwrap();
+    assert_eq!(view.attempt.state, AttemptState::Open);
 }
 
 #[tokio::test]

@@ -22,7 +22,7 @@ use super::forms;
 use super::money::OnRecord;
 use super::problems::Problem;
 use super::reply::Referrer;
-use super::status::{self, PageKind, Updates, followed};
+use super::status::{self, PageKind, Updates, followed, left};
 use super::templates::{Changed, Choose, Field, Go, Questions, Row, Show, TimeLeft};
 use super::texts::Texts;
 use super::visit::{PageOptions, Visit, address};
@@ -33,6 +33,10 @@ pub(crate) async fn show(visit: Visit, RawQuery(query): RawQuery) -> Response {
     match visit.view().await {
         Ok(view) => {
             let updates = Updates::asked(query.as_deref());
+            let state = CheckoutState::of(&view, visit.backend.now());
+            if updates == Updates::Leaving && !matches!(state, CheckoutState::Closing(_)) {
+                return still_open(&visit, StatusCode::OK).await;
+            }
             current(&visit, &view, updates, PageOptions::default())
         }
         Err(problem) => visit.problem(problem),
@@ -60,7 +64,8 @@ pub(crate) async fn go(visit: Visit) -> Response {
         CheckoutState::Choose | CheckoutState::Unavailable
             if ended_in(&view, AttemptState::Declined) =>
         {
-            return again(&visit, &view, StatusCode::OK, Notice::declined(visit.t));
+            let notice = Notice::declined(visit.t, &view);
+            return again(&visit, &view, StatusCode::OK, notice);
         }
         CheckoutState::Choose | CheckoutState::Unavailable
             if ended_in(&view, AttemptState::Unavailable) =>
@@ -188,9 +193,10 @@ pub(crate) async fn answer(visit: Visit, request: Request<Body>) -> Response {
         }
     };
     let token = visit.token.clone().unwrap_or_default();
-    match visit.backend.answer(&token, answers).await {
-        Ok(started) => onwards(&visit, &view, &started),
-        Err(error) => refused(&visit, error).await,
+    match timeout(AT_ONCE, visit.backend.answer(&token, answers)).await {
+        Err(_) => visit.see_other(&followed(&view)),
+        Ok(Ok(started)) => onwards(&visit, &view, &started),
+        Ok(Err(error)) => refused(&visit, error).await,
     }
 }
 
@@ -202,13 +208,14 @@ pub(crate) async fn abandon(visit: Visit, request: Request<Body>) -> Response {
     let Some(token) = visit.token.clone() else {
         return visit.problem(Problem::NotFound);
     };
-    match visit.backend.abandon(&token).await {
-        Err(fault) => visit.problem(fault.into()),
-        Ok(None) => visit.problem(Problem::NotFound),
-        Ok(Some(aggregate)) if aggregate.open_attempt().is_none() => {
-            visit.see_other(&format!("/checkout/{token}"))
-        }
-        Ok(Some(_)) => still_open(&visit).await,
+    let page = format!("/checkout/{token}");
+    match timeout(AT_ONCE, visit.backend.abandon(&token)).await {
+        // The closing goes on, and the page that follows it says how it ended.
+        Err(_) => visit.see_other(&left(&page)),
+        Ok(Err(fault)) => visit.problem(fault.into()),
+        Ok(Ok(None)) => visit.problem(Problem::NotFound),
+        Ok(Ok(Some(aggregate))) if aggregate.open_attempt().is_none() => visit.see_other(&page),
+        Ok(Ok(Some(_))) => still_open(&visit, StatusCode::CONFLICT).await,
     }
 }
 
@@ -232,14 +239,13 @@ fn onwards(visit: &Visit, view: &CheckoutView, started: &StartedPayment) -> Resp
 
 /// Why a start did not lead on, above where the payment stands now.
 async fn refused(visit: &Visit, error: StartError) -> Response {
-    let is_declined = matches!(error, StartError::Declined);
     let (status, notice) = match &error {
         StartError::NotFound => return visit.problem(Problem::NotFound),
         StartError::Random => {
             tracing::error!(%error, "a start failed");
             return visit.problem(Problem::Failure);
         }
-        StartError::StillOpen(_) => return still_open(visit).await,
+        StartError::StillOpen(_) => return still_open(visit, StatusCode::CONFLICT).await,
         StartError::Conflict(_) | StartError::OtherMethod | StartError::AskAgain(_) => {
             (StatusCode::CONFLICT, visit.t.notice_conflict().into())
         }
@@ -248,7 +254,15 @@ async fn refused(visit: &Visit, error: StartError) -> Response {
             StatusCode::UNPROCESSABLE_ENTITY,
             Notice::not_available(visit.t),
         ),
-        StartError::Declined => (StatusCode::UNPROCESSABLE_ENTITY, Notice::declined(visit.t)),
+        StartError::Declined => {
+            return match visit.view().await {
+                Ok(view) => {
+                    let notice = Notice::declined(visit.t, &view);
+                    again(visit, &view, StatusCode::UNPROCESSABLE_ENTITY, notice)
+                }
+                Err(problem) => visit.problem(problem),
+            };
+        }
         StartError::NotLiveApproved | StartError::Barred(_) | StartError::ProviderChoice => {
             return forbidden(visit).await;
         }
@@ -260,10 +274,6 @@ async fn refused(visit: &Visit, error: StartError) -> Response {
         }
     };
     match visit.view().await {
-        // Another attempt's money is on record: no notice says that none was taken.
-        Ok(view) if is_declined && !takes_nothing(&view) => {
-            again(visit, &view, status, visit.t.notice_conflict().into())
-        }
         Ok(view) => again(visit, &view, status, notice),
         Err(problem) => visit.problem(problem),
     }
@@ -285,7 +295,7 @@ async fn forbidden(visit: &Visit) -> Response {
 }
 
 /// The vendor could not be sure that the open attempt is closed, so nothing else opens.
-async fn still_open(visit: &Visit) -> Response {
+async fn still_open(visit: &Visit, status: StatusCode) -> Response {
     let view = match visit.view().await {
         Ok(view) => view,
         Err(problem) => return visit.problem(problem),
@@ -299,7 +309,7 @@ async fn still_open(visit: &Visit) -> Response {
         return visit.see_other(&address(&view));
     };
     let notice = visit.t.notice_still_open(&visit.provider(&view, attempt));
-    again(visit, &view, StatusCode::CONFLICT, notice.into())
+    again(visit, &view, status, notice.into())
 }
 
 /// What is said above a page about what the payer just did.
@@ -319,7 +329,11 @@ impl From<String> for Notice {
 }
 
 impl Notice {
-    fn declined(t: Texts) -> Self {
+    fn declined(t: Texts, view: &CheckoutView) -> Self {
+        // Another attempt's money is on record: no notice says that none was taken.
+        if !takes_nothing(view) {
+            return t.notice_conflict().into();
+        }
         Self {
             said: Some(t.notice_declined()),
             advice: Some(t.try_again()),

@@ -19,6 +19,8 @@ pub(crate) enum CheckoutState<'a> {
     Open(&'a Attempt, &'a Action),
     /// An attempt waits, but what the payer was to do cannot be done any more.
     Lapsed(&'a Attempt),
+    /// The vendor is being asked to close an attempt, so that another way can be chosen.
+    Closing(&'a Attempt),
     /// The outcome of a start is not known.
     Checking(&'a Attempt),
     /// Paid or authorised.
@@ -65,6 +67,11 @@ impl<'a> CheckoutState<'a> {
         match (attempt.state, &attempt.action) {
             (AttemptState::VerificationPending, _) => Self::Verification,
             (AttemptState::Review, _) => Self::Review,
+            (AttemptState::Open | AttemptState::Unknown, _)
+                if attempt.closing && attempt.is_busy(now) =>
+            {
+                Self::Closing(attempt)
+            }
             (AttemptState::Open, Some(_)) if over => Self::Lapsed(attempt),
             (AttemptState::Open, Some(action)) => Self::Open(attempt, action),
             (AttemptState::Open | AttemptState::Unknown, _) => Self::Checking(attempt),
@@ -89,7 +96,11 @@ impl<'a> CheckoutState<'a> {
             _ => 60,
         };
         match self {
-            Self::Open(..) | Self::Lapsed(_) | Self::Checking(_) | Self::Processing => Some(quick),
+            Self::Open(..)
+            | Self::Lapsed(_)
+            | Self::Closing(_)
+            | Self::Checking(_)
+            | Self::Processing => Some(quick),
             Self::Verification => Some(quick.max(15)),
             Self::Review => Some(quick.max(30)),
             _ => None,
@@ -120,6 +131,27 @@ mod tests {
             CheckoutState::of(&lapsed, fixtures::NOW),
             CheckoutState::Lapsed(_)
         ));
+    }
+
+    #[test]
+    fn an_attempt_is_not_continued_while_the_vendor_closes_it() {
+        let mut closing = attempt(fixtures::redirect());
+        closing.closing = true;
+        closing.busy_until = Some(fixtures::NOW);
+        let closed = view(Status::Pending, vec![closing.clone()]);
+        assert!(matches!(
+            CheckoutState::of(&closed, fixtures::NOW),
+            CheckoutState::Open(..)
+        ));
+        closing.busy_until = Some(Time::from_secs(fixtures::NOW.as_secs() + 1));
+        for state in [AttemptState::Open, AttemptState::Unknown] {
+            closing.state = state;
+            let pending = view(Status::Pending, vec![closing.clone()]);
+            assert!(matches!(
+                CheckoutState::of(&pending, fixtures::NOW),
+                CheckoutState::Closing(_)
+            ));
+        }
     }
 
     #[test]

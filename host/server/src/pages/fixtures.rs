@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kassette_domain::attempt::{Attempt, Choice};
+use kassette_domain::attempt::{Attempt, Choice, VendorFacts};
 use kassette_domain::delegation::DelegationStatus;
 use kassette_domain::id::{
     AccountId, AttemptId, Digest, InvitationId, MerchantId, PaymentId, ResellerId, Slot,
@@ -16,7 +16,7 @@ use kassette_domain::money::{Currency, Minor, Money};
 use kassette_domain::order::{ClientRef, Email, IdempotencyKey, OrderId};
 use kassette_domain::payment::{CheckoutMode, NewPayment, Origin, Payment, Request, Status};
 use kassette_domain::policy::Policy;
-use kassette_domain::provider::{Action, Payer};
+use kassette_domain::provider::{Action, Payer, VendorSettlement, VendorStatus};
 use kassette_domain::reseller::Reseller;
 use kassette_domain::routing::{MethodDescription, PathData, Shape, Translation};
 use kassette_domain::secret::Secret;
@@ -95,6 +95,19 @@ pub(crate) fn attempt(action: Action) -> Attempt {
     let mut attempt = aggregate.attempts.remove(0);
     attempt.action = Some(action);
     attempt
+}
+
+/// A vendor's word: its status, and so many euro cents received.
+pub(crate) fn facts(status: VendorStatus, received: Minor) -> VendorFacts {
+    VendorFacts {
+        status,
+        settlement: VendorSettlement::Pending,
+        received,
+        currency: "EUR".into(),
+        returned: Minor(0),
+        detail: String::new(),
+        at: NOW,
+    }
 }
 
 /// A module with a German translation and a drawing of its own.

@@ -135,7 +135,8 @@ pub(crate) fn router(state: PagesState) -> Router {
                 choose_language,
             ))
             .layer(middleware::from_fn_with_state(state.clone(), limit))
-            .layer(edge.of_class(class));
+            .layer(edge.of_class(class))
+            .layer(middleware::from_fn(say));
         router = router.merge(routes);
     }
     router.with_state(state)
@@ -152,10 +153,26 @@ fn edge(state: &PagesState) -> Edge {
     }
 }
 
+/// Words for payers in an answer that is made where their request is not known.
+#[derive(Clone, Copy)]
+struct Words(fn(Texts) -> String);
+
+/// Writes such words in the payer's language.
+async fn say(request: Request, next: Next) -> Response {
+    let texts = Texts::negotiate(request.headers());
+    let mut response = next.run(request).await;
+    if let Some(Words(words)) = response.extensions_mut().remove() {
+        response.headers_mut().remove(CONTENT_LENGTH);
+        *response.body_mut() = words(texts).into();
+    }
+    response
+}
+
 /// The answer where too many requests are in flight: the head of the API's, with words for payers.
 fn busy() -> Response {
-    let text = "Many people are paying just now. Wait a moment and open your payment link again.";
-    plain(ApiError::Busy, text.into())
+    let mut response = plain(ApiError::Busy, String::new());
+    response.extensions_mut().insert(Words(Texts::busy));
+    response
 }
 
 /// An error of the API as a line of text.
@@ -194,8 +211,10 @@ async fn choose_language(
     reply::in_language(request.uri().path(), tag, secure)
 }
 
-/// The answer where a handler panicked, whose texts and language went with it; the layer tells the log.
+/// The answer where a handler panicked; the layer tells the log.
 fn after_panic() -> Response {
-    let text = "Something went wrong on our side. Wait a moment and open your payment link again.";
-    (StatusCode::INTERNAL_SERVER_ERROR, text).into_response()
+    let words = |t: Texts| format!("{}. {}", t.failure_title(), t.failure_text());
+    let mut response = (StatusCode::INTERNAL_SERVER_ERROR, "").into_response();
+    response.extensions_mut().insert(Words(words));
+    response
 }

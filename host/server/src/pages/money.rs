@@ -61,6 +61,10 @@ impl OnRecord {
 pub(crate) enum Sentence {
     /// It is not over: nothing is said.
     None,
+    /// Under review, and a part of what was taken was given back.
+    ReviewPartGivenBack,
+    /// Under review, and what was taken was given back.
+    ReviewGivenBack,
     /// Over, and none was taken.
     NotTaken,
     /// Over, and what was taken was given back.
@@ -93,13 +97,22 @@ impl Sentence {
         }
     }
 
+    /// About a payment that is under review.
+    pub(crate) fn of_review(aggregate: &PaymentAggregate) -> Self {
+        match moved(aggregate.attempts.iter()) {
+            OnRecord::PartReturned => Self::ReviewPartGivenBack,
+            OnRecord::Returned => Self::ReviewGivenBack,
+            OnRecord::Nothing | OnRecord::Unclear | OnRecord::Taken => Self::None,
+        }
+    }
+
     pub(crate) fn about(aggregate: &PaymentAggregate) -> Self {
         match aggregate.payment.status {
             Status::Created
             | Status::Pending
             | Status::Processing
-            | Status::Review
             | Status::VerificationPending => Self::None,
+            Status::Review => Self::of_review(aggregate),
             Status::Failed | Status::Cancelled | Status::Expired => Self::of_unpaid(aggregate),
             Status::Completed => {
                 let Some(own) = own(aggregate) else {
@@ -117,6 +130,21 @@ impl Sentence {
     }
 }
 
+/// What is on record of a completed payment's other attempts: money that came beside its own.
+pub(crate) fn second(aggregate: &PaymentAggregate) -> OnRecord {
+    let own = own(aggregate).map(|own| own.id);
+    let attempts = aggregate.attempts.iter();
+    moved(attempts.filter(|attempt| Some(attempt.id) != own))
+}
+
+/// The greatest of what is certain about attempts.
+fn moved<'a>(attempts: impl Iterator<Item = &'a Attempt>) -> OnRecord {
+    let certain = attempts
+        .map(OnRecord::of)
+        .filter(|record| *record != OnRecord::Unclear);
+    certain.max().unwrap_or(OnRecord::Nothing)
+}
+
 /// Whether the payer disputes money of a completed payment, and that is not decided.
 pub(crate) fn is_disputed(aggregate: &PaymentAggregate) -> bool {
     let is_open = |own: &Attempt| {
@@ -124,6 +152,13 @@ pub(crate) fn is_disputed(aggregate: &PaymentAggregate) -> bool {
         disputes.any(|disputed| disputed.dispute.state == DisputeState::Open)
     };
     aggregate.payment.status == Status::Completed && own(aggregate).is_some_and(is_open)
+}
+
+/// Whether some of what a payment waits for has arrived, proved or not.
+pub(crate) fn has_arrived(aggregate: &PaymentAggregate) -> bool {
+    let open = aggregate.open_attempt();
+    let facts = open.and_then(|open| open.vendor.as_ref());
+    own(aggregate).is_some() || facts.is_some_and(|facts| facts.received > Minor(0))
 }
 
 /// The attempt that holds a completed payment's money.
@@ -148,8 +183,7 @@ fn paid(own: &Attempt) -> Money {
 
 #[cfg(test)]
 mod tests {
-    use kassette_domain::attempt::VendorFacts;
-    use kassette_domain::provider::{Dispute, ProviderRefund, RefundState, VendorSettlement};
+    use kassette_domain::provider::{Dispute, ProviderRefund, RefundState};
     use kassette_domain::returns::Told;
 
     use super::*;
@@ -168,15 +202,7 @@ mod tests {
     fn said(state: AttemptState, status: VendorStatus, received: Minor) -> Attempt {
         let mut attempt = attempt(fixtures::redirect());
         attempt.state = state;
-        attempt.vendor = Some(VendorFacts {
-            status,
-            settlement: VendorSettlement::Pending,
-            received,
-            currency: "EUR".into(),
-            returned: Minor(0),
-            detail: String::new(),
-            at: NOW,
-        });
+        attempt.vendor = Some(fixtures::facts(status, received));
         attempt
     }
 
@@ -315,10 +341,12 @@ mod tests {
                         Status::Created
                         | Status::Pending
                         | Status::Processing
-                        | Status::Review
                         | Status::VerificationPending,
                         _,
                     ) => Sentence::None,
+                    (Status::Review, OnRecord::PartReturned) => Sentence::ReviewPartGivenBack,
+                    (Status::Review, OnRecord::Returned) => Sentence::ReviewGivenBack,
+                    (Status::Review, _) => Sentence::None,
                     (Status::Completed, _) if !is_own => Sentence::Accepted,
                     (Status::Completed, OnRecord::Taken) => Sentence::Paid(euros(4990)),
                     (Status::Completed, OnRecord::PartReturned) => {
@@ -344,6 +372,39 @@ mod tests {
     }
 
     #[test]
+    fn money_beside_a_completed_payments_own_is_told_as_it_is_on_record() {
+        let captured = || {
+            let mut own = said(AttemptState::Captured, VendorStatus::Completed, DUE);
+            own.id = kassette_domain::id::AttemptId::from_bytes([1; 16]);
+            own
+        };
+        let paid = view(Status::Completed, vec![captured()]).aggregate;
+        assert_eq!(second(&paid), OnRecord::Nothing, "its own is not another");
+        for (what, other, record) in records() {
+            if other.state == AttemptState::Captured {
+                continue;
+            }
+            let told = match record {
+                // What may still come is not told as if it had.
+                OnRecord::Unclear => OnRecord::Nothing,
+                certain => certain,
+            };
+            for attempts in [
+                vec![captured(), other.clone()],
+                vec![other.clone(), captured()],
+            ] {
+                let both = view(Status::Completed, attempts).aggregate;
+                assert_eq!(second(&both), told, "{what}");
+                assert_eq!(
+                    Sentence::about(&both),
+                    Sentence::Paid(euros(4990)),
+                    "{what}"
+                );
+            }
+        }
+    }
+
+    #[test]
     fn money_of_one_attempt_is_told_whatever_the_others_are() {
         let declined = || said(AttemptState::Declined, VendorStatus::Declined, Minor(0));
         let surplus = said(AttemptState::Surplus, VendorStatus::Completed, DUE);
@@ -363,6 +424,21 @@ mod tests {
             currency: Currency::USD,
         };
         assert_eq!(sentence, Sentence::Paid(usd));
+    }
+
+    #[test]
+    fn money_has_arrived_once_the_vendor_has_told_of_some() {
+        let waits = VendorStatus::VerificationPending;
+        for (state, received, arrived) in [
+            (AttemptState::VerificationPending, Minor(0), false),
+            (AttemptState::VerificationPending, Minor(1), true),
+            (AttemptState::Captured, Minor(0), true),
+            (AttemptState::Failed, DUE, false),
+        ] {
+            let attempts = vec![said(state, waits, received)];
+            let aggregate = view(Status::VerificationPending, attempts).aggregate;
+            assert_eq!(has_arrived(&aggregate), arrived, "{state:?}, {received:?}");
+        }
     }
 
     #[test]

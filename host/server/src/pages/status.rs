@@ -38,6 +38,8 @@ pub(crate) enum Updates {
     /// It shows what comes, follows a start that is under way to the vendor, and leads back to the shop
     /// once paid.
     Followed,
+    /// It follows the closing of an attempt, and says so where the vendor was not sure of it.
+    Leaving,
 }
 
 impl Updates {
@@ -46,6 +48,7 @@ impl Updates {
         match query {
             Some(PAUSE) => Self::Stopped,
             Some(WAIT) => Self::Followed,
+            Some(LEAVE) => Self::Leaving,
             _ => Self::Shown,
         }
     }
@@ -97,7 +100,9 @@ pub(crate) fn navigation(
 const PAUSE: &str = "hold";
 /// The query of the page that follows what is under way.
 const WAIT: &str = "wait";
-/// How often that page looks at first.
+/// The query of the page that follows the closing of an attempt.
+const LEAVE: &str = "leave";
+/// How often those pages look at first.
 const FOLLOW_SECONDS: u32 = 2;
 const FOLLOW_FOR: Duration = Duration::from_secs(60);
 
@@ -125,6 +130,19 @@ pub(crate) fn refresh(
                 to: Some(format!("{}/go", address(view))),
             })
         }
+        // It takes no longer than the vendor may.
+        PageKind::Checkout(updates) if matches!(state, CheckoutState::Closing(_)) => {
+            let page = address(view);
+            Some(Refresh {
+                seconds: FOLLOW_SECONDS,
+                to: Some(match updates {
+                    Updates::Leaving => left(&page),
+                    // Another way has been chosen, and starts next.
+                    Updates::Followed => followed(view),
+                    Updates::Shown | Updates::Stopped => page,
+                }),
+            })
+        }
         // The payer is to act; nothing is expected before.
         PageKind::Checkout(_) if matches!(state, CheckoutState::Open(_, action) if !waits(action)) => {
             None
@@ -150,6 +168,11 @@ pub(crate) fn refresh(
 /// The page that follows what is under way.
 pub(crate) fn followed(view: &CheckoutView) -> String {
     format!("{}?{WAIT}", address(view))
+}
+
+/// The page that follows the closing of an attempt, of a payment's page.
+pub(crate) fn left(page: &str) -> String {
+    format!("{page}?{LEAVE}")
 }
 
 /// Back to the shop, where it is known.
@@ -229,17 +252,35 @@ fn status_text(
             t.lapsed_title(),
             t.lapsed_text(&visit.provider(view, attempt)),
         ),
+        CheckoutState::Closing(attempt) => say(
+            Tone::Waiting,
+            t.checking_title(),
+            t.another_way_hint(&visit.provider(view, attempt)),
+        ),
         CheckoutState::Checking(attempt) => checking(visit, view, attempt),
         CheckoutState::Choose | CheckoutState::Direct | CheckoutState::Unavailable => {
             idle(visit, view, state, kind)
         }
         CheckoutState::Processing => say(Tone::Waiting, t.processing_title(), t.processing_text()),
-        CheckoutState::Verification => say(
-            Tone::Waiting,
-            t.verification_title(),
-            t.verification_text(shop),
-        ),
-        CheckoutState::Review => say(Tone::Waiting, t.review_title(), t.review_text(shop)),
+        CheckoutState::Verification => {
+            let provider = || match view.aggregate.open_attempt() {
+                Some(open) => visit.provider(view, open),
+                None => t.provider_unnamed(),
+            };
+            let text = match money::has_arrived(&view.aggregate) {
+                true => t.verification_text(shop),
+                false => t.verification_awaited(&provider(), shop),
+            };
+            say(Tone::Waiting, t.verification_title(), text)
+        }
+        CheckoutState::Review => StatusText {
+            extra: match Sentence::of_review(&view.aggregate) {
+                Sentence::ReviewPartGivenBack => Some(t.review_part_given_back()),
+                Sentence::ReviewGivenBack => Some(t.review_given_back()),
+                _ => None,
+            },
+            ..say(Tone::Waiting, t.review_title(), t.review_text(shop))
+        },
         CheckoutState::Completed => completed(visit, view),
         CheckoutState::Failed => over(visit, view, t.failed_title(), t.failed_text(shop)),
         CheckoutState::Cancelled => over(visit, view, t.cancelled_title(), t.cancelled_text(shop)),
@@ -293,8 +334,15 @@ fn completed(visit: &Visit, view: &CheckoutView) -> StatusText {
     };
     let test = view.aggregate.payment.environment == kassette_domain::key::Environment::Test;
     let disputed = money::is_disputed(&view.aggregate).then(|| t.completed_disputed());
+    let second = match money::second(&view.aggregate) {
+        OnRecord::Taken => Some(t.second_received(shop)),
+        OnRecord::PartReturned => Some(t.second_part_given_back(shop)),
+        OnRecord::Returned => Some(t.second_given_back()),
+        OnRecord::Nothing | OnRecord::Unclear => None,
+    };
     let extra: Vec<_> = disputed
         .into_iter()
+        .chain(second)
         .chain(test.then(|| t.completed_test()))
         .collect();
     StatusText {

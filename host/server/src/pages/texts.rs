@@ -281,6 +281,9 @@ texts! {
     completed_test = "completed-test";
     completed_part_returned = "completed-part-returned";
     completed_disputed = "completed-disputed";
+    second_received(merchant) = "second-received";
+    second_part_given_back(merchant) = "second-part-given-back";
+    second_given_back = "second-given-back";
     accepted_text(merchant) = "accepted-text";
     returned_title = "returned-title";
     returned_text(amount, merchant) = "returned-text";
@@ -292,8 +295,11 @@ texts! {
     processing_text = "processing-text";
     verification_title = "verification-title";
     verification_text(merchant) = "verification-text";
+    verification_awaited(provider, merchant) = "verification-awaited";
     review_title = "review-title";
     review_text(merchant) = "review-text";
+    review_part_given_back = "review-part-given-back";
+    review_given_back = "review-given-back";
     failed_title = "failed-title";
     failed_text(merchant) = "failed-text";
     cancelled_title = "cancelled-title";
@@ -344,6 +350,7 @@ texts! {
     failure_title = "failure-title";
     failure_text = "failure-text";
     too_many_requests = "too-many-requests";
+    busy = "busy";
     open_payment = "open-payment";
     open_invitation = "open-invitation";
     no_invitation_title = "no-invitation-title";

@@ -320,7 +320,7 @@ impl SimulatedAccount {
             enabled: true,
             merchants: Merchants::All,
             methods: methods.map(|method| (method, terms())).collect(),
-            verification_note: Some("Simulated: no money moves.".to_owned()),
+            verification_note: None,
             verification_url: None,
             settings: self.settings.clone(),
             secrets: self.secrets.iter().map(secret).collect(),

@@ -1,8 +1,11 @@
 //! What protects payers on every page.
 
 use super::*;
-use crate::pages::assets;
+use crate::pages::{after_panic, assets, busy, say};
 use crate::telemetry::Log;
+use axum::middleware;
+use axum::response::Response;
+use axum::routing::get;
 
 /// Of a page with all that it loads.
 const MOST_BYTES: usize = 60_000;
@@ -152,5 +155,36 @@ async fn pages_that_a_failing_store_keeps_from_being_answered_fill_no_log() {
         // Two lines for each of twenty requests a second.
         assert!(log.lines().count() <= most, "{log}");
         assert_eq!(log.contains("the disk"), told, "{log}");
+    }
+}
+
+#[tokio::test]
+async fn words_without_a_page_are_in_the_payers_language() {
+    for (answer, status, words) in [
+        (
+            busy as fn() -> Response,
+            StatusCode::SERVICE_UNAVAILABLE,
+            "Gerade bezahlen sehr viele Menschen. Warten Sie",
+        ),
+        (
+            after_panic,
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "Bei uns ist etwas schiefgegangen. Bitte warten Sie",
+        ),
+    ] {
+        let router = Router::new()
+            .route("/", get(move || async move { answer() }))
+            .layer(middleware::from_fn(say));
+        let request = Request::get("/").header("accept-language", "de-AT");
+        let request = request.body(Body::empty()).unwrap();
+        let response = router.oneshot(request).await.unwrap();
+        assert_eq!(response.status(), status);
+        assert_eq!(
+            response.headers()["content-type"],
+            "text/plain; charset=utf-8"
+        );
+        let body = to_bytes(response.into_body(), 1 << 20).await.unwrap();
+        let text = String::from_utf8(body.to_vec()).unwrap();
+        assert!(text.starts_with(words), "{text}");
     }
 }

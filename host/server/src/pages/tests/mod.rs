@@ -48,7 +48,7 @@ type Starting = fn(&CheckoutView) -> Result<StartedPayment, StartError>;
 struct OnePayment {
     view: CheckoutView,
     start: Starting,
-    /// How long it takes.
+    /// How long that takes, an answer and a closing.
     takes: Duration,
     public_url: &'static str,
     /// Where the invitation stands.
@@ -123,7 +123,10 @@ impl Backend for OnePayment {
             .map(|(name, value)| format!("{name}={}", value.expose()))
             .collect();
         self.note(format!("answer {}", answers.join(",")));
-        Box::pin(async move { self.started() })
+        Box::pin(async move {
+            tokio::time::sleep(self.takes).await;
+            self.started()
+        })
     }
 
     fn abandon<'a>(
@@ -132,7 +135,10 @@ impl Backend for OnePayment {
     ) -> BoxFuture<'a, Result<Option<PaymentAggregate>, Fault>> {
         self.note("abandon".into());
         let aggregate = (token == TOKEN).then(|| self.view.aggregate.clone());
-        Box::pin(async move { Ok(aggregate) })
+        Box::pin(async move {
+            tokio::time::sleep(self.takes).await;
+            Ok(aggregate)
+        })
     }
 
     fn returned<'a>(

@@ -2,6 +2,8 @@
 
 use super::*;
 use kassette_domain::brand::Brand;
+use kassette_domain::money::Minor;
+use kassette_domain::provider::VendorStatus;
 use kassette_gateway::start::{NotAvailable, NotStartable};
 
 #[tokio::test]
@@ -19,6 +21,9 @@ async fn the_choice_names_methods_providers_and_notes() {
     page.says("You pay \u{2068}Demo shop\u{2069}");
     page.says("<bdi>A-7</bdi>");
     page.says("<strong>TEST</strong>");
+    // True also of a method whose address or code stands on our own page.
+    page.says("Nothing is charged when you choose.");
+    page.omits("secure page");
 }
 
 #[tokio::test]
@@ -207,6 +212,52 @@ async fn a_tap_that_a_vendor_keeps_waiting_is_followed_by_a_page_that_waits() {
 }
 
 #[tokio::test]
+async fn answers_that_a_vendor_keeps_waiting_are_followed_by_a_page_that_waits() {
+    let shop = shop_that_takes(
+        Duration::from_secs(3600),
+        pending(asking()),
+        declined,
+        ORIGIN,
+    );
+    let answered = shop.post("answer", "email=ada%40example.org").await;
+    assert_eq!(answered.status, StatusCode::SEE_OTHER);
+    assert!(answered.header("location").ends_with("?wait"));
+    assert_eq!(shop.asked(), ["answer email=ada@example.org"]);
+}
+
+#[tokio::test]
+async fn a_way_that_a_vendor_is_slow_to_close_is_followed_until_it_is_closed_or_not() {
+    let page = format!("/checkout/{TOKEN}");
+    let leaving = format!("{page}?leave");
+    let mut closing = attempt(fixtures::redirect());
+    closing.closing = true;
+    closing.busy_until = Some(Time::from_secs(NOW.as_secs() + 60));
+    let long = Duration::from_secs(3600);
+    let closes = view(Status::Pending, vec![closing.clone()]);
+    let shop = shop_that_takes(long, closes, declined, ORIGIN);
+    let tapped = shop.post("abandon", "").await;
+    assert_eq!(tapped.status, StatusCode::SEE_OTHER);
+    assert_eq!(tapped.header("location"), leaving);
+    for path in [leaving.clone(), page.clone(), format!("{page}?wait")] {
+        let shown = shop.get(&path).await;
+        shown.says("We close the payment with \u{2068}Sandbox\u{2069} first");
+        shown.omits("/go\"");
+        assert_eq!(shown.header("refresh"), format!("2; url={path}"));
+    }
+    closing.busy_until = None;
+    let open = self::shop(view(Status::Pending, vec![closing.clone()]));
+    let open = open.get(&leaving).await;
+    assert_eq!(open.status, StatusCode::OK);
+    open.says("could not be closed for certain");
+    open.says("/abandon\"");
+    closing.state = AttemptState::Closed;
+    let closed = self::shop(view(Status::Created, vec![closing]));
+    let on = closed.get(&leaving).await;
+    assert_eq!(on.status, StatusCode::SEE_OTHER);
+    assert_eq!(on.header("location"), page);
+}
+
+#[tokio::test]
 async fn a_start_that_ended_behind_the_page_that_waits_says_how() {
     for (state, words) in [
         (AttemptState::Declined, "declined"),
@@ -220,6 +271,23 @@ async fn a_start_that_ended_behind_the_page_that_waits_says_how() {
         page.says(r#"role="alert""#);
         page.says(words);
         page.says(r#"value="credit_card""#);
+    }
+}
+
+#[tokio::test]
+async fn no_notice_says_that_no_money_was_taken_where_another_attempt_took_some() {
+    let mut surplus = attempt(fixtures::redirect());
+    surplus.state = AttemptState::Surplus;
+    let mut declined = attempt(fixtures::redirect());
+    declined.state = AttemptState::Declined;
+    let shop = shop(view(Status::Created, vec![surplus, declined]));
+    for page in [
+        shop.get(&format!("/checkout/{TOKEN}/go")).await,
+        shop.post("choose", "payment_method=ideal").await,
+    ] {
+        page.says(r#"role="alert""#);
+        page.says("This is where your payment stands now");
+        page.omits("no money was taken");
     }
 }
 
@@ -395,6 +463,72 @@ async fn the_summary_says_whether_it_is_to_be_paid_or_was() {
     paid.state = AttemptState::Captured;
     let shop = shop(view(Status::Completed, vec![paid]));
     shop.checkout().await.says(&line("You paid"));
+}
+
+#[tokio::test]
+async fn a_completed_page_tells_of_a_second_payment_and_of_what_went_back_of_it() {
+    let mut own = attempt(fixtures::redirect());
+    own.state = AttemptState::Captured;
+    let mut other = attempt(fixtures::redirect());
+    other.id = kassette_domain::id::AttemptId::from_bytes([1; 16]);
+    other.state = AttemptState::Surplus;
+    other.vendor = Some(fixtures::facts(VendorStatus::Completed, Minor(4990)));
+    let words = "Another payment was received for this order as well";
+    let page = shop(view(Status::Completed, vec![own.clone()]));
+    page.checkout().await.omits(words);
+    for (returned, rest) in [
+        (0, ". Please ask \u{2068}Demo shop\u{2069} about it."),
+        (1, ", and a part of it was given back."),
+        (4990, ", and it was given back."),
+    ] {
+        other.vendor.as_mut().unwrap().returned = Minor(returned);
+        let shop = shop(view(Status::Completed, vec![other.clone(), own.clone()]));
+        let page = shop.checkout().await;
+        page.says("You have paid \u{2068}€49.90\u{2069}");
+        page.says(&format!("{words}{rest}"));
+    }
+}
+
+#[tokio::test]
+async fn a_page_under_review_tells_of_money_that_went_back() {
+    let mut held = attempt(fixtures::redirect());
+    held.state = AttemptState::Review;
+    held.vendor = Some(fixtures::facts(VendorStatus::Review, Minor(4990)));
+    for (returned, words) in [
+        (0, None),
+        (
+            1,
+            Some("A part of the money that was received has been given back."),
+        ),
+        (
+            4990,
+            Some("The money that was received has been given back."),
+        ),
+    ] {
+        held.vendor.as_mut().unwrap().returned = Minor(returned);
+        let shop = shop(view(Status::Review, vec![held.clone()]));
+        let page = shop.checkout().await;
+        page.says("Please do not pay again.");
+        match words {
+            Some(words) => page.says(words),
+            None => page.omits("given back"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_payment_has_arrived_once_that_is_on_record() {
+    let mut waits = attempt(fixtures::redirect());
+    waits.state = AttemptState::VerificationPending;
+    let page = shop(view(Status::VerificationPending, vec![waits.clone()]));
+    let page = page.checkout().await;
+    page.says(
+        "waiting for \u{2068}Sandbox\u{2069} to confirm your payment. Please do not pay again.",
+    );
+    page.omits("has arrived");
+    waits.vendor = Some(fixtures::facts(VendorStatus::VerificationPending, Minor(1)));
+    let page = shop(view(Status::VerificationPending, vec![waits]));
+    page.checkout().await.says("Your payment has arrived");
 }
 
 #[tokio::test]
