@@ -135,6 +135,19 @@ async fn a_provider_that_was_named_has_no_fallback() {
 async fn the_page_asks_again_before_it_falls_back_to_another_note() {
     let server = Server::fresh().await;
     let _second = second_provider(&server).await;
+    let file = server
+        .folder()
+        .join(format!("config/providers/{SECOND}.toml"));
+    let account = std::fs::read_to_string(&file).unwrap();
+    let note = "Checks who you are.";
+    std::fs::write(&file, format!("verification_note = {note:?}\n{account}")).unwrap();
+    server
+        .wait_for("the second account's note", || async {
+            let path = "/api/v1/methods?currency=EUR";
+            let methods = server.get(server.test_key(), path).await.expect(200);
+            methods.text.contains(note).then_some(())
+        })
+        .await;
     let payment = server.create(server.test_key(), json!({})).await;
     server.fault("sandbox-test", "status-429", 1).await;
     let asked = server.choose(&payment, "ideal").await.expect(200);
