@@ -58,11 +58,28 @@ async fn read(request: Request) -> Result<Value, ApiError> {
 }
 
 /// 400 for anything but JSON, or a merge patch, as it is.
-pub(super) fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
-    let refuse = |message: &'static str| Err(ApiError::Malformed(message.into()));
-    if headers.contains_key(CONTENT_ENCODING) {
-        return refuse("Content-Encoding is not supported; send the body as it is");
+fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
+    refuse_encoded(headers)?;
+    match is_json(headers) {
+        true => Ok(()),
+        false => Err(ApiError::Malformed(
+            "Content-Type must be application/json".into(),
+        )),
     }
+}
+
+/// 400 for a body that would have to be decoded.
+pub(super) fn refuse_encoded(headers: &HeaderMap) -> Result<(), ApiError> {
+    match headers.contains_key(CONTENT_ENCODING) {
+        true => Err(ApiError::Malformed(
+            "Content-Encoding is not supported; send the body as it is".into(),
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Whether the body is declared as JSON, or as a merge patch.
+pub(super) fn is_json(headers: &HeaderMap) -> bool {
     let declared = headers
         .get(CONTENT_TYPE)
         .and_then(|value| value.to_str().ok());
@@ -73,14 +90,9 @@ pub(super) fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
         .unwrap_or_default()
         .trim();
     let known = ["application/json", "application/merge-patch+json"];
-    if known
+    known
         .iter()
         .any(|known| known.eq_ignore_ascii_case(essence))
-    {
-        Ok(())
-    } else {
-        refuse("Content-Type must be application/json")
-    }
 }
 
 /// An actor or a reason.

@@ -7,7 +7,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::{Stream, stream};
-use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE};
+use http::header::{ACCEPT, CONTENT_TYPE};
 use http::request::Parts;
 use kassette_domain::id::{MerchantId, Slot, SlotKind};
 use kassette_domain::policy::Policy;
@@ -16,7 +16,7 @@ use kassette_runtime::MAX_MODULE_BYTES;
 use serde_json::json;
 
 use super::AdminState;
-use super::body::{MOST as MOST_JSON, check_media_type};
+use super::body::{MOST as MOST_JSON, is_json, refuse_encoded};
 use super::caller::Changes;
 use super::plugins::{find, refused};
 use crate::web::ApiError;
@@ -89,12 +89,8 @@ async fn candidate(
     parts: &Parts,
     body: Body,
 ) -> Result<(Candidate, Option<MerchantId>), ApiError> {
-    if parts.headers.contains_key(CONTENT_ENCODING) {
-        return Err(ApiError::Malformed(
-            "Content-Encoding is not supported; send the body as it is".into(),
-        ));
-    }
-    if check_media_type(&parts.headers).is_err() {
+    refuse_encoded(&parts.headers)?;
+    if !is_json(&parts.headers) {
         let bytes = crate::web::body::read(&parts.headers, body, MAX_MODULE_BYTES).await?;
         return Ok((Candidate::Module(bytes.into()), None));
     }

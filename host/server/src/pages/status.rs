@@ -132,14 +132,12 @@ pub(crate) fn refresh(
         }
         // It takes no longer than the vendor may.
         PageKind::Checkout(updates) if matches!(state, CheckoutState::Closing(_)) => {
-            let page = address(view);
             Some(Refresh {
                 seconds: FOLLOW_SECONDS,
                 to: Some(match updates {
-                    Updates::Leaving => left(&page),
+                    Updates::Leaving => left(&address(view)),
                     // Another way has been chosen, and starts next.
-                    Updates::Followed => followed(view),
-                    Updates::Shown | Updates::Stopped => page,
+                    _ => followed(view),
                 }),
             })
         }
