@@ -266,6 +266,30 @@ impl fmt::Debug for Digest {
     }
 }
 
+/// Digests in JSON as people see them: `#[serde(with = "digest_text")]`.
+pub mod digest_text {
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    use super::Digest;
+
+    /// Writes 64 hexadecimal characters.
+    ///
+    /// # Errors
+    /// The serializer's.
+    pub fn serialize<S: Serializer>(digest: &Digest, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(digest)
+    }
+
+    /// Reads them.
+    ///
+    /// # Errors
+    /// Where the text is no digest.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Digest, D::Error> {
+        let text = String::deserialize(from)?;
+        Digest::parse(&text).ok_or_else(|| de::Error::custom("not a digest"))
+    }
+}
+
 /// A slot's name: `method.<method_id>` or `provider.<module>`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]

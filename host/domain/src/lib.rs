@@ -9,6 +9,7 @@
 pub mod attempt;
 pub mod audit;
 pub mod brand;
+pub mod candidate;
 pub mod connect;
 pub mod consent;
 pub mod decline;

@@ -12,7 +12,7 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use kassette_domain::id::{Digest, Slot};
+use kassette_domain::id::{Digest, Slot, digest_text};
 use kassette_domain::time::Time;
 use serde::{Deserialize, Serialize};
 
@@ -74,7 +74,7 @@ pub struct Event {
     /// When.
     pub at: Time,
     /// Of its file.
-    #[serde(with = "digest")]
+    #[serde(with = "digest_text")]
     pub digest: Digest,
     /// Its label.
     pub name: String,
@@ -103,24 +103,9 @@ pub(crate) struct History {
 /// One version that is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SavedVersion {
-    #[serde(with = "digest")]
+    #[serde(with = "digest_text")]
     pub(crate) digest: Digest,
     pub(crate) since: Time,
-}
-
-/// Digests as people see them.
-mod digest {
-    use kassette_domain::id::Digest;
-    use serde::{Deserialize, Deserializer, Serializer, de};
-
-    pub(super) fn serialize<S: Serializer>(digest: &Digest, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(digest)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Digest, D::Error> {
-        let text = String::deserialize(from)?;
-        Digest::parse(&text).ok_or_else(|| de::Error::custom("not a digest"))
-    }
 }
 
 /// The folder; nowhere, where nothing outlives the process.

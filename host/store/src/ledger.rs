@@ -109,6 +109,7 @@ pub(crate) fn merge(change: &mut Change, more: Change) {
         decisions,
         references,
         search_references,
+        resolved,
         dirty,
     } = more;
     change.transitions.extend(transitions);
@@ -119,6 +120,7 @@ pub(crate) fn merge(change: &mut Change, more: Change) {
     change.decisions.extend(decisions);
     change.references.extend(references);
     change.search_references.extend(search_references);
+    change.resolved.extend(resolved);
     change.dirty |= dirty;
 }
 

@@ -24,6 +24,7 @@ mod routing_log;
 mod rows;
 pub mod sled;
 pub mod suite;
+mod trials;
 
 pub use crate::cluster::{Cluster, ModulesInfo, NodeInfo, NodeStatus, Share, Task};
 pub use crate::connects::{CodeIssued, CodeUsed, Connects, Exchange, Exchanged};
@@ -41,6 +42,7 @@ pub use crate::resellers::{Answered, InvitationStanding, Invited, Resellers};
 pub use crate::routing_log::{ROUTING_BATCH, ROUTING_PAGE, RoutingCursor, RoutingLog, RoutingPage};
 pub use crate::rows::seal::{MasterKey, NotAMasterKey};
 pub use crate::sled::SledStore;
+pub use crate::trials::{Trial, Trials};
 pub use kassette_engine::Fault;
 
 use std::future::Future;

@@ -27,6 +27,7 @@ mod open;
 mod query_failed;
 mod refund;
 mod report;
+mod resolution;
 mod review;
 mod schedule;
 #[cfg(test)]
@@ -42,6 +43,7 @@ pub use schedule::QuerySchedule;
 use serde::{Deserialize, Serialize};
 
 use moves::Log;
+pub use resolution::Resolution;
 
 use crate::attempt::{Attempt, AttemptState, Choice};
 use crate::decline::DeclineCode;
@@ -357,6 +359,8 @@ pub struct Change {
     pub references: Vec<(AttemptId, String)>,
     /// References by which statements of the vendor name an attempt, to be found by alone.
     pub search_references: Vec<(AttemptId, String)>,
+    /// Attempts whose start was answered, or that ended.
+    pub resolved: Vec<(AttemptId, Resolution)>,
     /// Whether the payment or any attempt differs from what was loaded.
     pub dirty: bool,
 }
@@ -463,6 +467,11 @@ impl PaymentAggregate {
         match done {
             Ok(outcome) => {
                 change.dirty = *self != before;
+                let resolved = self.attempts.iter().flat_map(|now| {
+                    let resolved = resolution::resolved(before.attempt(now.id), now);
+                    resolved.map(|resolution| (now.id, resolution))
+                });
+                change.resolved = resolved.collect();
                 Ok((outcome, change))
             }
             Err(refusal) => {

@@ -1,0 +1,321 @@
+//! A version that is tried beside the active one of its slot: which payments it decides, and what became of them.
+//!
+//! A payment is on one side for ever: a keyed hash of its id, held against the share that was set when the payment
+//! was made, says on which. Nothing has to be kept for that, each node comes to the same answer, and a share that
+//! grows moves no payment that is under way.
+
+mod counts;
+mod judge;
+mod sequential;
+
+use std::time::Duration;
+
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+
+pub use self::counts::{Arm, Counts, Tally};
+pub use self::judge::{Finding, Limits, Rate, judge};
+pub use self::sequential::{MOST_FALSE_ALARMS, log_evidence};
+use crate::id::{Digest, PaymentId, digest_text};
+use crate::lifecycle::Resolution;
+use crate::time::Time;
+
+/// Steps of a ramp at most, the first included.
+pub const MOST_STEPS: usize = 10;
+/// The shortest and the longest time between two steps of a ramp.
+pub const STEP_TIMES: std::ops::RangeInclusive<u64> = 1..=30 * 86_400;
+
+/// A version on trial.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Candidate {
+    /// Of its file.
+    #[serde(with = "digest_text")]
+    pub digest: Digest,
+    /// When it was put beside the active version in this mode.
+    pub since: Time,
+    /// None: it is asked in the shadow of live decisions, and decides none.
+    pub canary: Option<Canary>,
+}
+
+/// The share of payments that a candidate decides.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Canary {
+    /// Random; which payments are its.
+    key: [u8; 16],
+    /// Shares so far, the earliest first; at least one.
+    shares: Vec<Share>,
+    /// Percents that follow, the next first.
+    ramp: Vec<u8>,
+    /// Between two steps.
+    every: Duration,
+}
+
+/// From a moment on, so much of what is new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Share {
+    from: Time,
+    percent: u8,
+}
+
+/// Why a canary cannot be begun so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadCanary {
+    /// The steps.
+    #[error("must be one to 10 whole numbers from 1 to 100, each larger than the one before")]
+    Steps,
+    /// Their pace.
+    #[error("must be a whole number from 1 to 2592000")]
+    Every,
+}
+
+/// On which side a payment is, and of which share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Side {
+    /// Who decides it.
+    pub arm: Arm,
+    /// Of a hundred payments made at its time so many are the candidate's.
+    pub percent: u8,
+}
+
+/// What a ramp comes to next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Advance {
+    /// A larger share.
+    Share(Canary),
+    /// The candidate takes the active version's place.
+    Promote,
+}
+
+impl Canary {
+    /// A share, or the steps of a ramp. One that ends in 100 promotes the candidate as its last step; a share of 100
+    /// alone stays as it is.
+    ///
+    /// # Errors
+    /// See [`BadCanary`].
+    pub fn begin(
+        steps: &[u8],
+        every_seconds: u64,
+        key: [u8; 16],
+        now: Time,
+    ) -> Result<Self, BadCanary> {
+        let is_rising = steps.windows(2).all(|pair| pair[0] < pair[1]);
+        let are_percents = steps.iter().all(|percent| (1..=100).contains(percent));
+        let [first, ramp @ ..] = steps else {
+            return Err(BadCanary::Steps);
+        };
+        if !is_rising || !are_percents || steps.len() > MOST_STEPS {
+            return Err(BadCanary::Steps);
+        }
+        if !ramp.is_empty() && !STEP_TIMES.contains(&every_seconds) {
+            return Err(BadCanary::Every);
+        }
+        Ok(Self {
+            key,
+            shares: vec![Share {
+                from: now,
+                percent: *first,
+            }],
+            ramp: ramp.to_vec(),
+            every: Duration::from_secs(every_seconds),
+        })
+    }
+
+    /// The share of payments that are made now, in percent.
+    pub fn percent(&self) -> u8 {
+        self.shares.last().map_or(0, |share| share.percent)
+    }
+
+    /// Since when.
+    pub fn percent_since(&self) -> Option<Time> {
+        self.shares.last().map(|share| share.from)
+    }
+
+    /// The steps that follow, in percent.
+    pub fn ramp(&self) -> &[u8] {
+        &self.ramp
+    }
+
+    /// The time between two of them.
+    pub const fn every(&self) -> Duration {
+        self.every
+    }
+
+    /// On which side a payment is; none for one that was made before the canary began.
+    pub fn side(&self, payment: PaymentId, made_at: Time) -> Option<Side> {
+        let mut shares = self.shares.iter().rev();
+        let share = shares.find(|share| share.from <= made_at)?;
+        let arm = match self.place(payment) < share.percent {
+            true => Arm::Candidate,
+            false => Arm::Control,
+        };
+        Some(Side {
+            arm,
+            percent: share.percent,
+        })
+    }
+
+    /// Where the payment's id falls among a hundred places of the same size.
+    fn place(&self, payment: PaymentId) -> u8 {
+        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.key) else {
+            // HMAC takes keys of any length.
+            return u8::MAX;
+        };
+        mac.update(payment.as_bytes());
+        let hash = mac.finalize().into_bytes();
+        let (high, low) = (u64::from(hash[0]) << 8, u64::from(hash[1]));
+        let part = hash[2..8]
+            .iter()
+            .fold(high | low, |all, byte| (all << 8) | u64::from(*byte));
+        let place = (u128::from(part) * 100) >> 64;
+        u8::try_from(place).unwrap_or(u8::MAX)
+    }
+
+    /// The next step, where its time has come; `decided` are payments that the candidate's share of now has decided.
+    pub fn advance(&self, now: Time, decided: u64, limits: &Limits) -> Option<Advance> {
+        let (next, rest) = self.ramp.split_first()?;
+        let since = self.percent_since()?;
+        if now < since.after(self.every) || decided < limits.min_sample {
+            return None;
+        }
+        if *next == 100 {
+            return Some(Advance::Promote);
+        }
+        let mut shares = self.shares.clone();
+        shares.push(Share {
+            from: now,
+            percent: *next,
+        });
+        Some(Advance::Share(Self {
+            shares,
+            ramp: rest.to_vec(),
+            ..self.clone()
+        }))
+    }
+}
+
+/// What a payment's own first attempt in the slot has come to.
+impl Counts {
+    /// Counts it.
+    pub fn resolve(&mut self, arm: Arm, resolution: Resolution) {
+        match resolution {
+            Resolution::Started(well) => self.starts.count(arm, well),
+            Resolution::Ended(well) => self.completions.count(arm, well),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Time = Time::from_secs(1_000_000);
+    const LIMITS: Limits = Limits {
+        min_sample: 20,
+        margin_percent: 0,
+        max_divergence_percent: None,
+    };
+
+    fn canary(steps: &[u8]) -> Canary {
+        Canary::begin(steps, 600, [7; 16], NOW).unwrap()
+    }
+
+    fn payment(number: u64) -> PaymentId {
+        let mut random = [0; 10];
+        random[..8].copy_from_slice(&number.to_be_bytes());
+        PaymentId::made_at(NOW, random)
+    }
+
+    #[test]
+    fn a_share_takes_its_part_of_the_payments() {
+        for percent in [1, 10, 50, 99, 100] {
+            let canary = canary(&[percent]);
+            let sides = (0..20_000).map(|number| canary.side(payment(number), NOW).unwrap());
+            let taken = sides.filter(|side| side.arm == Arm::Candidate).count();
+            let expected = 200 * usize::from(percent);
+            assert!(taken.abs_diff(expected) < 300, "{taken} of {expected}");
+        }
+    }
+
+    #[test]
+    fn a_payment_stays_on_its_side_while_the_share_grows() {
+        let before = canary(&[5, 50, 100]);
+        let later = NOW.after(Duration::from_secs(600));
+        let Some(Advance::Share(after)) = before.advance(later, 20, &LIMITS) else {
+            panic!("its time has come");
+        };
+        assert_eq!((after.percent(), after.ramp()), (50, &[100][..]));
+        for number in 0..1_000 {
+            let old = before.side(payment(number), NOW);
+            assert_eq!(after.side(payment(number), NOW), old);
+            let new = after.side(payment(number), later).unwrap();
+            assert_eq!(new.percent, 50);
+            let was_its = old.unwrap().arm == Arm::Candidate;
+            assert!(
+                !was_its || new.arm == Arm::Candidate,
+                "shares lie in each other"
+            );
+        }
+        let last = later.after(Duration::from_secs(600));
+        assert_eq!(after.advance(last, 20, &LIMITS), Some(Advance::Promote));
+    }
+
+    #[test]
+    fn a_payment_from_before_is_on_neither_side() {
+        let canary = canary(&[100]);
+        assert_eq!(
+            canary.side(payment(1), NOW.before(Duration::from_millis(1))),
+            None
+        );
+    }
+
+    #[test]
+    fn a_ramp_waits_for_its_time_and_for_payments() {
+        let canary = canary(&[1, 5]);
+        let soon = NOW.after(Duration::from_secs(599));
+        let later = NOW.after(Duration::from_secs(600));
+        assert_eq!(canary.advance(soon, 1_000, &LIMITS), None);
+        assert_eq!(canary.advance(later, 19, &LIMITS), None);
+        assert!(canary.advance(later, 20, &LIMITS).is_some());
+    }
+
+    #[test]
+    fn another_key_chooses_other_payments() {
+        let (one, other) = (
+            canary(&[50]),
+            Canary::begin(&[50], 0, [8; 16], NOW).unwrap(),
+        );
+        let differ = (0..1_000)
+            .filter(|number| one.side(payment(*number), NOW) != other.side(payment(*number), NOW));
+        assert!(differ.count() > 400);
+    }
+
+    #[test]
+    fn steps_rise_from_1_to_100() {
+        let begin = |steps: &[u8], every| Canary::begin(steps, every, [0; 16], NOW).map(drop);
+        for bad in [
+            &[][..],
+            &[0],
+            &[101],
+            &[5, 5],
+            &[5, 1],
+            &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
+        ] {
+            assert_eq!(begin(bad, 60), Err(BadCanary::Steps));
+        }
+        assert_eq!(begin(&[1, 5], 0), Err(BadCanary::Every));
+        assert_eq!(begin(&[5], 0), Ok(()));
+    }
+
+    #[test]
+    fn a_candidate_reads_as_it_was_written() {
+        let candidate = Candidate {
+            digest: Digest::of(b"module"),
+            since: NOW,
+            canary: Some(canary(&[1, 5, 100])),
+        };
+        let text = serde_json::to_string(&candidate).unwrap();
+        assert!(text.contains(&candidate.digest.to_string()));
+        assert_eq!(serde_json::from_str::<Candidate>(&text).unwrap(), candidate);
+    }
+}

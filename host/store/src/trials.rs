@@ -1,0 +1,30 @@
+//! What is counted of versions on trial, over all nodes and restarts.
+
+use kassette_domain::candidate::Counts;
+use kassette_domain::id::{Digest, Slot};
+use kassette_domain::time::Time;
+
+use crate::Answer;
+
+/// A version on trial: the same one that is tried again later is another trial.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Trial {
+    /// Where.
+    pub slot: Slot,
+    /// Of its file.
+    pub digest: Digest,
+    /// When it began.
+    pub since: Time,
+}
+
+/// Counts of trials; each slot keeps those of its latest.
+pub trait Trials: Send + Sync {
+    /// Adds what was counted under each share, in percent, and gives the sums by share, the smallest first. Nothing
+    /// to add reads them. A trial that began earlier than the one that the slot keeps is over: nothing is added, and
+    /// nothing is given. One that began later takes its place.
+    fn count_trial(
+        &self,
+        trial: Trial,
+        counted: Vec<(u8, Counts)>,
+    ) -> Answer<'_, Vec<(u8, Counts)>>;
+}
