@@ -35,6 +35,22 @@ pub struct Audited {
     pub after: Option<String>,
 }
 
+impl Audited {
+    /// A change that the server makes by itself.
+    pub fn of_system(action: &str, object: String) -> Self {
+        Self {
+            operator: SYSTEM.into(),
+            operator_id: None,
+            actor: SYSTEM.into(),
+            reason: None,
+            action: action.to_owned(),
+            object,
+            before: None,
+            after: None,
+        }
+    }
+}
+
 /// One line of the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditEntry {

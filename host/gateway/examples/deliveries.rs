@@ -281,6 +281,8 @@ fn settings() -> Settings {
         },
         retention: kassette_store::Retention::default(),
         listing_sample_percent: 0,
+        is_staging_required: false,
+        trial_limits: Default::default(),
         release: None,
         methods: BTreeMap::new(),
         accounts: BTreeMap::new(),

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use kassette_domain::audit::{Audited, SYSTEM};
+use kassette_domain::audit::Audited;
 use kassette_domain::connect::{
     Challenge, CodeUse, ConnectCode, Connection, Proof, SiteUrl, WebhookPath,
 };
@@ -439,13 +439,9 @@ fn audited(code: &ConnectCode, key: &ApiKey, endpoint: &Endpoint, site: &SiteUrl
         "verified_domain": site.domain(),
     });
     Audited {
-        operator: SYSTEM.into(),
-        operator_id: None,
         actor: code.origin.to_string(),
         reason: Some(format!("connect code {}", code.id)),
-        action: "connect.exchange".into(),
-        object: format!("merchant/{}", code.merchant),
-        before: None,
         after: Some(after.to_string()),
+        ..Audited::of_system("connect.exchange", format!("merchant/{}", code.merchant))
     }
 }

@@ -147,7 +147,13 @@ impl Gateway {
     ) -> Result<MethodExplanation, Fault> {
         let (configured, switches) = (self.configured(), self.switches().await?);
         let field = self.field(&configured, &switches, question, None);
-        let answer = match self.ranking_query(&field, method, question, None) {
+        let answer = match self.ranking_query(
+            &field,
+            self.modules().method(method),
+            method,
+            question,
+            None,
+        ) {
             Err(barred) => Err(barred.explanation()),
             Ok(query) => {
                 let answer = query.answer().await;

@@ -9,6 +9,7 @@
 //! | `reseller` | what a reseller does for merchants, and how they let it |
 //! | `rates` | tables of exchange rates, whatever their source |
 //! | `routing`, `routing_records` | candidates, what a method's module says of them, and the log of that |
+//! | `trials` | versions that are tried beside the active one: shadow, canary |
 //! | `replay` | another version, setting or policy, asked what the log holds |
 //! | `vendor` | calls to a provider's module, measured and bounded |
 //! | `apply` | reports and due actions: the one way from a vendor's answer into the store |
@@ -56,6 +57,7 @@ mod routing_records;
 pub mod settings;
 pub mod shared_modules;
 pub mod start;
+pub mod trials;
 mod vendor;
 pub mod wasm;
 mod watch;
@@ -68,6 +70,7 @@ pub mod limits {
     pub use crate::permits::Kind;
     pub use crate::reconcile::{IN_TEST_AT_ONCE, IN_TEST_MOST, RECONCILED_AT_ONCE, WAITING_MOST};
     pub use crate::routing_records::WAITING_MOST as ROUTING_RECORDS;
+    pub use crate::trials::SHADOWED;
 
     /// Lines of the log a second that tell of starts, of questions and of deliveries, each.
     pub const FREQUENT_LINES_PER_SECOND: u32 = 20;
@@ -108,6 +111,7 @@ use crate::reviews::Reviews;
 use crate::routing_records::RoutingRecords;
 use crate::settings::Settings;
 use crate::shared_modules::SharedModulesState;
+use crate::trials::Trials;
 use crate::wasm::WasmModules;
 use crate::watch::Shown;
 use crate::webhooks::Deliverer;
@@ -150,6 +154,7 @@ struct Inner {
     alarm: Alarm,
     shared_modules: SharedModulesState,
     routing_records: RoutingRecords,
+    trials: Trials,
     /// One replay at a time.
     replays: Arc<Semaphore>,
     /// No replay goes on.
@@ -265,6 +270,7 @@ impl Gateway {
             alarm: Alarm::default(),
             shared_modules: SharedModulesState::default(),
             routing_records: RoutingRecords::default(),
+            trials: Trials::default(),
             replays: Arc::new(Semaphore::new(1)),
             end_replays: CancellationToken::new(),
             deliverer,
@@ -344,6 +350,7 @@ impl Gateway {
         } = &stepped
         {
             self.tell_of(aggregate, change).await;
+            self.count_resolved(aggregate, &change.resolved);
             if let Some(due) = aggregate.due_at() {
                 self.inner.alarm.due(due);
             }

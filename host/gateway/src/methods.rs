@@ -105,9 +105,10 @@ impl Gateway {
                 Ok(ranking) => ranking.asked(),
                 Err(rejected) => &rejected.asked,
             };
+            let made = || DecisionMade::new(asked.clone(), question.merchant.id, Purpose::Listing);
+            self.shadow(&made);
             if is_recorded {
-                let merchant = question.merchant.id;
-                self.record_decision(DecisionMade::new(asked.clone(), merchant, Purpose::Listing));
+                self.keep_decision(made());
             }
             judged.ok().map(|ranking| offer(&ranking, settings))
         };
@@ -115,7 +116,8 @@ impl Gateway {
         let mut offers: Vec<Option<Offer>> = methods.iter().map(|_| None).collect();
         let mut slow = Vec::new();
         for (method, place) in methods.into_iter().zip(&mut offers) {
-            let Ok(query) = self.ranking_query(&field, method, &question, None) else {
+            let module = self.modules().method(method);
+            let Ok(query) = self.ranking_query(&field, module, method, &question, None) else {
                 continue;
             };
             let query = match query.at_once() {

@@ -21,6 +21,8 @@ use kassette_http::HostPattern;
 use kassette_runtime::CallError;
 use tokio::time::Instant;
 
+use crate::trials::OnTrial;
+
 /// A call to a module under way. Dropping it ends it; what it has sent stays sent.
 pub type Calling<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -39,6 +41,18 @@ pub trait Modules: Send + Sync + 'static {
     /// Whether an operator has switched a slot off: its modules go on for what is under way, and nothing new
     /// is routed to it.
     fn is_disabled(&self, slot: &Slot) -> bool;
+    /// Whether any version is on trial: most gateways have none, and each request asks.
+    fn has_trials(&self) -> bool {
+        false
+    }
+    /// The version of a method's module that is on trial.
+    fn method_on_trial(&self, _: MethodId) -> Option<OnTrial<dyn Method>> {
+        None
+    }
+    /// The same of a provider's.
+    fn provider_on_trial(&self, _: &Slot) -> Option<OnTrial<dyn Provider>> {
+        None
+    }
     /// An account's credentials changed: forget what was obtained with them.
     fn forget_tokens(&self, account: &AccountId);
 }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use kassette_domain::id::{AccountId, MerchantId, PaymentId, Slot};
+use kassette_domain::id::{AccountId, MerchantId, Slot};
 use kassette_domain::key::Environment;
 use kassette_domain::merchant::Merchant;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor};
-use kassette_domain::payment::{Decision, Judgement, Purpose};
+use kassette_domain::payment::{Decision, Judgement, Payment, Purpose};
 use kassette_domain::policy::Disallowed;
 use kassette_domain::routing::{
     Answer, Candidate, Context, Ground, Health, MAX_CANDIDATES, MethodDescription, Verdict,
@@ -242,21 +242,30 @@ impl Gateway {
         question: &Question<'_>,
         only: Option<&AccountId>,
         country: Option<String>,
-        what_for: (Purpose, Option<PaymentId>),
+        what_for: (Purpose, Option<&Payment>),
     ) -> Result<Result<Ranking, Barred>, Fault> {
         let (configured, switches) = (self.configured(), self.switches().await?);
         let field = self.field(&configured, &switches, question, only);
-        let query = match self.ranking_query(&field, method, question, country) {
-            Ok(query) => query,
-            Err(barred) => return Ok(Err(barred)),
+        let (purpose, payment) = what_for;
+        let query = |module: Option<Arc<dyn Method>>| {
+            let module = module.or_else(|| self.modules().method(method));
+            self.ranking_query(&field, module, method, question, country.clone())
         };
-        let judged = match query.at_once() {
-            Ok(judged) => judged,
-            Err(query) => query.wait().await,
+        let by_candidate = match payment {
+            Some(payment) => self.rank_by_candidate(method, payment, query).await,
+            None => None,
+        };
+        let judged = match by_candidate.map_or_else(|| Err(query(None)), Ok) {
+            Ok(Ok(judged)) => judged,
+            Ok(Err(barred)) | Err(Err(barred)) => return Ok(Err(barred)),
+            Err(Ok(query)) => match query.at_once() {
+                Ok(judged) => judged,
+                Err(query) => query.wait().await,
+            },
         };
         Ok(judged.map_err(|Rejected { barred, asked }| {
-            let (purpose, payment) = what_for;
             let merchant = question.merchant.id;
+            let payment = payment.map(|payment| payment.id);
             self.record_decision(DecisionMade::new(asked, merchant, purpose).of(payment));
             barred
         }))
@@ -328,6 +337,7 @@ impl Gateway {
     pub(crate) fn ranking_query(
         &self,
         field: &Field<'_>,
+        module: Option<Arc<dyn Method>>,
         method: MethodId,
         question: &Question<'_>,
         country: Option<String>,
@@ -342,7 +352,7 @@ impl Gateway {
         if fixed.is_some_and(|fixed| fixed != question.currency) {
             return Err(Barred::Refused(Ground::Currency));
         }
-        let module = self.modules().method(method).ok_or(Barred::NoModule)?;
+        let module = module.ok_or(Barred::NoModule)?;
         if self.modules().is_disabled(module.slot()) {
             return Err(Barred::ModuleOff);
         }
@@ -404,7 +414,7 @@ impl RankingQuery {
         self.judge(answer)
     }
 
-    fn judge(self, answer: Result<Arc<Answer>, CallError>) -> Judged {
+    pub(crate) fn judge(self, answer: Result<Arc<Answer>, CallError>) -> Judged {
         // The runtime has logged a failure, with slot, digest and function.
         let asked = Asked {
             module: self.module,

@@ -39,6 +39,7 @@ pub(crate) struct Asked {
 }
 
 /// A decision that was made.
+#[derive(Clone)]
 pub(crate) struct DecisionMade {
     pub(crate) asked: Asked,
     pub(crate) merchant: MerchantId,
@@ -67,7 +68,7 @@ impl DecisionMade {
     }
 
     /// As it is kept.
-    fn record(self) -> RoutingRecord {
+    pub(crate) fn record(self) -> RoutingRecord {
         let Asked {
             module,
             context,
@@ -136,8 +137,14 @@ impl RoutingRecords {
 }
 
 impl Gateway {
-    /// Has a decision written into the routing log, soon and without waiting for it.
+    /// Has a decision written into the routing log, and a candidate asked the same, soon and without waiting for it.
     pub(crate) fn record_decision(&self, made: DecisionMade) {
+        self.shadow(|| made.clone());
+        self.keep_decision(made);
+    }
+
+    /// Has a decision written into the routing log.
+    pub(crate) fn keep_decision(&self, made: DecisionMade) {
         if !self.inner.routing_records.put(made) {
             count("dropped", 1);
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use kassette_domain::candidate::Limits;
 use kassette_domain::id::{AccountId, MerchantId};
 use kassette_domain::key::Environment;
 use kassette_domain::lifecycle::QuerySchedule;
@@ -49,6 +50,10 @@ pub struct Settings {
     pub retention: Retention,
     /// Of a hundred listings so many are written into the routing log, 0 to 100. Default 0.
     pub listing_sample_percent: u8,
+    /// Whether a module that is uploaded is put on trial before it may serve. Default: no.
+    pub is_staging_required: bool,
+    /// What a canary is allowed.
+    pub trial_limits: Limits,
     /// The shop plugin's release that shops are told of; none while none is published.
     pub release: Option<Release>,
     /// The operator's settings per method, given to its module.

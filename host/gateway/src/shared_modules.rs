@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kassette_domain::audit::{Audited, PLUGIN_FOLDER};
+use kassette_domain::candidate::Candidate;
 use kassette_domain::id::{Digest, Slot};
 use kassette_runtime::{Cause, Prepared, Runtime};
 use kassette_store::{
@@ -320,11 +321,18 @@ impl Gateway {
             self.check(runtime, &mut following, change).await?;
         }
         let settled = || changes.iter().filter(|change| !proposed(change));
-        // Another version followed it already: it is only kept.
+        // Another version followed it already: it is only kept. Of trials the last one counts, and none that began
+        // before the version that serves.
         let is_over = |change: &&SlotChange| {
-            let mut later = settled().filter(|later| later.number > change.number);
-            settled_version(change).is_some()
-                && later.any(|later| later.slot == change.slot && settled_version(later).is_some())
+            let later = settled().filter(|later| later.number > change.number);
+            let mut later = later.filter(|later| later.slot == change.slot);
+            match settled_version(change) {
+                Some(_) => later.any(|later| settled_version(later).is_some()),
+                None if is_of_trial(change) => {
+                    later.any(|later| settled_version(later).is_some() || is_of_trial(later))
+                }
+                None => false,
+            }
         };
         for change in settled().filter(|change| !is_over(change)) {
             if let Err(why) = self.apply(runtime, &mut following, change).await? {
@@ -410,15 +418,53 @@ impl Gateway {
                 }
                 blocking(move || changing.remove_slot_and_file(&slot)).await
             }
+            SlotContent::Candidate(None) => {
+                if runtime.candidate(&slot).is_none() {
+                    return Ok(Ok(()));
+                }
+                blocking(move || changing.end_trial(&slot, None, at)).await
+            }
+            SlotContent::Candidate(Some(candidate)) => {
+                let candidate = candidate.clone();
+                if runtime.candidate(&slot).as_ref() == Some(&candidate) {
+                    return Ok(Ok(()));
+                }
+                let is_staged = runtime.staged(&slot);
+                if is_staged.is_some_and(|staged| staged.candidate.digest == candidate.digest) {
+                    return blocking(move || changing.restage(&slot, candidate, at)).await;
+                }
+                // This node was not there when it was put on trial.
+                let cause = Cause::Candidate.as_str();
+                match self
+                    .fetched(runtime, &slot, candidate.digest, cause)
+                    .await?
+                {
+                    Ok(prepared) => blocking(move || changing.stage(prepared, candidate, at)).await,
+                    Err(why) => Ok(Err(why)),
+                }
+            }
             SlotContent::Version { digest, cause } => {
-                if runtime.active(&slot) == Some(*digest) {
+                let is_trial = is_trial(cause);
+                let known = match is_trial {
+                    true => runtime.candidate(&slot).map(|candidate| candidate.digest),
+                    false => runtime.active(&slot),
+                };
+                if known == Some(*digest) {
                     return Ok(Ok(()));
                 }
                 let prepared = match following.checked.remove(digest) {
                     Some(prepared) => Ok(prepared),
                     None => self.fetched(runtime, &slot, *digest, cause).await?,
                 };
+                let candidate = Candidate {
+                    digest: *digest,
+                    since: at,
+                    canary: None,
+                };
                 match prepared {
+                    Ok(prepared) if is_trial => {
+                        blocking(move || changing.stage(prepared, candidate, at)).await
+                    }
                     Ok(prepared) => blocking(move || changing.activate(prepared, at)).await,
                     Err(why) => Ok(Err(why)),
                 }
@@ -495,8 +541,24 @@ impl Gateway {
 /// The version that a change has all nodes serve; none of a switch, and while it is proposed.
 fn settled_version(change: &SlotChange) -> Option<Digest> {
     match (change.stage, &change.content) {
-        (SlotStage::Settled, SlotContent::Version { digest, .. }) => Some(*digest),
+        (SlotStage::Settled, SlotContent::Version { digest, cause }) if !is_trial(cause) => {
+            Some(*digest)
+        }
         _ => None,
+    }
+}
+
+/// Whether a version is proposed to be tried.
+fn is_trial(cause: &str) -> bool {
+    cause == Cause::Candidate.as_str()
+}
+
+/// Whether a change says what is on trial.
+fn is_of_trial(change: &SlotChange) -> bool {
+    match &change.content {
+        SlotContent::Candidate(_) => true,
+        SlotContent::Version { cause, .. } => is_trial(cause),
+        SlotContent::Disabled(_) | SlotContent::Removed => false,
     }
 }
 

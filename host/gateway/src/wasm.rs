@@ -14,12 +14,14 @@ use kassette_domain::provider::{
 use kassette_domain::routing::{Answer, Context, MethodDescription};
 use kassette_domain::secret::Secret;
 use kassette_runtime::{
-    AccountAccess, CallError, Class, MethodModule, ProviderModule, Runtime, SecretEntry, TokenStore,
+    AccountAccess, CallError, Class, MethodModule, OpenedModule, ProviderModule, Runtime,
+    SecretEntry, TokenStore,
 };
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use crate::modules::{Access, Calling, Inquiry, Method, Modules, Provider};
+use crate::trials::OnTrial;
 
 /// Interpreted modules that rank at the same time: each takes a thread of the blocking pool for up
 /// to 50 ms.
@@ -79,6 +81,32 @@ impl Modules for WasmModules {
 
     fn is_disabled(&self, slot: &Slot) -> bool {
         self.runtime.is_disabled(slot)
+    }
+
+    fn has_trials(&self) -> bool {
+        self.runtime.has_trials()
+    }
+
+    fn method_on_trial(&self, method: MethodId) -> Option<OnTrial<dyn Method>> {
+        let staged = self.runtime.staged(&Slot::of_method(method))?;
+        let OpenedModule::Method(module) = &staged.module else {
+            return None;
+        };
+        Some(OnTrial {
+            candidate: Arc::clone(&staged.candidate),
+            module: Arc::clone(module) as Arc<dyn Method>,
+        })
+    }
+
+    fn provider_on_trial(&self, slot: &Slot) -> Option<OnTrial<dyn Provider>> {
+        let staged = self.runtime.staged(slot)?;
+        let OpenedModule::Provider(module) = &staged.module else {
+            return None;
+        };
+        Some(OnTrial {
+            candidate: Arc::clone(&staged.candidate),
+            module: self.wrap(Arc::clone(module)),
+        })
     }
 
     fn forget_tokens(&self, account: &AccountId) {

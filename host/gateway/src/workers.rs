@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use kassette_domain::audit::{Audited, SYSTEM};
+use kassette_domain::audit::Audited;
 use kassette_domain::time::Time;
 use kassette_store::{Fault, Task};
 use tokio::sync::Notify;
@@ -94,6 +94,7 @@ impl Gateway {
             self.deliver(stop.cancelled()),
             stop.run_until_cancelled(self.keep_forgetting()),
             stop.run_until_cancelled(self.find_reviews()),
+            stop.run_until_cancelled(self.judge_trials()),
         );
         if let Err(fault) = self.flush_seen().await {
             tracing::warn!(error = %fault, "last-used times of keys were not written");
@@ -261,16 +262,11 @@ impl Gateway {
             "what need not be kept for ever was forgotten"
         );
         let audited = Audited {
-            operator: SYSTEM.into(),
-            operator_id: None,
-            actor: "system".into(),
             reason: Some("as the retention settings say".into()),
-            action: "store.forget".into(),
-            object: "store".into(),
-            before: None,
             after: Some(format!(
                 "{{\"decisions\":{decisions},\"personal_data\":{redacted},\"deliveries\":{deliveries}}}"
             )),
+            ..Audited::of_system("store.forget", "store".into())
         };
         self.store().audit(audited, self.now()).await.map(drop)
     }

@@ -87,6 +87,11 @@ pub enum LoadError {
         "the file is a core module, not a component; turn it into one with `kassette plugin build` or `wasm-tools component new`"
     )]
     CoreModule,
+    /// Its slot is pinned to another version.
+    #[error(
+        "the slot is pinned to the version that serves; upload the file with the API, or promote or roll back, to serve another"
+    )]
+    Pinned,
     /// Its slot takes what is signed by certain keys alone.
     #[error(transparent)]
     Signature(#[from] SignatureError),

@@ -12,6 +12,7 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use kassette_domain::candidate::Candidate;
 use kassette_domain::id::{Digest, Slot, digest_text};
 use kassette_domain::time::Time;
 use serde::{Deserialize, Serialize};
@@ -33,6 +34,12 @@ pub enum Cause {
     Folder,
     /// An operator uploaded it.
     Upload,
+    /// It is put on trial, and serves only once it is promoted.
+    Candidate,
+    /// An operator, or a ramp, let the candidate take its place.
+    Promote,
+    /// An operator named it.
+    Pin,
     /// An operator went back to it.
     Rollback,
     /// The plugin folder had no file that works at the start.
@@ -47,6 +54,9 @@ impl Cause {
         let all = [
             Self::Folder,
             Self::Upload,
+            Self::Candidate,
+            Self::Promote,
+            Self::Pin,
             Self::Rollback,
             Self::Kept,
             Self::Bundled,
@@ -59,6 +69,9 @@ impl Cause {
         match self {
             Self::Folder => "folder",
             Self::Upload => "upload",
+            Self::Candidate => "candidate",
+            Self::Promote => "promote",
+            Self::Pin => "pin",
             Self::Rollback => "rollback",
             Self::Kept => "kept",
             Self::Bundled => "bundled",
@@ -98,6 +111,23 @@ pub(crate) struct History {
     /// back to it: the one that the next program brings takes its place.
     #[serde(default)]
     pub(crate) bundled: bool,
+    /// An operator named the active version: what is put into the plugin folder does not take its place.
+    #[serde(default)]
+    pub(crate) pinned: bool,
+    /// The version on trial.
+    #[serde(default)]
+    pub(crate) candidate: Option<Candidate>,
+    /// Versions that were on trial, for the attempts that they began; the latest first.
+    #[serde(default)]
+    pub(crate) retired: Vec<SavedVersion>,
+}
+
+impl History {
+    fn digests(&self) -> impl Iterator<Item = Digest> {
+        let versions = self.versions.iter().chain(&self.retired);
+        let candidate = self.candidate.iter().map(|candidate| candidate.digest);
+        versions.map(|saved| saved.digest).chain(candidate)
+    }
 }
 
 /// One version that is kept.
@@ -186,10 +216,7 @@ impl VersionStore {
         )?;
         for entry in fs::read_dir(&folder)? {
             let name = entry?.file_name();
-            let kept = history
-                .versions
-                .iter()
-                .any(|saved| *file_name(&saved.digest) == *name);
+            let kept = history.digests().any(|digest| *file_name(&digest) == *name);
             if !kept && name != HISTORY_FILE {
                 fs::remove_file(folder.join(name))?;
             }
@@ -261,8 +288,7 @@ mod tests {
         History {
             versions: versions.iter().map(saved).collect(),
             events: versions.iter().map(event).collect(),
-            disabled: false,
-            bundled: false,
+            ..History::default()
         }
     }
 

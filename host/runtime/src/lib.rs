@@ -97,6 +97,7 @@ pub use runtime::{
 };
 pub use sampled::Sampled;
 pub use signature::{KeyError, PublicKey, SecretKey, SignatureError, SlotKey, SlotPattern, sign};
+pub use slots::Staged;
 pub use status::{ActiveVersion, PreviousVersion, SlotState, SlotStatus};
 pub use tokens::TokenStore;
 pub use workbench::{Opened, Workbench};

@@ -51,6 +51,11 @@ impl Module {
             Self::Provider(module) => module.identity(),
         }
     }
+
+    /// How often it has failed for its own fault since it was loaded, callbacks apart: strangers send those.
+    pub fn faults(&self) -> u64 {
+        self.identity().quarantine.faults()
+    }
 }
 
 /// Makes a module of a file for a slot. Takes the time of a compilation.

@@ -53,6 +53,8 @@ pub(crate) struct Quarantine {
     calls: [CachePadded<AtomicU64>; shards::MAX_SHARDS],
     /// Milliseconds of the time at which it returns; 0 where it is not quarantined.
     until: AtomicU64,
+    /// All that were seen.
+    total: AtomicU64,
     faults: Mutex<Faults>,
 }
 
@@ -78,6 +80,7 @@ impl Quarantine {
             rules,
             calls: Default::default(),
             until: AtomicU64::new(0),
+            total: AtomicU64::new(0),
             faults: Mutex::default(),
         }
     }
@@ -92,8 +95,14 @@ impl Quarantine {
         calls.map(|calls| calls.load(Ordering::Relaxed)).sum()
     }
 
+    /// Calls that ever failed for the module's own fault.
+    pub(crate) fn faults(&self) -> u64 {
+        self.total.load(Ordering::Relaxed)
+    }
+
     /// A call failed for the module's own fault.
     pub(crate) fn record_fault(&self, now: Time) -> Option<QuarantineStart> {
+        self.total.fetch_add(1, Ordering::Relaxed);
         let mut faults = self.faults.lock();
         // Calls that were under way when it was quarantined still end.
         if self.until.load(Ordering::Relaxed) > now.as_millis() {

@@ -1,6 +1,7 @@
 //! The runtime: modules by slot, loaded from a folder and replaced while they serve.
 
 mod restore;
+mod trials;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -258,11 +259,15 @@ impl Runtime {
     ) -> Result<Installed, LoadError> {
         let digest = Digest::of(bytes);
         if self.slots.active(slot) == Some(digest) {
-            self.confirm(slot);
+            self.confirm(slot, Cause::Folder);
             return Ok(Installed {
                 digest,
                 changed: false,
             });
+        }
+        if self.slots.is_pinned(slot) {
+            self.refuse(slot, &LoadError::Pinned);
+            return Err(LoadError::Pinned);
         }
         let module = self.load(slot, digest, bytes)?;
         let Some(drops) = self.drops.get() else {
@@ -416,7 +421,7 @@ impl Runtime {
             kassette_files::write(&path, 0o644, &bytes)?;
         }
         if self.slots.active(&slot) == Some(module.identity().digest) {
-            self.confirm(&slot);
+            self.confirm(&slot, cause);
             return Ok(Installed {
                 digest: module.identity().digest,
                 changed: false,
@@ -548,8 +553,8 @@ impl Runtime {
     }
 
     /// The active version was offered again by an operator.
-    fn confirm(&self, slot: &Slot) {
-        if self.slots.confirm(slot)
+    fn confirm(&self, slot: &Slot, cause: Cause) {
+        if self.slots.confirm(slot, cause)
             && let Err(error) = self.versions.save(slot, &self.slots.history(slot))
         {
             tracing::error!(

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use kassette_domain::id::{Digest, Slot};
+use kassette_domain::candidate::Candidate;
+use kassette_domain::id::{Digest, Slot, SlotKind};
 use kassette_domain::time::Time;
 
 use crate::history::{Cause, Event, History, MAX_EVENTS, SavedVersion};
@@ -13,6 +14,8 @@ use crate::v0_2::VERSION;
 /// Versions kept per slot, the active one included: for going back, and for attempts that stay with
 /// the module that started them. Each holds a few hundred kilobytes of code.
 pub(crate) const MAX_VERSIONS: usize = 8;
+/// Versions kept beside them that were on trial: attempts that they began stay with them.
+pub(crate) const MAX_RETIRED: usize = 4;
 
 #[derive(Default)]
 pub(crate) struct SlotRecord {
@@ -25,6 +28,19 @@ pub(crate) struct SlotRecord {
     pub(crate) disabled: bool,
     /// As in [`History`].
     pub(crate) bundled: bool,
+    /// The same.
+    pub(crate) pinned: bool,
+    /// The version on trial.
+    pub(crate) candidate: Option<StagedVersion>,
+    /// Versions that were, and may have begun attempts; the latest first.
+    pub(crate) retired: VecDeque<KeptVersion>,
+}
+
+/// The version on trial.
+pub(crate) struct StagedVersion {
+    pub(crate) candidate: Candidate,
+    /// None where it is only on disk so far, from before the last start.
+    pub(crate) module: Option<Module>,
 }
 
 pub(crate) struct KeptVersion {
@@ -36,17 +52,20 @@ pub(crate) struct KeptVersion {
 
 impl SlotRecord {
     pub(crate) fn of(history: History) -> Self {
-        let versions = history
-            .versions
-            .into_iter()
-            .take(MAX_VERSIONS)
-            .map(|saved| KeptVersion {
-                digest: saved.digest,
-                since: saved.since,
-                module: None,
-            });
+        let kept = |saved: SavedVersion| KeptVersion {
+            digest: saved.digest,
+            since: saved.since,
+            module: None,
+        };
+        let (versions, retired) = (history.versions.into_iter(), history.retired.into_iter());
         Self {
-            versions: versions.collect(),
+            versions: versions.take(MAX_VERSIONS).map(kept).collect(),
+            retired: retired.take(MAX_RETIRED).map(kept).collect(),
+            candidate: history.candidate.map(|candidate| StagedVersion {
+                candidate,
+                module: None,
+            }),
+            pinned: history.pinned,
             events: history.events.into_iter().take(MAX_EVENTS).collect(),
             last_error: None,
             disabled: history.disabled,
@@ -64,6 +83,47 @@ impl SlotRecord {
             events: self.events.iter().cloned().collect(),
             disabled: self.disabled,
             bundled: self.bundled,
+            pinned: self.pinned,
+            candidate: self
+                .candidate
+                .as_ref()
+                .map(|staged| staged.candidate.clone()),
+            retired: self.retired.iter().map(saved).collect(),
+        }
+    }
+
+    /// Every version of which there are bytes.
+    pub(crate) fn digests(&self) -> impl Iterator<Item = Digest> {
+        let kept = self.versions.iter().chain(&self.retired);
+        let staged = self.candidate.iter().map(|staged| staged.candidate.digest);
+        kept.map(|kept| kept.digest).chain(staged)
+    }
+
+    /// The active version is the operator's from now on, whatever was wrong before. Tells whether that has to be
+    /// written down.
+    pub(crate) fn own(&mut self, cause: Cause) -> bool {
+        // A file of the plugin folder that is another is refused while the slot is pinned.
+        let pinned = cause == Cause::Pin || (self.pinned && cause == Cause::Folder);
+        let is_new = self.bundled || self.pinned != pinned;
+        (self.bundled, self.pinned) = (false, pinned);
+        self.last_error = None;
+        is_new
+    }
+
+    /// Ends the trial. Attempts that the candidate may have begun finish on it.
+    pub(crate) fn retire(&mut self, slot: &Slot, now: Time) {
+        let Some(StagedVersion { candidate, module }) = self.candidate.take() else {
+            return;
+        };
+        let digest = candidate.digest;
+        if slot.kind() == SlotKind::Provider {
+            self.retired.retain(|kept| kept.digest != digest);
+            self.retired.push_front(KeptVersion {
+                digest,
+                since: now,
+                module,
+            });
+            self.retired.truncate(MAX_RETIRED);
         }
     }
 
@@ -97,6 +157,11 @@ impl SlotRecord {
                 digest: kept.digest,
                 since: kept.since,
             }),
+            candidate: self
+                .candidate
+                .as_ref()
+                .map(|staged| staged.candidate.clone()),
+            pinned: self.pinned,
             last_error: self.last_error.clone(),
         }
     }

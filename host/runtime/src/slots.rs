@@ -4,17 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use kassette_domain::candidate::Candidate;
 use kassette_domain::id::{Digest, Slot};
 use kassette_domain::method::MethodId;
 use kassette_domain::time::Time;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use crate::history::{Cause, Event, History, MAX_EVENTS};
 use crate::load::Module;
 use crate::method::MethodModule;
 use crate::provider::ProviderModule;
-use crate::slot_record::{KeptVersion, MAX_VERSIONS, SlotRecord};
+use crate::slot_record::{KeptVersion, MAX_VERSIONS, SlotRecord, StagedVersion};
 use crate::status::SlotStatus;
 
 /// What a request sees: one immutable snapshot, used throughout. Every list has the active version
@@ -25,6 +26,19 @@ struct Snapshot {
     providers: BTreeMap<String, Vec<Arc<ProviderModule>>>,
     /// Slots that nothing new is routed to.
     disabled: BTreeSet<Slot>,
+    /// Versions on trial that are loaded.
+    staged: BTreeMap<Slot, Arc<Staged>>,
+    /// Those that were, and may have begun attempts.
+    retired: Vec<Arc<ProviderModule>>,
+}
+
+/// A version on trial.
+#[derive(Debug)]
+pub struct Staged {
+    /// How it is tried.
+    pub candidate: Arc<Candidate>,
+    /// It.
+    pub module: Module,
 }
 
 /// What became of an activation.
@@ -99,10 +113,76 @@ impl Slots {
         digest: &Digest,
     ) -> Option<Arc<ProviderModule>> {
         let snapshot = self.snapshot.load();
-        let mut versions = snapshot.providers.get(slot.name())?.iter();
-        versions
-            .find(|module| module.slot() == slot && module.digest() == *digest)
-            .cloned()
+        let is_it =
+            |module: &&Arc<ProviderModule>| module.slot() == slot && module.digest() == *digest;
+        let served = snapshot.providers.get(slot.name()).into_iter().flatten();
+        let mut versions = served.chain(&snapshot.retired);
+        if let Some(module) = versions.find(is_it) {
+            return Some(Arc::clone(module));
+        }
+        match &snapshot.staged.get(slot)?.module {
+            Module::Provider(module) => Some(module).filter(is_it).cloned(),
+            Module::Method(_) => None,
+        }
+    }
+
+    /// The version on trial, once it is loaded.
+    pub(crate) fn staged(&self, slot: &Slot) -> Option<Arc<Staged>> {
+        self.snapshot.load().staged.get(slot).cloned()
+    }
+
+    /// Whether any is loaded.
+    pub(crate) fn has_staged(&self) -> bool {
+        !self.snapshot.load().staged.is_empty()
+    }
+
+    /// Every such version.
+    pub(crate) fn all_staged(&self) -> Vec<(Slot, Arc<Staged>)> {
+        let snapshot = self.snapshot.load();
+        let all = snapshot.staged.iter();
+        all.map(|(slot, staged)| (slot.clone(), Arc::clone(staged)))
+            .collect()
+    }
+
+    /// Puts a version on trial, in the place of the one that is.
+    pub(crate) fn stage(&self, slot: &Slot, candidate: Candidate, module: Module, now: Time) {
+        let mut records = self.records.lock();
+        let record = records.entry(slot.clone()).or_default();
+        if record
+            .candidate
+            .as_ref()
+            .is_some_and(|staged| staged.candidate.digest != candidate.digest)
+        {
+            record.retire(slot, now);
+        }
+        record.candidate = Some(StagedVersion {
+            candidate,
+            module: Some(module),
+        });
+        record.last_error = None;
+        self.publish(records);
+    }
+
+    /// Ends the trial.
+    pub(crate) fn retire(&self, slot: &Slot, why: Option<String>, now: Time) {
+        let mut records = self.records.lock();
+        if let Some(record) = records.get_mut(slot) {
+            record.retire(slot, now);
+            record.last_error = why.or_else(|| record.last_error.take());
+        }
+        self.publish(records);
+    }
+
+    /// Whether what is put into the plugin folder leaves the active version in its place.
+    pub(crate) fn is_pinned(&self, slot: &Slot) -> bool {
+        let records = self.records.lock();
+        records.get(slot).is_some_and(|record| record.pinned)
+    }
+
+    fn publish(&self, records: MutexGuard<'_, BTreeMap<Slot, SlotRecord>>) {
+        self.snapshot.store(Arc::new(Snapshot::of(&records)));
+        drop(records);
+        self.notify();
     }
 
     /// Whether nothing new is routed to a slot.
@@ -114,18 +194,14 @@ impl Slots {
     pub(crate) fn set_disabled(&self, slot: &Slot, disabled: bool) {
         let mut records = self.records.lock();
         records.entry(slot.clone()).or_default().disabled = disabled;
-        self.snapshot.store(Arc::new(Snapshot::of(&records)));
-        drop(records);
-        self.notify();
+        self.publish(records);
     }
 
     /// Forgets a slot; calls under way finish.
     pub(crate) fn remove(&self, slot: &Slot) {
         let mut records = self.records.lock();
         records.remove(slot);
-        self.snapshot.store(Arc::new(Snapshot::of(&records)));
-        drop(records);
-        self.notify();
+        self.publish(records);
     }
 
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
@@ -148,15 +224,21 @@ impl Slots {
     /// A version that is kept and loaded.
     pub(crate) fn kept(&self, slot: &Slot, digest: &Digest) -> Option<Module> {
         let records = self.records.lock();
-        let mut versions = records.get(slot)?.versions.iter();
-        versions.find(|kept| kept.digest == *digest)?.module.clone()
+        let record = records.get(slot)?;
+        let mut versions = record.versions.iter().chain(&record.retired);
+        if let Some(kept) = versions.find(|kept| kept.digest == *digest) {
+            return kept.module.clone();
+        }
+        let staged = record.candidate.as_ref()?;
+        let module = staged.module.clone();
+        module.filter(|_| staged.candidate.digest == *digest)
     }
 
     /// Whether a version is kept, loaded or not.
     pub(crate) fn is_kept(&self, slot: &Slot, digest: &Digest) -> bool {
         let records = self.records.lock();
         let record = records.get(slot);
-        record.is_some_and(|record| record.versions.iter().any(|kept| kept.digest == *digest))
+        record.is_some_and(|record| record.digests().any(|kept| kept == *digest))
     }
 
     /// Every version that is kept: the active ones first, then those before them, and so on.
@@ -168,7 +250,15 @@ impl Slots {
                 .filter_map(move |record| record.versions.get(age));
             kept.map(|kept| kept.digest)
         };
-        (0..MAX_VERSIONS).flat_map(at).collect()
+        let on_trial = records
+            .values()
+            .filter_map(|record| record.candidate.as_ref());
+        let retired = records.values().flat_map(|record| &record.retired);
+        (0..MAX_VERSIONS)
+            .flat_map(at)
+            .chain(on_trial.map(|staged| staged.candidate.digest))
+            .chain(retired.map(|kept| kept.digest))
+            .collect()
     }
 
     /// Versions that are only on disk so far; of each slot the latest first.
@@ -176,8 +266,14 @@ impl Slots {
         let records = self.records.lock();
         let mut unloaded = Vec::new();
         for (slot, record) in records.iter() {
-            let kept = record.versions.iter().filter(|kept| kept.module.is_none());
+            let kept = record.versions.iter().chain(&record.retired);
+            let kept = kept.filter(|kept| kept.module.is_none());
             unloaded.extend(kept.map(|kept| (slot.clone(), kept.digest)));
+            let staged = record
+                .candidate
+                .iter()
+                .filter(|staged| staged.module.is_none());
+            unloaded.extend(staged.map(|staged| (slot.clone(), staged.candidate.digest)));
         }
         unloaded
     }
@@ -206,14 +302,20 @@ impl Slots {
     /// A kept version was loaded from disk.
     pub(crate) fn set_loaded(&self, slot: &Slot, digest: &Digest, module: Module) {
         let mut records = self.records.lock();
-        let versions = records.get_mut(slot).map(|record| &mut record.versions);
-        let kept = versions.and_then(|kept| kept.iter_mut().find(|kept| kept.digest == *digest));
-        if let Some(kept) = kept {
-            kept.module = Some(module);
-            self.snapshot.store(Arc::new(Snapshot::of(&records)));
-            drop(records);
-            self.notify();
+        let Some(record) = records.get_mut(slot) else {
+            return;
+        };
+        for kept in record.versions.iter_mut().chain(&mut record.retired) {
+            if kept.digest == *digest {
+                kept.module = Some(module.clone());
+            }
         }
+        if let Some(staged) = &mut record.candidate
+            && staged.candidate.digest == *digest
+        {
+            staged.module = Some(module);
+        }
+        self.publish(records);
     }
 
     /// Keeps a version behind all others.
@@ -226,9 +328,7 @@ impl Slots {
             module: Some(module),
         });
         record.versions.truncate(MAX_VERSIONS);
-        self.snapshot.store(Arc::new(Snapshot::of(&records)));
-        drop(records);
-        self.notify();
+        self.publish(records);
     }
 
     /// Makes a version the active one; calls under way finish on theirs.
@@ -247,6 +347,11 @@ impl Slots {
         let new = before != Some(digest);
         let mut since = now;
         if new {
+            // It was tried beside the version that this one follows.
+            match record.candidate.as_ref() {
+                Some(staged) if staged.candidate.digest == digest => record.candidate = None,
+                _ => record.retire(slot, now),
+            }
             let number = record.events.front().map_or(1, |event| event.number + 1);
             record.events.push_front(module.event(number, cause, now));
             record.events.truncate(MAX_EVENTS);
@@ -254,6 +359,7 @@ impl Slots {
             since = kept.since;
         }
         record.versions.retain(|kept| kept.digest != digest);
+        record.retired.retain(|kept| kept.digest != digest);
         record.versions.push_front(KeptVersion {
             digest,
             since,
@@ -265,14 +371,16 @@ impl Slots {
             Cause::Kept => {}
             // A file that was refused before is refused still.
             Cause::Bundled => record.bundled = true,
-            Cause::Folder | Cause::Upload | Cause::Rollback => {
-                record.bundled = false;
-                record.last_error = None;
+            Cause::Folder
+            | Cause::Upload
+            | Cause::Candidate
+            | Cause::Promote
+            | Cause::Pin
+            | Cause::Rollback => {
+                record.own(cause);
             }
         }
-        self.snapshot.store(Arc::new(Snapshot::of(&records)));
-        drop(records);
-        self.notify();
+        self.publish(records);
         Activated {
             new,
             before,
@@ -281,15 +389,14 @@ impl Slots {
     }
 
     /// The active version was offered again: whatever was wrong before is over, and it is the operator's
-    /// from now on. Tells whether it was the program's.
-    pub(crate) fn confirm(&self, slot: &Slot) -> bool {
-        let mut was_bundled = false;
+    /// from now on. Tells whether that has to be written down.
+    pub(crate) fn confirm(&self, slot: &Slot, cause: Cause) -> bool {
+        let mut is_new = false;
         if let Some(record) = self.records.lock().get_mut(slot) {
-            record.last_error = None;
-            was_bundled = std::mem::take(&mut record.bundled);
+            is_new = record.own(cause);
         }
         self.notify();
-        was_bundled
+        is_new
     }
 
     /// Something was refused; what serves goes on serving.
@@ -337,6 +444,27 @@ impl Snapshot {
         for (slot, record) in records {
             if record.disabled {
                 snapshot.disabled.insert(slot.clone());
+            }
+            let retired = record
+                .retired
+                .iter()
+                .filter_map(|kept| kept.module.as_ref());
+            snapshot
+                .retired
+                .extend(retired.filter_map(|module| match module {
+                    Module::Provider(module) => Some(Arc::clone(module)),
+                    Module::Method(_) => None,
+                }));
+            if let Some(StagedVersion {
+                candidate,
+                module: Some(module),
+            }) = &record.candidate
+            {
+                let staged = Staged {
+                    candidate: Arc::new(candidate.clone()),
+                    module: module.clone(),
+                };
+                snapshot.staged.insert(slot.clone(), Arc::new(staged));
             }
             // Nothing serves in a slot whose active version is not loaded, not even an older one.
             if record.active().is_none() {
@@ -398,8 +526,7 @@ mod tests {
         let history = History {
             versions: vec![saved(&active), saved(&older)],
             events: vec![],
-            disabled: false,
-            bundled: false,
+            ..History::default()
         };
         let ideal = slot("method.ideal");
         let slots = Slots::new(vec![(ideal.clone(), history)]);

@@ -1,5 +1,6 @@
 //! What operators see of the slots.
 
+use kassette_domain::candidate::Candidate;
 use kassette_domain::id::{Digest, Slot, SlotKind};
 use kassette_domain::time::Time;
 
@@ -22,6 +23,10 @@ pub struct SlotStatus {
     pub quarantined_until: Option<Time>,
     /// The version that was active before it and can be gone back to.
     pub previous: Option<PreviousVersion>,
+    /// The version on trial.
+    pub candidate: Option<Candidate>,
+    /// Whether files of the plugin folder leave the active version in its place.
+    pub pinned: bool,
     /// Why the last file or upload was refused; none once one was accepted.
     pub last_error: Option<String>,
 }

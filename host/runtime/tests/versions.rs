@@ -17,10 +17,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use kassette_domain::candidate::{Canary, Candidate};
 use kassette_domain::id::Digest;
 use kassette_domain::method::MethodId;
 use kassette_domain::time::Time;
-use kassette_runtime::{Cause, RollbackError, Runtime, SlotState, SlotStatus};
+use kassette_runtime::{Cause, LoadError, RollbackError, Runtime, SlotState, SlotStatus};
 use support::{Method, NOW, active, context, provider, runtime_with, slot};
 
 const IDEAL: &str = "method.ideal";
@@ -334,4 +335,125 @@ fn a_slot_that_is_taken_away_with_its_file_does_not_come_back() {
     assert!(!place.file(IDEAL).exists());
     drop(runtime);
     assert!(place.start().slots().is_empty());
+}
+
+fn stage(runtime: &Runtime, name: &str, bytes: &[u8], canary: bool) -> Digest {
+    let prepared = runtime
+        .prepare(&slot(name), bytes.to_vec(), Cause::Upload)
+        .unwrap();
+    let digest = prepared.digest();
+    let canary = canary.then(|| Canary::begin(&[10], 0, [1; 16], NOW).unwrap());
+    let candidate = Candidate {
+        digest,
+        since: NOW,
+        canary,
+    };
+    runtime.stage(prepared, candidate, NOW).unwrap();
+    digest
+}
+
+fn staged(runtime: &Runtime, name: &str) -> Option<Digest> {
+    let staged = runtime.staged(&slot(name));
+    staged.map(|staged| staged.candidate.digest)
+}
+
+#[tokio::test]
+async fn a_trial_outlives_a_restart_and_changes_nothing_of_what_serves() {
+    let place = Place::new();
+    let runtime = place.start();
+    let active = saying("active");
+    upload(&runtime, IDEAL, &active);
+    let tried = stage(&runtime, IDEAL, &saying("tried"), true);
+    assert_eq!(serving(&runtime), Some(Digest::of(&active)));
+    let before = status(&runtime, IDEAL);
+    drop(runtime);
+    let runtime = place.start();
+    let mut changes = runtime.changes();
+    while staged(&runtime, IDEAL).is_none() {
+        changes.changed().await.unwrap();
+    }
+    assert_eq!(staged(&runtime, IDEAL), Some(tried));
+    assert_eq!(status(&runtime, IDEAL).candidate, before.candidate);
+    assert_eq!(serving(&runtime), Some(Digest::of(&active)));
+    runtime.end_trial(&slot(IDEAL), None, NOW).unwrap();
+    assert_eq!(staged(&runtime, IDEAL), None);
+    drop(runtime);
+    assert_eq!(status(&place.start(), IDEAL).candidate, None);
+}
+
+#[test]
+fn the_candidate_takes_the_active_version_s_place_and_can_be_taken_back() {
+    let place = Place::new();
+    let runtime = place.start();
+    let active = saying("active");
+    upload(&runtime, IDEAL, &active);
+    let tried = stage(&runtime, IDEAL, &saying("tried"), false);
+    let prepared = runtime.prepare_candidate(&slot(IDEAL)).unwrap();
+    assert!(runtime.activate(prepared, NOW).unwrap().changed);
+    assert_eq!(serving(&runtime), Some(tried));
+    assert_eq!(status(&runtime, IDEAL).candidate, None);
+    assert_eq!(causes(&runtime)[0], (Cause::Promote, tried));
+    assert!(matches!(
+        runtime.prepare_candidate(&slot(IDEAL)),
+        Err(RollbackError::Nothing)
+    ));
+    roll_back(&runtime);
+    assert_eq!(serving(&runtime), Some(Digest::of(&active)));
+}
+
+#[test]
+fn attempts_that_a_candidate_began_find_it_after_its_trial_and_nothing_new_does() {
+    let place = Place::new();
+    let runtime = place.start();
+    upload(&runtime, VENDOR, &vendor(0));
+    let tried = stage(&runtime, VENDOR, &vendor(1), true);
+    let found = |runtime: &Runtime| {
+        let version = runtime.provider_version(&slot(VENDOR), &tried);
+        version.map(|version| version.digest())
+    };
+    assert_eq!(found(&runtime), Some(tried));
+    // Another version becomes active: the comparison is over.
+    upload(&runtime, VENDOR, &vendor(2));
+    assert_eq!(staged(&runtime, VENDOR), None);
+    assert_eq!(found(&runtime), Some(tried));
+    let previous = status(&runtime, VENDOR).previous;
+    assert_eq!(previous.map(|it| it.digest), Some(Digest::of(&vendor(0))));
+    let before = runtime.provider_before("vendor").map(|it| it.digest());
+    assert_eq!(before, Some(Digest::of(&vendor(0))));
+    drop(runtime);
+    let runtime = place.start();
+    assert!(runtime.is_kept(&slot(VENDOR), &tried));
+}
+
+#[test]
+fn no_file_takes_a_pinned_version_s_place_until_an_operator_acts() {
+    let place = Place::new();
+    let runtime = place.start();
+    let (first, second, third) = (saying("first"), saying("second"), saying("third"));
+    upload(&runtime, IDEAL, &first);
+    upload(&runtime, IDEAL, &second);
+    let pinned = runtime.prepare_kept(&slot(IDEAL), Digest::of(&first), Cause::Pin);
+    runtime.activate(pinned.unwrap(), NOW).unwrap();
+    assert!(status(&runtime, IDEAL).pinned);
+    let refused = runtime.install(&slot(IDEAL), &third, NOW);
+    assert!(matches!(refused, Err(LoadError::Pinned)));
+    assert_eq!(serving(&runtime), Some(Digest::of(&first)));
+    assert!(
+        status(&runtime, IDEAL)
+            .last_error
+            .unwrap()
+            .contains("pinned")
+    );
+    drop(runtime);
+    fs::write(place.file(IDEAL), &third).unwrap();
+    let runtime = place.start();
+    assert_eq!(
+        serving(&runtime),
+        Some(Digest::of(&first)),
+        "over a restart too"
+    );
+    upload(&runtime, IDEAL, &third);
+    assert!(!status(&runtime, IDEAL).pinned);
+    runtime.install(&slot(IDEAL), &second, NOW).unwrap();
+    assert_eq!(serving(&runtime), Some(Digest::of(&second)));
 }

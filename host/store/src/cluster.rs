@@ -87,6 +87,8 @@ impl Share {
 pub enum Task {
     /// Forgets what need not be kept any longer: decisions, personal data, deliveries.
     Forget,
+    /// Looks at what was counted of versions on trial.
+    JudgeTrials,
     /// Has asked the provider about an attempt a moment ago.
     Ask(AttemptId),
 }
@@ -96,6 +98,7 @@ impl Task {
     pub(crate) fn name(self) -> String {
         match self {
             Self::Forget => "forget".into(),
+            Self::JudgeTrials => "judge trials".into(),
             Self::Ask(attempt) => format!("ask {attempt}"),
         }
     }

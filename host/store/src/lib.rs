@@ -575,6 +575,7 @@ pub trait Store:
     + Upkeep
     + Cluster
     + SharedModules
+    + Trials
     + RoutingLog
     + 'static
 {
@@ -591,6 +592,7 @@ impl<T> Store for T where
         + Upkeep
         + Cluster
         + SharedModules
+        + Trials
         + RoutingLog
         + 'static
 {

@@ -14,7 +14,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
-pub use self::counts::{Arm, Counts, Tally};
+pub use self::counts::{Arm, Counts, Pair, Tally};
 pub use self::judge::{Finding, Limits, Rate, judge};
 pub use self::sequential::{MOST_FALSE_ALARMS, log_evidence};
 use crate::id::{Digest, PaymentId, digest_text};
@@ -23,6 +23,8 @@ use crate::time::Time;
 
 /// Steps of a ramp at most, the first included.
 pub const MOST_STEPS: usize = 10;
+/// Shares that are remembered; payments from before the earliest are on neither side.
+const MOST_SHARES: usize = 32;
 /// The shortest and the longest time between two steps of a ramp.
 pub const STEP_TIMES: std::ops::RangeInclusive<u64> = 1..=30 * 86_400;
 
@@ -121,6 +123,20 @@ impl Canary {
         })
     }
 
+    /// Another share, or other steps, from now on. What was made before stays on its side.
+    ///
+    /// # Errors
+    /// See [`BadCanary`].
+    pub fn change(&self, steps: &[u8], every_seconds: u64, now: Time) -> Result<Self, BadCanary> {
+        let fresh = Self::begin(steps, every_seconds, self.key, now)?;
+        let kept = self.shares.len().saturating_sub(MOST_SHARES - 1);
+        let shares = self.shares.iter().skip(kept).chain(&fresh.shares);
+        Ok(Self {
+            shares: shares.copied().collect(),
+            ..fresh
+        })
+    }
+
     /// The share of payments that are made now, in percent.
     pub fn percent(&self) -> u8 {
         self.shares.last().map_or(0, |share| share.percent)
@@ -181,22 +197,15 @@ impl Canary {
         if *next == 100 {
             return Some(Advance::Promote);
         }
-        let mut shares = self.shares.clone();
-        shares.push(Share {
-            from: now,
-            percent: *next,
-        });
-        Some(Advance::Share(Self {
-            shares,
-            ramp: rest.to_vec(),
-            ..self.clone()
-        }))
+        let mut steps = vec![*next];
+        steps.extend(rest);
+        let next = self.change(&steps, self.every.as_secs(), now);
+        next.ok().map(Advance::Share)
     }
 }
 
-/// What a payment's own first attempt in the slot has come to.
 impl Counts {
-    /// Counts it.
+    /// Counts what became of a payment's first attempt in the slot.
     pub fn resolve(&mut self, arm: Arm, resolution: Resolution) {
         match resolution {
             Resolution::Started(well) => self.starts.count(arm, well),

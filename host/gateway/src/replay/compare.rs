@@ -122,20 +122,20 @@ impl Cost {
 }
 
 /// A decision of the log that is compared.
-pub(super) struct Recorded<'a> {
+pub(crate) struct Recorded<'a> {
     /// How many are later.
-    pub(super) number: u64,
+    pub(crate) number: u64,
     /// It says where its payment went: no later decision of the payment was seen, and it is no listing.
-    pub(super) counts: bool,
-    pub(super) record: &'a RoutingRecord,
+    pub(crate) counts: bool,
+    pub(crate) record: &'a RoutingRecord,
 }
 
 /// What a version says; the word for its failure where it fails.
-pub(super) type Said<'a> = Result<&'a Answer, &'static str>;
+pub(crate) type Said<'a> = Result<&'a Answer, &'static str>;
 
 impl Diff {
     /// Counts a decision.
-    pub(super) fn count(&mut self, recorded: &Recorded<'_>, active: Said<'_>, candidate: Said<'_>) {
+    pub(crate) fn count(&mut self, recorded: &Recorded<'_>, active: Said<'_>, candidate: Said<'_>) {
         self.decisions += 1;
         self.active_faults += u64::from(active.is_err());
         self.faults += u64::from(candidate.is_err());
@@ -203,7 +203,7 @@ impl Diff {
     }
 
     /// Adds what another part of the log came to.
-    pub(super) fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         self.decisions += other.decisions;
         self.differing += other.differing;
         self.reordered += other.reordered;
@@ -239,7 +239,7 @@ impl Sum {
 
 /// Whether two versions say the same: the same accounts in the same order or, without any, the same reason.
 /// A failure is the same as nothing.
-fn is_same(active: Said<'_>, candidate: Said<'_>) -> bool {
+pub(crate) fn is_same(active: Said<'_>, candidate: Said<'_>) -> bool {
     let (Ok(active), Ok(candidate)) = (active, candidate) else {
         return false;
     };
@@ -275,6 +275,6 @@ fn reason(said: Said<'_>) -> &'static str {
 }
 
 /// Whether a decision is about money that goes somewhere: listings are not.
-pub(super) fn is_of_money(record: &RoutingRecord) -> bool {
+pub(crate) fn is_of_money(record: &RoutingRecord) -> bool {
     record.purpose != Purpose::Listing
 }

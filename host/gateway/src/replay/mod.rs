@@ -27,6 +27,8 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 
 pub use self::compare::{Change, Cost, Diff, Example, Sum};
+pub(crate) use self::compare::{Recorded, is_of_money, is_same};
+pub(crate) use self::run::said;
 use self::run::{Ask, Feed, Part, Sides, ask};
 use crate::Gateway;
 use crate::configure::violations;

@@ -207,7 +207,8 @@ impl Sides {
     }
 }
 
-fn said(answer: &Result<Arc<Answer>, CallError>) -> Result<&Answer, &'static str> {
+/// The answer, or the word for its failure.
+pub(crate) fn said(answer: &Result<Arc<Answer>, CallError>) -> Result<&Answer, &'static str> {
     answer.as_deref().map_err(CallError::kind)
 }
 

@@ -108,12 +108,15 @@ impl Run<'_> {
         };
         let only = self.start.provider.as_ref();
         let country = self.start.payer.country.clone();
-        let what_for = (Purpose::Start, Some(payment.id));
+        let what_for = (Purpose::Start, Some(payment));
         let ranked = self
             .gateway
             .rank(self.start.method, &question, only, country, what_for)
             .await?;
-        if ranked.is_err() {
+        if let Err(barred) = &ranked {
+            if matches!(barred, Barred::Refused(_) | Barred::ModuleFailed) {
+                self.gateway.count_refused(aggregate, self.start.method);
+            }
             self.gateway
                 .tell_why_not(self.start.method, &question)
                 .await;
@@ -180,7 +183,7 @@ impl Run<'_> {
         let Some(slot) = configured.slot(account).cloned() else {
             return Ok(Next::None);
         };
-        let Some(module) = self.gateway.modules().provider(slot.name()) else {
+        let Some(module) = self.gateway.provider_for(&slot, &aggregate.payment) else {
             return Ok(Next::None);
         };
         let why = failed.map_or(String::new(), |failed| {

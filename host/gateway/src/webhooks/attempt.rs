@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kassette_domain::audit::{Audited, SYSTEM};
+use kassette_domain::audit::Audited;
 use kassette_domain::event::EventType;
 use kassette_domain::id::{DeliveryId, EndpointId, EventId};
 use kassette_domain::key::KeyOwner;
@@ -377,14 +377,10 @@ pub(crate) fn count_ended(status: DeliveryStatus, environment: &'static str, cou
 /// The audit line of an endpoint that answered 410.
 fn switched_off(endpoint: EndpointId) -> Audited {
     Audited {
-        operator: SYSTEM.into(),
-        operator_id: None,
-        actor: "system".into(),
         reason: Some("the receiver answered 410 Gone".into()),
-        action: "endpoint.disable".into(),
-        object: format!("endpoint/{endpoint}"),
         before: Some(r#"{"enabled":true}"#.into()),
         after: Some(r#"{"enabled":false}"#.into()),
+        ..Audited::of_system("endpoint.disable", format!("endpoint/{endpoint}"))
     }
 }
 

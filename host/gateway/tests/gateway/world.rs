@@ -100,6 +100,8 @@ pub(crate) fn settings() -> Settings {
         webhooks: Webhooks::default(),
         retention: kassette_store::Retention::default(),
         listing_sample_percent: 0,
+        is_staging_required: false,
+        trial_limits: Default::default(),
         release: None,
         methods: BTreeMap::new(),
         accounts: accounts.map(|each| (each.id.clone(), each)).into(),

@@ -6,6 +6,7 @@ use axum::Json;
 use axum::extract::{RawQuery, Request, State};
 use http::header::CONTENT_ENCODING;
 use kassette_domain::audit::Audited;
+use kassette_domain::candidate::{Canary, Candidate};
 use kassette_domain::id::{AccountId, Digest, Slot, SlotKind};
 use kassette_domain::method::MethodId;
 use kassette_domain::time::Time;
@@ -66,7 +67,7 @@ pub(super) async fn history(
     )
 }
 
-/// `POST /plugins/{slot}?mode=activate`: checks a module, and lets it serve at once. Uploads take turns
+/// `POST /plugins/{slot}?mode=activate|shadow`: checks a module, and lets it serve or puts it on trial. Uploads take turns
 /// in the order of their arrival, and none is read before its turn: each holds a module's bytes.
 pub(super) async fn upload(
     Changes(caller): Changes,
@@ -78,14 +79,14 @@ pub(super) async fn upload(
     let mut query = Query::of(request.uri().query())?;
     let mode = query.take("mode");
     query.finish()?;
-    match mode.as_deref() {
-        None | Some("activate") => {}
-        Some("shadow") => {
-            let what = "shadow is not offered by this version; activate is";
-            return Err(ApiError::invalid("mode", what));
-        }
-        _ => return Err(ApiError::invalid("mode", "must be activate")),
-    }
+    let is_required = state.gateway.settings().is_staging_required;
+    let cause = match mode.as_deref() {
+        None if is_required => Cause::Candidate,
+        Some("shadow") => Cause::Candidate,
+        Some("activate") if is_required => return Err(ApiError::conflict(STAGING)),
+        None | Some("activate") => Cause::Upload,
+        _ => return Err(ApiError::invalid("mode", "must be activate or shadow")),
+    };
     let (parts, body) = request.into_parts();
     if parts.headers.contains_key(CONTENT_ENCODING) {
         return Err(ApiError::Malformed(
@@ -104,17 +105,20 @@ pub(super) async fn upload(
     let (checking, target) = (Arc::clone(&runtime), slot.clone());
     // The turn goes along: it lasts as long as the bytes are held, even where the caller leaves.
     let (prepared, _turn) =
-        blocking(move || (checking.prepare(&target, bytes.into(), Cause::Upload), turn)).await?;
+        blocking(move || (checking.prepare(&target, bytes.into(), cause), turn)).await?;
     let prepared = prepared.map_err(refused)?;
-    let line = caller.audited(
-        Attribution::default(),
-        "plugin.upload",
-        format!("plugin/{slot}"),
-    );
+    let action = match cause {
+        Cause::Candidate => "plugin.shadow",
+        _ => "plugin.upload",
+    };
+    let line = caller.audited(Attribution::default(), action, format!("plugin/{slot}"));
+    if cause == Cause::Candidate {
+        return super::trials::stage(&state, &runtime, &slot, prepared, line).await;
+    }
     change(&state, runtime, slot, prepared, line).await
 }
 
-/// `POST /plugins/{slot}/rollback`: the version before serves again.
+/// `POST /plugins/{slot}/rollback`: the version on trial is taken away; without one, the version before serves again.
 pub(super) async fn rollback(
     Changes(caller): Changes,
     State(state): State<AdminState>,
@@ -124,6 +128,9 @@ pub(super) async fn rollback(
     let (runtime, slot) = find(&state, &slot)?;
     let attribution = Attribution::alone(fields)?;
     let line = caller.audited_strictly(attribution, "plugin.rollback", format!("plugin/{slot}"))?;
+    if runtime.candidate(&slot).is_some() {
+        return super::trials::change(&state, &runtime, &slot, None, line).await;
+    }
     if state.gateway.store().shares_modules() {
         let prepared = state.gateway.version_before(&slot).await;
         let prepared = prepared.map_err(ApiError::from)?;
@@ -139,30 +146,15 @@ pub(super) async fn rollback(
     change(&state, runtime, slot, prepared, line).await
 }
 
-/// Writes the audit line, then does it: a change that no operator can see does not happen. Where it cannot be
-/// done, a second line says so.
+/// Does a change with its line in the audit log.
 pub(super) async fn audited<T: Send + 'static, E: Send + 'static>(
     state: &AdminState,
     line: Audited,
     work: impl FnOnce() -> Result<T, E> + Send + 'static,
     why: impl FnOnce(&E) -> String,
 ) -> Result<T, ApiError> {
-    let (store, now) = (state.gateway.store(), state.gateway.clock().now());
-    let written = store.audit(line.clone(), now).await;
-    written.map_err(ApiError::from)?;
-    let error = match blocking(work).await? {
-        Ok(done) => return Ok(done),
-        Err(error) => error,
-    };
-    let why = why(&error);
-    let line = Audited {
-        action: "plugin.abandon".into(),
-        reason: Some(why.clone()),
-        after: line.before.clone(),
-        ..line
-    };
-    store.audit(line, now).await.map_err(ApiError::from)?;
-    Err(ApiError::conflict(why))
+    let done = state.gateway.audited(line, work, why).await;
+    done.map_err(ApiError::from)?.map_err(ApiError::conflict)
 }
 
 /// An account that names a provider's module.
@@ -183,7 +175,7 @@ pub(super) fn shown(runtime: &Runtime, slot: &Slot) -> Result<Json<Value>, ApiEr
 }
 
 /// Activates a version, with its line in the audit log where that changes something.
-async fn change(
+pub(super) async fn change(
     state: &AdminState,
     runtime: Arc<Runtime>,
     slot: Slot,
@@ -200,7 +192,7 @@ async fn change(
         return share(state, &runtime, &slot, prepared, line).await;
     }
     let now = state.gateway.clock().now();
-    let changes = prepared.changes();
+    let changes = prepared.changes() || (prepared.cause() == Cause::Pin) != runtime.is_pinned(&slot);
     let changing = Arc::clone(&runtime);
     let activating = move || changing.activate(prepared, now);
     let nothing = |error: &std::io::Error| {
@@ -224,15 +216,9 @@ async fn share(
     line: Audited,
 ) -> Result<Json<Value>, ApiError> {
     let digest = prepared.digest();
-    if prepared.changes() {
+    if prepared.changes() || prepared.cause() == Cause::Pin {
         let shared = state.gateway.share_version(prepared, line).await;
-        shared.map_err(|error| match error {
-            ShareError::Store(fault) => ApiError::from(fault),
-            ShareError::Refused { .. } => {
-                ApiError::Invalid(Reason::new(Code::ModuleRefused, error.to_string()))
-            }
-            error => ApiError::conflict(error.to_string()),
-        })?;
+        shared.map_err(not_shared)?;
         if runtime.active(slot) != Some(digest) {
             return Err(ApiError::conflict(
                 "the other nodes serve the module; this one does not yet: its log says why",
@@ -241,6 +227,18 @@ async fn share(
     }
     shown(runtime, slot)
 }
+
+pub(super) fn not_shared(error: ShareError) -> ApiError {
+    match error {
+        ShareError::Store(fault) => ApiError::from(fault),
+        ShareError::Refused { .. } => {
+            ApiError::Invalid(Reason::new(Code::ModuleRefused, error.to_string()))
+        }
+        error => ApiError::conflict(error.to_string()),
+    }
+}
+
+const STAGING: &str = "plugins.uploads is shadow-first: upload the module with mode=shadow, and promote it later";
 
 pub(super) const UNKNOWN: ApiError = ApiError::NotFound("there is no such slot");
 
@@ -275,7 +273,7 @@ pub(super) fn find(state: &AdminState, text: &str) -> Result<(Arc<Runtime>, Slot
 }
 
 /// Compiles or writes files off the threads that serve.
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ApiError> {
     tokio::task::spawn_blocking(work)
@@ -311,7 +309,8 @@ pub(super) fn view(status: &SlotStatus) -> Value {
         "active": status.active.as_ref().map(active),
         "serving": status.serving.map(|digest| digest.to_string()),
         "benched_until": status.quarantined_until.map(Time::rfc3339),
-        "candidate": null,
+        "candidate": status.candidate.as_ref().map(candidate),
+        "pinned": status.pinned,
         "previous": status.previous.map(previous),
         "last_error": status.last_error,
     })
@@ -325,6 +324,19 @@ fn active(version: &ActiveVersion) -> Value {
         "wit": version.wit,
         "class": version.class.as_str(),
         "since": version.since.rfc3339(),
+    })
+}
+
+/// The version on trial.
+fn candidate(candidate: &Candidate) -> Value {
+    let canary = candidate.canary.as_ref();
+    json!({
+        "digest": candidate.digest.to_string(),
+        "mode": if canary.is_some() { "canary" } else { "shadow" },
+        "share": canary.map(Canary::percent),
+        "since": candidate.since.rfc3339(),
+        "steps": canary.map_or(&[][..], Canary::ramp),
+        "every_seconds": canary.filter(|canary| !canary.ramp().is_empty()).map(|canary| canary.every().as_secs()),
     })
 }
 
@@ -357,6 +369,12 @@ mod tests {
             serving: Some(digest),
             quarantined_until: None,
             previous: Some(PreviousVersion { digest, since }),
+            candidate: Some(Candidate {
+                digest,
+                since,
+                canary: Some(Canary::begin(&[5, 25], 600, [0; 16], since).unwrap()),
+            }),
+            pinned: true,
             last_error: Some("too large".into()),
         };
         let digest = digest.to_string();
@@ -367,7 +385,11 @@ mod tests {
                 "class": "native", "since": "1970-01-01T00:00:01.000Z",
             },
             "serving": digest, "benched_until": null,
-            "candidate": null,
+            "candidate": {
+                "digest": digest, "mode": "canary", "share": 5, "since": "1970-01-01T00:00:01.000Z",
+                "steps": [25], "every_seconds": 600,
+            },
+            "pinned": true,
             "previous": { "digest": digest, "since": "1970-01-01T00:00:01.000Z" },
             "last_error": "too large",
         });

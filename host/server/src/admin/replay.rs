@@ -9,7 +9,7 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::{Stream, stream};
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::request::Parts;
-use kassette_domain::id::{MerchantId, Slot, SlotKind};
+use kassette_domain::id::{Digest, MerchantId, Slot, SlotKind};
 use kassette_domain::policy::Policy;
 use kassette_gateway::replay::{Candidate, Change, Cost, Diff, MOST, Replay, ReplayError, Sum};
 use kassette_runtime::MAX_MODULE_BYTES;
@@ -189,7 +189,19 @@ impl Told {
     }
 
     fn view(&self, replay: &Replay) -> serde_json::Value {
-        let diff = replay.diff();
+        let mut view = view(&self.slot, self.kind, (replay.active, replay.candidate), replay.diff());
+        view["unknown"] = (self.kind == "policy").then_some(UNKNOWN).into();
+        view
+    }
+}
+
+/// A diff of two versions, the active one first.
+pub(super) fn view(
+    slot: &Slot,
+    kind: &str,
+    (active_digest, candidate_digest): (Digest, Digest),
+    diff: &Diff,
+) -> serde_json::Value {
         let moved = diff.moved.iter().map(|((currency, from, to), sum)| {
             json!({
                 "currency": currency, "from": from, "to": to,
@@ -205,10 +217,10 @@ impl Told {
             })
         });
         json!({
-            "slot": self.slot,
-            "kind": self.kind,
-            "active": replay.active.to_string(),
-            "candidate": replay.candidate.to_string(),
+            "slot": slot,
+            "kind": kind,
+            "active": active_digest.to_string(),
+            "candidate": candidate_digest.to_string(),
             "decisions": diff.decisions,
             "differing": diff.differing,
             "moved": moved.collect::<Vec<_>>(),
@@ -223,9 +235,7 @@ impl Told {
                 "active_us": microseconds(diff.active_cost),
                 "candidate_us": microseconds(diff.candidate_cost),
             },
-            "unknown": (self.kind == "policy").then_some(UNKNOWN),
         })
-    }
 }
 
 fn examples(diff: &Diff) -> Vec<serde_json::Value> {

@@ -13,7 +13,7 @@ const TABLE: &str = "| Setting | Live | Meaning |";
 /// What the sample says otherwise than its default: the samples' folders lie beside one another.
 const OWN: [&str; 4] = ["public_url", "data_dir", "plugin_dir", "master_key_file"];
 /// Values of settings that are a text of a form, other than the default.
-const OTHERS: [(&str, &str); 12] = [
+const OTHERS: [(&str, &str); 13] = [
     ("public_url", "\"https://other.example\""),
     ("listen", "\"127.0.0.1:1\""),
     ("admin_listen", "\"127.0.0.1:1\""),
@@ -23,6 +23,7 @@ const OTHERS: [(&str, &str); 12] = [
     ("store.node", "\"other\""),
     ("log.format", "\"pretty\""),
     ("log.filter", "\"warn\""),
+    ("plugins.uploads", "\"shadow-first\""),
     ("payments.query_minutes", "[2]"),
     ("webhooks.test_hosts", "[\"other.internal\"]"),
     (
@@ -217,5 +218,5 @@ fn defaults_in_the_table_are_those_that_hold() {
             looked_at += 1;
         }
     }
-    assert_eq!(looked_at, 18);
+    assert_eq!(looked_at, 22);
 }

@@ -268,6 +268,46 @@ pub(crate) struct Plugins {
     pub(crate) check_before_use: bool,
     /// Whose signature modules need, by their slots.
     pub(crate) keys: Vec<SlotKey>,
+    /// What an upload does that does not say so.
+    pub(crate) uploads: Uploads,
+    canary_min_payments: u64,
+    canary_margin_percent: u16,
+    canary_max_differing_percent: u8,
+}
+
+/// Whether an upload may serve at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Uploads {
+    /// It serves where the call does not say otherwise.
+    Activate,
+    /// It is put on trial first, whatever the call says.
+    ShadowFirst,
+}
+
+impl Plugins {
+    /// What a canary is allowed.
+    pub(super) const fn trial_limits(&self) -> kassette_domain::candidate::Limits {
+        kassette_domain::candidate::Limits {
+            min_sample: self.canary_min_payments,
+            margin_percent: self.canary_margin_percent,
+            max_divergence_percent: match self.canary_max_differing_percent {
+                100 => None,
+                most => Some(most),
+            },
+        }
+    }
+
+    fn problems(&self) -> impl Iterator<Item = String> {
+        let bounds = [
+            ("remembered_mib", self.remembered_mib as u64, 0, 1024),
+            ("canary_min_payments", self.canary_min_payments, 1, 1_000_000),
+            ("canary_margin_percent", self.canary_margin_percent.into(), 0, 1_000),
+            ("canary_max_differing_percent", self.canary_max_differing_percent.into(), 0, 100),
+        ];
+        let wrong = bounds.into_iter().filter(|(_, value, least, most)| !(least..=most).contains(&value));
+        wrong.map(|(name, _, least, most)| format!("plugins.{name} must be between {least} and {most}"))
+    }
 }
 
 /// Most MiB of the routing log: a TiB.
@@ -365,6 +405,10 @@ impl Default for Plugins {
             remembered_mib: 4,
             check_before_use: true,
             keys: Vec::new(),
+            uploads: Uploads::Activate,
+            canary_min_payments: 20,
+            canary_margin_percent: 0,
+            canary_max_differing_percent: 100,
         }
     }
 }
@@ -572,9 +616,7 @@ impl MainFile {
         if !(8..=65_536).contains(&self.store.cache_mib) {
             problems.push("store.cache_mib must be between 8 and 65536".into());
         }
-        if self.plugins.remembered_mib > 1024 {
-            problems.push("plugins.remembered_mib must be between 0 and 1024".into());
-        }
+        problems.extend(self.plugins.problems());
         problems.extend(self.log.problem());
         if self.tls_cert.is_some() != self.tls_key.is_some()
             || self.admin_tls_cert.is_some() != self.admin_tls_key.is_some()

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kassette_domain::audit::{Audited, SYSTEM};
+use kassette_domain::audit::Audited;
 use kassette_domain::id::{EndpointId, KeyId, MerchantId, OperatorId, ResellerId};
 use kassette_domain::key::{ApiKey, Environment, KeyOwner, Scope, TokenHash};
 use kassette_domain::merchant::{Merchant, SetRate};
@@ -279,14 +279,9 @@ pub(super) async fn endpoint(
 
 fn audited(action: &str, object: &str) -> Audited {
     Audited {
-        operator: SYSTEM.into(),
-        operator_id: None,
         actor: "dev".into(),
         reason: Some("demo data".into()),
-        action: action.into(),
-        object: object.into(),
-        before: None,
-        after: None,
+        ..Audited::of_system(action, object.into())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Who manages webhook endpoints by key: a merchant's or a reseller's, with the scope `account:manage`.
 
 use axum::extract::{FromRequest, Request};
-use kassette_domain::audit::{Audited, SYSTEM};
+use kassette_domain::audit::Audited;
 use kassette_domain::id::KeyId;
 use kassette_domain::key::{ApiKey, Environment, KeyOwner, Scope};
 
@@ -42,14 +42,8 @@ impl Manager {
     pub(super) fn line(&self) -> impl FnOnce(&str, String) -> Audited {
         let actor = format!("key/{}", self.key);
         |action, object| Audited {
-            operator: SYSTEM.into(),
-            operator_id: None,
             actor,
-            reason: None,
-            action: action.to_owned(),
-            object,
-            before: None,
-            after: None,
+            ..Audited::of_system(action, object)
         }
     }
 

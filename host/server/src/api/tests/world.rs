@@ -258,6 +258,8 @@ fn settings() -> Settings {
         webhooks: Webhooks::default(),
         retention: kassette_store::Retention::default(),
         listing_sample_percent: 0,
+        is_staging_required: false,
+        trial_limits: Default::default(),
         release: None,
         methods: BTreeMap::new(),
         accounts: BTreeMap::from([(account.id.clone(), account)]),

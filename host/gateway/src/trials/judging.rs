@@ -1,0 +1,270 @@
+//! The worker that looks at trials: it ends one that goes badly, and goes on with a ramp.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kassette_domain::audit::Audited;
+use kassette_domain::candidate::{Advance, Canary, Candidate, Counts, Finding, Rate, judge};
+use kassette_domain::id::Slot;
+use kassette_runtime::{OpenedModule, Staged};
+use kassette_store::{Fault, SlotContent, Task};
+use serde_json::json;
+
+use super::trial;
+use crate::Gateway;
+use crate::modules::Method;
+
+/// Between two looks at the trials.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// One node judges for all: until just before its next look.
+const LEASE: Duration = Duration::from_millis(900);
+
+/// Why a trial ended by itself.
+struct Ended {
+    /// One word, for metrics.
+    word: &'static str,
+    /// A sentence, for operators.
+    why: String,
+}
+
+impl Gateway {
+    /// Looks at the versions on trial, as long as there are any.
+    pub(crate) async fn judge_trials(&self) {
+        let Some(runtime) = self.runtime() else {
+            return;
+        };
+        let mut changes = runtime.changes();
+        loop {
+            if runtime.has_trials() {
+                let next = self.now().after(LOOK_EVERY);
+                tokio::select! {
+                    () = self.clock().wait_until(next) => {}
+                    () = self.inner.trials.look.notified() => {}
+                }
+            } else if changes.changed().await.is_err() {
+                return;
+            }
+            self.look_at_trials().await;
+        }
+    }
+
+    /// Looks at each version on trial once.
+    pub(crate) async fn look_at_trials(&self) {
+        let Some(runtime) = self.runtime() else {
+            return;
+        };
+        let all = runtime.all_staged();
+        let is_alive = |of: &kassette_store::Trial| {
+            all.iter()
+                .any(|(slot, staged)| trial(slot, &staged.candidate) == *of)
+        };
+        self.inner.trials.shadows.retain(is_alive);
+        for (slot, staged) in &all {
+            let looked = match &staged.candidate.canary {
+                Some(canary) => self.look_at_canary(slot, staged, canary).await,
+                None => {
+                    if let OpenedModule::Method(module) = &staged.module {
+                        let module = Arc::clone(module) as Arc<dyn Method>;
+                        self.compare_shadow(&trial(slot, &staged.candidate), module)
+                            .await;
+                    }
+                    Ok(())
+                }
+            };
+            if let Err(fault) = looked {
+                tracing::warn!(plugin.slot = %slot, error = %fault, "a trial could not be looked at");
+            }
+        }
+    }
+
+    async fn look_at_canary(
+        &self,
+        slot: &Slot,
+        staged: &Staged,
+        canary: &Canary,
+    ) -> Result<(), Fault> {
+        let candidate = &staged.candidate;
+        // It need not wait for the store.
+        if staged.module.faults() > 0 {
+            let why = "it failed: the log of this node says how".to_owned();
+            self.roll_back(slot, candidate, Ended { word: "fault", why }, &[])
+                .await;
+            return Ok(());
+        }
+        let counted = self.flush_counts(&trial(slot, candidate)).await?;
+        if !self.store().take_task(Task::JudgeTrials, LEASE).await? {
+            return Ok(());
+        }
+        let limits = self.settings().trial_limits;
+        if let Some(finding) = judge(&counted, &limits) {
+            self.roll_back(slot, candidate, ended(finding, &counted), &counted)
+                .await;
+            return Ok(());
+        }
+        let now_counted = counted
+            .iter()
+            .find(|(percent, _)| *percent == canary.percent());
+        let decided = now_counted.map_or(0, |(_, counts)| counts.starts.candidate.payments);
+        let Some(advance) = canary.advance(self.now(), decided, &limits) else {
+            return Ok(());
+        };
+        self.go_on(slot, candidate, advance, &counted).await;
+        Ok(())
+    }
+
+    /// Ends a trial that goes badly: at once on this node, then on all.
+    async fn roll_back(
+        &self,
+        slot: &Slot,
+        candidate: &Candidate,
+        ended: Ended,
+        counted: &[(u8, Counts)],
+    ) {
+        let Some(runtime) = self.runtime() else {
+            return;
+        };
+        let Ended { word, why } = ended;
+        let why = format!("the candidate {} was rolled back: {why}", candidate.digest);
+        let (ending, of, told, now) = (Arc::clone(runtime), slot.clone(), why.clone(), self.now());
+        let kept =
+            tokio::task::spawn_blocking(move || ending.end_trial(&of, Some(told), now)).await;
+        tracing::error!(
+            plugin.slot = %slot, plugin.digest = %candidate.digest, trial.reason = word,
+            trial.counted = %figures(counted), "{why}"
+        );
+        metrics::counter!(
+            "kassette_canary_rollbacks_total", "slot" => slot.as_str().to_owned(), "reason" => word
+        )
+        .increment(1);
+        let line = Audited {
+            reason: Some(why),
+            before: Some(json!({ "candidate": shown(candidate) }).to_string()),
+            after: Some(json!({ "candidate": null, "counted": figures(counted) }).to_string()),
+            ..Audited::of_system("plugin.rollback", format!("plugin/{slot}"))
+        };
+        let told = if self.store().shares_modules() {
+            let shared = self.share_change(slot.clone(), SlotContent::Candidate(None), line);
+            shared.await
+        } else {
+            self.store().audit(line, now).await.map(drop)
+        };
+        if let Err(fault) = told {
+            tracing::error!(plugin.slot = %slot, error = %fault, "the end of a trial is not on record");
+        }
+        if !matches!(kept, Ok(Ok(()))) {
+            tracing::error!(plugin.slot = %slot, "the end of a trial is not kept over a restart");
+        }
+    }
+
+    /// Does the next step of a ramp.
+    async fn go_on(
+        &self,
+        slot: &Slot,
+        candidate: &Candidate,
+        advance: Advance,
+        counted: &[(u8, Counts)],
+    ) {
+        let line = |action, after: serde_json::Value| Audited {
+            reason: Some("the ramp's next step: nothing speaks against it".into()),
+            before: Some(json!({ "candidate": shown(candidate) }).to_string()),
+            after: Some(after.to_string()),
+            ..Audited::of_system(action, format!("plugin/{slot}"))
+        };
+        let done = match advance {
+            Advance::Share(canary) => {
+                let next = Candidate {
+                    canary: Some(canary),
+                    ..candidate.clone()
+                };
+                let after = json!({ "candidate": shown(&next), "counted": figures(counted) });
+                let changed = self.change_trial(slot, Some(next), line("plugin.canary", after));
+                changed.await.map_err(|error| error.to_string())
+            }
+            Advance::Promote => {
+                let digest = candidate.digest.to_string();
+                let after = json!({ "digest": digest, "counted": figures(counted) });
+                self.promote(slot, line("plugin.promote", after)).await
+            }
+        };
+        if let Err(why) = done {
+            tracing::error!(plugin.slot = %slot, "a ramp does not go on: {why}");
+        }
+    }
+}
+
+/// What an audit line has of a candidate.
+fn shown(candidate: &Candidate) -> serde_json::Value {
+    json!({
+        "digest": candidate.digest.to_string(),
+        "share": candidate.canary.as_ref().map(Canary::percent),
+    })
+}
+
+fn figures(counted: &[(u8, Counts)]) -> serde_json::Value {
+    let mut all = Counts::default();
+    counted.iter().for_each(|(_, counts)| all.add(counts));
+    let tally = |tally: kassette_domain::candidate::Tally| json!({ "payments": tally.payments, "failed": tally.failed });
+    let pair = |pair: kassette_domain::candidate::Pair| json!({ "candidate": tally(pair.candidate), "control": tally(pair.control) });
+    json!({
+        "starts": pair(all.starts),
+        "completions": pair(all.completions),
+        "compared": all.compared,
+        "differing": all.differing,
+    })
+}
+
+fn ended(finding: Finding, counted: &[(u8, Counts)]) -> Ended {
+    let mut all = Counts::default();
+    counted.iter().for_each(|(_, counts)| all.add(counts));
+    match finding {
+        Finding::Diverges => Ended {
+            word: "divergence",
+            why: format!(
+                "{} of {} of its decisions differ from the active version's",
+                all.differing, all.compared
+            ),
+        },
+        Finding::Worse { rate, evidence } => {
+            let (word, what, pair) = match rate {
+                Rate::Starts => ("starts", "starts failed", all.starts),
+                Rate::Completions => (
+                    "completions",
+                    "started attempts were not paid",
+                    all.completions,
+                ),
+            };
+            let (its, others) = (pair.candidate, pair.control);
+            Ended {
+                word,
+                why: format!(
+                    "{} of its {} {what}, and {} of the others' {}: {} to 1 against chance",
+                    its.failed,
+                    its.payments,
+                    others.failed,
+                    others.payments,
+                    evidence.min(1e12).round()
+                ),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rollback_says_what_was_counted_and_how_sure_it_is() {
+        let counts = Counts::of_figures([150, 45, 1_350, 135, 0, 0, 0, 0, 0, 0]);
+        let finding = Finding::Worse {
+            rate: Rate::Starts,
+            evidence: 431.2,
+        };
+        let Ended { word, why } = ended(finding, &[(10, counts)]);
+        assert_eq!(word, "starts");
+        assert_eq!(
+            why,
+            "45 of its 150 starts failed, and 135 of the others' 1350: 431 to 1 against chance"
+        );
+    }
+}

@@ -1,0 +1,210 @@
+//! What became of payments on both sides of a trial.
+//!
+//! Of each payment the first attempt in the slot counts, and nothing that follows it: failures of one payment depend
+//! on each other, and the test takes them for independent.
+
+use std::collections::{HashSet, VecDeque};
+
+use kassette_domain::candidate::{Arm, Candidate, Counts};
+use kassette_domain::id::{AttemptId, PaymentId, Slot};
+use kassette_domain::lifecycle::{PaymentAggregate, Resolution};
+use kassette_domain::method::MethodId;
+use kassette_domain::payment::Payment;
+use kassette_store::{Fault, Trial};
+
+use super::sides::side;
+use super::trial;
+use crate::Gateway;
+
+/// Payments that are remembered because a start of theirs was refused before there was an attempt.
+const REFUSED_MOST: usize = 10_000;
+
+/// Payments whose refused start was counted: a payer who tries again is the same one.
+#[derive(Debug, Default)]
+pub(super) struct RefusedPayments {
+    known: HashSet<(PaymentId, MethodId)>,
+    order: VecDeque<(PaymentId, MethodId)>,
+}
+
+impl RefusedPayments {
+    /// Whether it is new.
+    fn insert(&mut self, of: (PaymentId, MethodId)) -> bool {
+        if !self.known.insert(of) {
+            return false;
+        }
+        self.order.push_back(of);
+        if self.order.len() > REFUSED_MOST
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+        true
+    }
+}
+
+impl Gateway {
+    /// Counts something of a payment, where it is on a side of the slot's trial.
+    pub(super) fn count_on(
+        &self,
+        slot: &Slot,
+        payment: &Payment,
+        count: impl FnOnce(&mut Counts, Arm),
+    ) {
+        if let Some(candidate) = self.candidate(slot) {
+            self.count(slot, &candidate, payment, count);
+        }
+    }
+
+    fn candidate(&self, slot: &Slot) -> Option<std::sync::Arc<Candidate>> {
+        let method = MethodId::parse(slot.name());
+        let by_method = method.filter(|method| Slot::of_method(*method) == *slot);
+        match by_method {
+            Some(method) => Some(self.modules().method_on_trial(method)?.candidate),
+            None => Some(self.modules().provider_on_trial(slot)?.candidate),
+        }
+    }
+
+    fn count(
+        &self,
+        slot: &Slot,
+        candidate: &Candidate,
+        payment: &Payment,
+        count: impl FnOnce(&mut Counts, Arm),
+    ) {
+        let Some(side) = side(candidate, payment) else {
+            return;
+        };
+        let trial = trial(slot, candidate);
+        let mut pending = self.inner.trials.pending.lock();
+        let entry = pending.entry(slot.clone());
+        let (of, counted) = entry.or_insert_with(|| (trial.clone(), Default::default()));
+        if *of != trial {
+            (*of, *counted) = (trial, Default::default());
+        }
+        count(counted.entry(side.percent).or_default(), side.arm);
+    }
+
+    /// Counts what a step has resolved.
+    pub(crate) fn count_resolved(
+        &self,
+        aggregate: &PaymentAggregate,
+        resolved: &[(AttemptId, Resolution)],
+    ) {
+        if resolved.is_empty() || !self.modules().has_trials() {
+            return;
+        }
+        let payment = &aggregate.payment;
+        for (id, resolution) in resolved {
+            let Some(attempt) = aggregate.attempt(*id) else {
+                continue;
+            };
+            let mut attempts = aggregate.attempts.iter();
+            let of_slot = attempts.clone().find(|other| other.slot == attempt.slot);
+            let of_method = attempts.find(|other| other.method == attempt.method);
+            if of_slot.is_some_and(|first| first.id == *id) {
+                self.count_on(&attempt.slot, payment, |counts, arm| {
+                    counts.resolve(arm, *resolution);
+                });
+            }
+            let was_refused = || {
+                let refused = self.inner.trials.refused.lock();
+                refused.known.contains(&(payment.id, attempt.method))
+            };
+            let is_counted = matches!(resolution, Resolution::Started(_)) && was_refused();
+            if of_method.is_some_and(|first| first.id == *id) && !is_counted {
+                let slot = Slot::of_method(attempt.method);
+                self.count_on(&slot, payment, |counts, arm| {
+                    counts.resolve(arm, *resolution)
+                });
+            }
+        }
+    }
+
+    /// Counts a start that the method's module has refused, or failed over.
+    pub(crate) fn count_refused(&self, aggregate: &PaymentAggregate, method: MethodId) {
+        if !self.modules().has_trials() {
+            return;
+        }
+        let payment = &aggregate.payment;
+        let is_first = !aggregate
+            .attempts
+            .iter()
+            .any(|other| other.method == method);
+        let is_new = || {
+            self.inner
+                .trials
+                .refused
+                .lock()
+                .insert((payment.id, method))
+        };
+        if is_first && is_new() {
+            self.count_on(&Slot::of_method(method), payment, |counts, arm| {
+                counts.resolve(arm, Resolution::Started(false));
+            });
+        }
+    }
+
+    /// Adds what this node has counted to what all have; the sums by share.
+    pub(super) async fn flush_counts(&self, of: &Trial) -> Result<Vec<(u8, Counts)>, Fault> {
+        let trials = &self.inner.trials;
+        let pending = trials.pending.lock().remove(&of.slot);
+        let counted = pending
+            .filter(|(trial, _)| trial == of)
+            .map(|(_, counted)| counted);
+        let counted = counted.unwrap_or_default();
+        let adding: Vec<_> = counted
+            .iter()
+            .map(|(percent, counts)| (*percent, *counts))
+            .collect();
+        match self.store().count_trial(of.clone(), adding).await {
+            Ok(sums) => {
+                let known = (of.clone(), sums.clone());
+                trials.sums.lock().insert(of.slot.clone(), known);
+                Ok(sums)
+            }
+            Err(fault) => {
+                // It is added with the next look.
+                let mut pending = trials.pending.lock();
+                let entry = pending.entry(of.slot.clone());
+                let (_, later) = entry.or_insert_with(|| (of.clone(), Default::default()));
+                for (percent, counts) in counted {
+                    later.entry(percent).or_default().add(&counts);
+                }
+                Err(fault)
+            }
+        }
+    }
+
+    /// What all nodes have counted of a trial, by share, as of a moment ago.
+    pub fn counted(&self, slot: &Slot, candidate: &Candidate) -> Vec<(u8, Counts)> {
+        let sums = self.inner.trials.sums.lock();
+        let of_slot = sums
+            .get(slot)
+            .filter(|(of, _)| *of == trial(slot, candidate));
+        of_slot.map(|(_, sums)| sums.clone()).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_payment_s_refused_start_is_counted_once_and_the_oldest_are_forgotten() {
+        let mut refused = RefusedPayments::default();
+        let payment = |number: u32| {
+            let mut bytes = [0; 16];
+            bytes[..4].copy_from_slice(&number.to_be_bytes());
+            (PaymentId::from_bytes(bytes), MethodId::Ideal)
+        };
+        assert!(refused.insert(payment(0)) && !refused.insert(payment(0)));
+        for number in 1..=REFUSED_MOST as u32 {
+            assert!(refused.insert(payment(number)));
+        }
+        assert_eq!(
+            (refused.known.len(), refused.order.len()),
+            (REFUSED_MOST, REFUSED_MOST)
+        );
+        assert!(refused.insert(payment(0)), "it was the oldest");
+    }
+}

@@ -1,0 +1,219 @@
+//! A candidate in the shadow of live decisions: asked the same, after the answer was given.
+//!
+//! A request waits for none of it. Each second so many contexts are compared as the queue holds, which bounds the
+//! time that they take; what it has no room for is dropped and counted.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kassette_domain::candidate::Candidate;
+use kassette_domain::id::{PaymentId, Slot};
+use kassette_domain::payment::Purpose;
+use kassette_domain::routing::{Answer, Context};
+use kassette_runtime::CallError;
+use kassette_store::Trial;
+use parking_lot::Mutex;
+
+use super::trial;
+use crate::Gateway;
+use crate::modules::Method;
+use crate::replay::{Diff, Recorded, is_of_money, said};
+use crate::routing_records::DecisionMade;
+
+/// Most decisions of a slot that wait, and are compared in a second: some 7 ms of a processor.
+pub const QUEUED_MOST: usize = 1_024;
+/// Of these so many may be listings: starts are fewer, and say more.
+const LISTINGS_MOST: usize = QUEUED_MOST / 2;
+/// Payments that are known to have been counted.
+const PAYMENTS_MOST: usize = 100_000;
+/// How long a look may take: an interpreted module takes milliseconds for each.
+const COMPARING: Duration = Duration::from_millis(250);
+
+/// The trials of this node that are asked in the shadow.
+#[derive(Default)]
+pub(super) struct Shadows(Mutex<BTreeMap<Slot, Shadow>>);
+
+struct Shadow {
+    of: Trial,
+    queue: VecDeque<DecisionMade>,
+    compared: Compared,
+}
+
+/// What was compared so far.
+#[derive(Default)]
+struct Compared {
+    report: ShadowReport,
+    /// Payments of which a decision was counted; the earliest is.
+    payments: HashSet<PaymentId>,
+    number: u64,
+}
+
+/// What a candidate would have decided otherwise, on this node.
+#[derive(Clone, Debug, Default)]
+pub struct ShadowReport {
+    /// The differences.
+    pub diff: Diff,
+    /// Decisions for which the queue had no room.
+    pub dropped: u64,
+    /// Those that wait.
+    pub queued: u64,
+}
+
+impl Shadows {
+    fn put(&self, of: &Trial, made: DecisionMade) -> bool {
+        let mut all = self.0.lock();
+        let shadow = all.entry(of.slot.clone()).or_insert_with(|| Shadow::of(of));
+        if shadow.of != *of {
+            *shadow = Shadow::of(of);
+        }
+        let most = match made.purpose {
+            Purpose::Listing => LISTINGS_MOST,
+            _ => QUEUED_MOST,
+        };
+        let has_room = shadow.queue.len() < most;
+        if has_room {
+            shadow.queue.push_back(made);
+        } else {
+            shadow.compared.report.dropped += 1;
+        }
+        has_room
+    }
+
+    /// What waits of a trial, and what was compared of it; `None` where nothing waits.
+    fn take(&self, of: &Trial) -> Option<(VecDeque<DecisionMade>, Compared)> {
+        let mut all = self.0.lock();
+        let shadow = all.get_mut(&of.slot).filter(|shadow| shadow.of == *of)?;
+        if shadow.queue.is_empty() {
+            return None;
+        }
+        Some((
+            std::mem::take(&mut shadow.queue),
+            std::mem::take(&mut shadow.compared),
+        ))
+    }
+
+    fn give_back(&self, of: &Trial, compared: Compared) {
+        let mut all = self.0.lock();
+        if let Some(shadow) = all.get_mut(&of.slot).filter(|shadow| shadow.of == *of) {
+            let dropped = shadow.compared.report.dropped;
+            shadow.compared = compared;
+            shadow.compared.report.dropped += dropped;
+        }
+    }
+
+    /// Forgets the trials that are over.
+    pub(super) fn retain(&self, alive: impl Fn(&Trial) -> bool) {
+        self.0.lock().retain(|_, shadow| alive(&shadow.of));
+    }
+
+    fn report(&self, of: &Trial) -> ShadowReport {
+        let all = self.0.lock();
+        let shadow = all.get(&of.slot).filter(|shadow| shadow.of == *of);
+        shadow.map_or_else(ShadowReport::default, |shadow| ShadowReport {
+            queued: shadow.queue.len() as u64,
+            ..shadow.compared.report.clone()
+        })
+    }
+}
+
+impl Shadow {
+    fn of(trial: &Trial) -> Self {
+        Self {
+            of: trial.clone(),
+            queue: VecDeque::new(),
+            compared: Compared::default(),
+        }
+    }
+}
+
+impl Compared {
+    async fn compare(&mut self, module: &Arc<dyn Method>, made: DecisionMade) {
+        self.number += 1;
+        let record = made.record();
+        if self.payments.len() >= PAYMENTS_MOST {
+            self.payments.clear();
+        }
+        let mut is_first = || {
+            record
+                .payment
+                .is_none_or(|payment| self.payments.insert(payment))
+        };
+        let counts = is_of_money(&record) && is_first();
+        let began = Instant::now();
+        let answer = ask(module, &record.context).await;
+        let diff = &mut self.report.diff;
+        diff.candidate_cost.calls += 1;
+        diff.candidate_cost.time += began.elapsed();
+        let recorded = Recorded {
+            // The latest are shown, which stand first.
+            number: u64::MAX - self.number,
+            counts,
+            record: &record,
+        };
+        let active = record.answer.as_ref().ok_or("failed");
+        diff.count(&recorded, active, said(&answer));
+    }
+}
+
+async fn ask(module: &Arc<dyn Method>, context: &Context) -> Result<Arc<Answer>, CallError> {
+    match module.at_once(context) {
+        Some(answer) => answer,
+        None => Arc::clone(module).rank(context).await,
+    }
+}
+
+impl Gateway {
+    /// Has the candidate asked what the active version decided, where one is tried in the shadow.
+    pub(crate) fn shadow(&self, made: impl Fn() -> DecisionMade) {
+        if !self.modules().has_trials() {
+            return;
+        }
+        let made = made();
+        let module = &made.asked.module;
+        let (slot, method) = (module.slot().clone(), module.description().id);
+        let Some(on_trial) = self.modules().method_on_trial(method) else {
+            return;
+        };
+        let candidate = &on_trial.candidate;
+        if candidate.canary.is_some() || candidate.digest == module.digest() {
+            return;
+        }
+        let has_room = self
+            .inner
+            .trials
+            .shadows
+            .put(&trial(&slot, candidate), made);
+        let outcome = if has_room { "queued" } else { "dropped" };
+        metrics::counter!("kassette_shadow_decisions_total", "outcome" => outcome).increment(1);
+    }
+
+    /// Compares what waits of a trial.
+    pub(super) async fn compare_shadow(&self, of: &Trial, module: Arc<dyn Method>) {
+        let Some((queue, mut compared)) = self.inner.trials.shadows.take(of) else {
+            return;
+        };
+        // On a thread where it holds no request up.
+        let handle = tokio::runtime::Handle::current();
+        let comparing = tokio::task::spawn_blocking(move || {
+            let until = Instant::now() + COMPARING;
+            for made in queue {
+                if Instant::now() < until {
+                    handle.block_on(compared.compare(&module, made));
+                } else {
+                    compared.report.dropped += 1;
+                }
+            }
+            compared
+        });
+        // A panic loses the figures, which begin anew.
+        if let Ok(compared) = comparing.await {
+            self.inner.trials.shadows.give_back(of, compared);
+        }
+    }
+
+    /// What the candidate of a slot would have decided otherwise so far.
+    pub fn shadow_report(&self, slot: &Slot, candidate: &Candidate) -> ShadowReport {
+        self.inner.trials.shadows.report(&trial(slot, candidate))
+    }
+}

@@ -1,0 +1,230 @@
+//! Versions on trial: put beside the active one, given a share of payments, promoted; and versions that are pinned.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use kassette_domain::audit::Audited;
+use kassette_domain::candidate::{BadCanary, Canary, Candidate, Counts, Pair, Rate, Tally, evidence};
+use kassette_domain::id::{Digest, Slot};
+use kassette_gateway::trials::{CanaryError, TrialError};
+use kassette_runtime::{Cause, Prepared, RollbackError, Runtime};
+use serde_json::json;
+
+use super::AdminState;
+use super::body::{Attribution, JsonBody};
+use super::caller::{Changes, Viewer};
+use super::plugins::{blocking, find, not_shared, refused, shown};
+use super::replay::view;
+use crate::web::ApiError;
+use crate::web::code::Code;
+use crate::web::error::Reason;
+use crate::web::json::{Fields, Value, Wrong};
+use crate::web::path::At;
+use crate::web::text::whole;
+
+/// Puts a version that was checked on trial.
+pub(super) async fn stage(
+    state: &AdminState,
+    runtime: &Runtime,
+    slot: &Slot,
+    prepared: Prepared,
+    line: Audited,
+) -> Result<Json<serde_json::Value>, ApiError> {
+    let digest = prepared.digest();
+    let is_known = runtime.is_candidate(slot, &digest);
+    // The contract's word: the active digest is no change.
+    if prepared.changes() && !is_known {
+        let line = Audited {
+            before: runtime.candidate(slot).map(|before| told(Some(&before))),
+            after: Some(json!({ "candidate": { "digest": digest.to_string() } }).to_string()),
+            ..line
+        };
+        state.gateway.stage(prepared, line).await.map_err(failed)?;
+    }
+    shown(runtime, slot)
+}
+
+/// Tries the version on trial in another way, or takes it away.
+pub(super) async fn change(
+    state: &AdminState,
+    runtime: &Runtime,
+    slot: &Slot,
+    candidate: Option<Candidate>,
+    line: Audited,
+) -> Result<Json<serde_json::Value>, ApiError> {
+    let line = Audited {
+        before: runtime.candidate(slot).map(|before| told(Some(&before))),
+        after: Some(told(candidate.as_ref())),
+        ..line
+    };
+    let changed = state.gateway.change_trial(slot, candidate, line).await;
+    changed.map_err(failed)?;
+    shown(runtime, slot)
+}
+
+/// `POST /plugins/{slot}/promote`: the candidate takes the active version's place.
+pub(super) async fn promote(
+    Changes(caller): Changes,
+    State(state): State<AdminState>,
+    At(slot): At<String>,
+    JsonBody(fields): JsonBody,
+) -> Result<Json<serde_json::Value>, ApiError> {
+    let (runtime, slot) = find(&state, &slot)?;
+    let attribution = Attribution::alone(fields)?;
+    let line = caller.audited_strictly(attribution, "plugin.promote", format!("plugin/{slot}"))?;
+    let (checking, target) = (Arc::clone(&runtime), slot.clone());
+    let prepared = blocking(move || checking.prepare_candidate(&target)).await?;
+    let prepared = prepared.map_err(|error| match error {
+        RollbackError::Nothing => failed(TrialError::Nothing),
+        error => not_kept(error),
+    })?;
+    super::plugins::change(&state, runtime, slot, prepared, line).await
+}
+
+/// `POST /plugins/{slot}/pin`: a version that is kept serves, whatever is put into the plugin folder.
+pub(super) async fn pin(
+    Changes(caller): Changes,
+    State(state): State<AdminState>,
+    At(slot): At<String>,
+    JsonBody(mut fields): JsonBody,
+) -> Result<Json<serde_json::Value>, ApiError> {
+    let (runtime, slot) = find(&state, &slot)?;
+    let digest = fields.required("digest", digest)?;
+    let attribution = Attribution::alone(fields)?;
+    let line = caller.audited_strictly(attribution, "plugin.pin", format!("plugin/{slot}"))?;
+    if !runtime.is_kept(&slot, &digest) {
+        let why = "is no version that is kept of this slot; upload it instead";
+        return Err(ApiError::invalid("digest", why));
+    }
+    let (checking, target) = (Arc::clone(&runtime), slot.clone());
+    let prepared = blocking(move || checking.prepare_kept(&target, digest, Cause::Pin)).await?;
+    let prepared = prepared.map_err(not_kept)?;
+    super::plugins::change(&state, runtime, slot, prepared, line).await
+}
+
+/// `POST /plugins/{slot}/canary`: the candidate decides a share of the payments that are made from now on.
+pub(super) async fn canary(
+    Changes(caller): Changes,
+    State(state): State<AdminState>,
+    At(slot): At<String>,
+    JsonBody(mut fields): JsonBody,
+) -> Result<Json<serde_json::Value>, ApiError> {
+    let (runtime, slot) = find(&state, &slot)?;
+    let digest = fields.required("digest", digest)?;
+    let (steps, every) = ramp(&mut fields)?;
+    let attribution = Attribution::alone(fields)?;
+    let line = caller.audited_strictly(attribution, "plugin.canary", format!("plugin/{slot}"))?;
+    let candidate = state.gateway.canary(&slot, digest, &steps, every);
+    let candidate = candidate.map_err(|error| match error {
+        CanaryError::Bad(BadCanary::Every) => ApiError::invalid("every_seconds", error.to_string()),
+        CanaryError::Bad(BadCanary::Steps) => ApiError::invalid("steps", error.to_string()),
+        CanaryError::Random => ApiError::internal(error),
+        error => ApiError::conflict(error.to_string()),
+    })?;
+    change(&state, &runtime, &slot, Some(candidate), line).await
+}
+
+/// A share alone, or the steps of a ramp and the seconds between them.
+fn ramp(fields: &mut Fields) -> Result<(Vec<u8>, u64), ApiError> {
+    let percent = |value| whole(1, 100)(value).map(|percent| u8::try_from(percent).unwrap_or(100));
+    let share = fields.optional("share", percent)?;
+    let steps = fields.optional("steps", |value| match value {
+        Value::Array(steps) => steps.into_iter().map(percent).collect::<Result<Vec<_>, _>>(),
+        _ => Err(Wrong::new("must be a list")),
+    })?;
+    let every = fields.optional("every_seconds", whole(1, u64::MAX))?;
+    match (share, steps) {
+        (Some(share), None) if every.is_none() => Ok((vec![share], 0)),
+        (None, Some(steps)) => Ok((steps, every.unwrap_or(0))),
+        _ => {
+            let why = "either it, or steps with every_seconds, is required, and not both";
+            Err(ApiError::invalid("share", why))
+        }
+    }
+}
+
+/// `GET /plugins/{slot}/diff`: what the candidate decides otherwise, and how its payments fare.
+pub(super) async fn diff(
+    _: Viewer,
+    State(state): State<AdminState>,
+    At(slot): At<String>,
+) -> Result<Json<serde_json::Value>, ApiError> {
+    let (runtime, slot) = find(&state, &slot)?;
+    let (Some(candidate), Some(active)) = (runtime.candidate(&slot), runtime.active(&slot)) else {
+        return Err(failed(TrialError::Nothing));
+    };
+    let report = state.gateway.shadow_report(&slot, &candidate);
+    let counted = state.gateway.counted(&slot, &candidate);
+    let mut view = view(&slot, "module", (active, candidate.digest), &report.diff);
+    if candidate.canary.is_some() {
+        let compared = |of: fn(&Counts) -> u64| counted.iter().map(|(_, counts)| of(counts)).sum::<u64>();
+        view["decisions"] = compared(|counts| counts.compared).into();
+        view["differing"] = compared(|counts| counts.differing).into();
+        view["evidence"] = judged(&state, &counted);
+    } else {
+        view["evidence"] = serde_json::Value::Null;
+    }
+    view["mode"] = if candidate.canary.is_some() { "canary" } else { "shadow" }.into();
+    view["since"] = candidate.since.rfc3339().into();
+    view["queued"] = report.queued.into();
+    view["dropped"] = report.dropped.into();
+    view["unknown"] = serde_json::Value::Null;
+    Ok(Json(view))
+}
+
+/// What speaks for and against a canary.
+fn judged(state: &AdminState, counted: &[(u8, Counts)]) -> serde_json::Value {
+    let limits = state.gateway.settings().trial_limits;
+    let mut all = Counts::default();
+    counted.iter().for_each(|(_, counts)| all.add(counts));
+    let tally = |tally: Tally| json!({ "payments": tally.payments, "failed": tally.failed });
+    let rate = |rate: Rate, pair: Pair| {
+        // A whole number: nothing below 1 speaks against it.
+        let odds = evidence(counted, rate, &limits).min(1e15).floor();
+        json!({
+            "candidate": tally(pair.candidate),
+            "control": tally(pair.control),
+            "evidence": format!("{odds:.0}"),
+        })
+    };
+    json!({
+        "starts": rate(Rate::Starts, all.starts),
+        "completions": rate(Rate::Completions, all.completions),
+    })
+}
+
+fn digest(value: Value) -> Result<Digest, Wrong> {
+    let wrong = || Wrong::new("must be 64 lower-case hexadecimal characters");
+    match value {
+        Value::Text(text) => Digest::parse(&text).ok_or_else(wrong),
+        _ => Err(wrong()),
+    }
+}
+
+fn told(candidate: Option<&Candidate>) -> String {
+    let candidate = candidate.map(|candidate| {
+        let canary = candidate.canary.as_ref();
+        json!({
+            "digest": candidate.digest.to_string(),
+            "share": canary.map(Canary::percent),
+            "steps": canary.map_or(&[][..], Canary::ramp),
+        })
+    });
+    json!({ "candidate": candidate }).to_string()
+}
+
+fn not_kept(error: RollbackError) -> ApiError {
+    match error {
+        RollbackError::Refused(error) => refused(error),
+        error => ApiError::conflict(error.to_string()),
+    }
+}
+
+fn failed(error: TrialError) -> ApiError {
+    match error {
+        TrialError::Nothing | TrialError::NotKept(_) => ApiError::Conflict(Reason::new(Code::Conflict, error.to_string())),
+        TrialError::Shared(error) => not_shared(error),
+        TrialError::Store(fault) => ApiError::from(fault),
+    }
+}
