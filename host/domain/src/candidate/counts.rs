@@ -105,6 +105,18 @@ impl Counts {
         *self = Self::of_figures(sums);
     }
 
+    /// Payments that came to an end: started and paid or not, or not started, which is a failure too.
+    pub fn outcomes(&self) -> Pair {
+        let of = |starts: Tally, completions: Tally| Tally {
+            payments: completions.payments.saturating_add(starts.failed),
+            failed: completions.failed.saturating_add(starts.failed),
+        };
+        Pair {
+            candidate: of(self.starts.candidate, self.completions.candidate),
+            control: of(self.starts.control, self.completions.control),
+        }
+    }
+
     /// Whether nothing was counted.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

@@ -1,6 +1,10 @@
 //! Whether a canary goes on.
 
+use super::counts::Pair;
 use super::{Counts, MOST_FALSE_ALARMS, log_evidence};
+
+/// Evidence is told up to here: all above is as certain, and figures as large are not read.
+const MOST_TOLD: f64 = 1e12;
 
 /// What an operator allows a canary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +32,33 @@ impl Default for Limits {
 pub enum Rate {
     /// Starts that opened an attempt at a provider.
     Starts,
-    /// Attempts that were paid.
+    /// Payments whose attempt was paid, of all that came to an end: those that were not started too. A candidate that
+    /// starts more of its payments has more left that can fail later, and is not held to fail less often for that.
     Completions,
+}
+
+impl Rate {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Starts, Self::Completions];
+
+    /// What is compared of the two sides.
+    pub fn of(self, counts: &Counts) -> Pair {
+        match self {
+            Self::Starts => counts.starts,
+            Self::Completions => counts.outcomes(),
+        }
+    }
+
+    /// How many to one the failures under each share, in percent, speak against "the candidate is no worse than the
+    /// margin"; at most 10¹².
+    pub fn evidence(self, counted: &[(u8, Counts)], margin_percent: u16) -> f64 {
+        let failed = counted.iter().map(|(percent, counts)| {
+            let pair = self.of(counts);
+            (*percent, pair.candidate.failed, pair.control.failed)
+        });
+        let evidence = log_evidence(&failed.collect::<Vec<_>>(), margin_percent).exp();
+        evidence.min(MOST_TOLD)
+    }
 }
 
 /// What keeps a canary from going on.
@@ -39,7 +68,7 @@ pub enum Finding {
     Worse {
         /// Where.
         rate: Rate,
-        /// How many to one the failures speak against "no worse than the margin".
+        /// As [`Rate::evidence`] has it.
         evidence: f64,
     },
     /// Its decisions differ from the active version's more often than they may.
@@ -57,32 +86,20 @@ pub fn judge(counted: &[(u8, Counts)], limits: &Limits) -> Option<Finding> {
             return Some(Finding::Diverges);
         }
     }
-    [Rate::Starts, Rate::Completions]
-        .into_iter()
-        .find_map(|rate| {
-            let pair = |counts: &Counts| match rate {
-                Rate::Starts => counts.starts,
-                Rate::Completions => counts.completions,
-            };
-            if pair(&all).candidate.payments < limits.min_sample {
-                return None;
-            }
-            let failed = counted.iter().map(|(percent, counts)| {
-                let pair = pair(counts);
-                (*percent, pair.candidate.failed, pair.control.failed)
-            });
-            let evidence = log_evidence(&failed.collect::<Vec<_>>(), limits.margin_percent);
-            // Two rates are judged: each may raise half of the false alarms.
-            let enough = (2.0 / MOST_FALSE_ALARMS).ln();
-            (evidence >= enough).then(|| Finding::Worse {
-                rate,
-                evidence: evidence.exp(),
-            })
-        })
+    Rate::ALL.into_iter().find_map(|rate| {
+        if rate.of(&all).candidate.payments < limits.min_sample {
+            return None;
+        }
+        let evidence = rate.evidence(counted, limits.margin_percent);
+        // Each of two rates may raise half of the false alarms.
+        let enough = 2.0 / MOST_FALSE_ALARMS;
+        (evidence >= enough).then_some(Finding::Worse { rate, evidence })
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Tally;
     use super::*;
 
     #[test]
@@ -114,5 +131,66 @@ mod tests {
             &Limits::default(),
         );
         assert_eq!(any, None);
+    }
+
+    /// A hundred payments of the candidate and nine hundred others, of which so many failed.
+    fn counted(starts: [u64; 2], completions: [u64; 2]) -> [(u8, Counts); 1] {
+        let pair = |payments: [u64; 2], failed: [u64; 2]| Pair {
+            candidate: Tally {
+                payments: payments[0],
+                failed: failed[0],
+            },
+            control: Tally {
+                payments: payments[1],
+                failed: failed[1],
+            },
+        };
+        let counts = Counts {
+            starts: pair([100, 900], starts),
+            completions: pair([100 - starts[0], 900 - starts[1]], completions),
+            ..Counts::default()
+        };
+        [(10, counts)]
+    }
+
+    #[test]
+    fn each_rate_is_judged_once_there_are_enough_payments() {
+        let found = |starts, completions, min_sample| {
+            let limits = Limits {
+                min_sample,
+                ..Limits::default()
+            };
+            match judge(&counted(starts, completions), &limits) {
+                Some(Finding::Worse { rate, evidence }) => {
+                    assert!(evidence >= 200.0);
+                    Some(rate)
+                }
+                other => {
+                    assert_eq!(other, None);
+                    None
+                }
+            }
+        };
+        assert_eq!(found([10, 90], [9, 81], 20), None);
+        assert_eq!(found([30, 90], [7, 81], 20), Some(Rate::Starts));
+        assert_eq!(found([10, 90], [40, 81], 20), Some(Rate::Completions));
+        assert_eq!(found([30, 90], [40, 81], 101), None);
+        assert_eq!(found([0, 90], [0, 81], 20), None);
+    }
+
+    #[test]
+    fn a_candidate_that_starts_more_payments_may_have_more_that_fail_later() {
+        // Half of all that is started is paid; the candidate starts all, the others a fifth.
+        assert_eq!(
+            judge(&counted([0, 720], [50, 90]), &Limits::default()),
+            None
+        );
+    }
+
+    #[test]
+    fn evidence_is_a_number_however_much_was_counted() {
+        let counts = Counts::of_figures([u64::MAX; Counts::FIGURES]);
+        let evidence = Rate::Completions.evidence(&[(1, counts)], 0);
+        assert!((evidence - MOST_TOLD).abs() < 1.0);
     }
 }

@@ -7,6 +7,8 @@
 mod counts;
 mod judge;
 mod sequential;
+#[cfg(test)]
+mod simulated;
 
 use std::time::Duration;
 
