@@ -4,12 +4,16 @@ use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use crate::durable::Files;
 use crate::fault::OpenError;
 
 /// The file whose lock keeps other processes out of a folder.
 pub(crate) const LOCK: &str = "lock";
+/// How long another process may hold it, and the pause between two tries.
+const LOCK_WAIT: Duration = Duration::from_secs(2);
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// A folder that is ours for as long as this lives.
 pub struct Folder {
@@ -89,6 +93,20 @@ pub fn remove_leftovers(store: &Path) -> io::Result<()> {
     }
 }
 
+/// Locks a file. A process that was killed may hold the lock a moment longer than it lives: a child that it was about to
+/// run has its files until it runs.
+pub(crate) fn take(file: &File) -> Result<(), TryLockError> {
+    let until = Instant::now() + LOCK_WAIT;
+    loop {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) if Instant::now() < until => {
+                std::thread::sleep(LOCK_PAUSE);
+            }
+            taken => return taken,
+        }
+    }
+}
+
 /// sled locks its file too, but says so in a text that cannot be told from other failures.
 fn lock(path: &Path) -> Result<File, OpenError> {
     let io = OpenError::io(path);
@@ -98,11 +116,32 @@ fn lock(path: &Path) -> Result<File, OpenError> {
         .write(true)
         .open(path.join(LOCK))
         .map_err(io)?;
-    match lock.try_lock() {
+    match take(&lock) {
         Ok(()) => Ok(lock),
         Err(TryLockError::WouldBlock) => Err(OpenError::Locked {
             path: path.to_owned(),
         }),
         Err(TryLockError::Error(error)) => Err(io(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A killed server's child holds the lock for some milliseconds.
+    #[test]
+    fn a_lock_that_is_let_go_in_a_moment_keeps_no_start_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let held = lock(folder.path()).unwrap();
+        let letting_go = std::thread::spawn(move || {
+            std::thread::park_timeout(LOCK_WAIT / 4);
+            drop(held);
+        });
+        let taken = lock(folder.path());
+        letting_go.join().unwrap();
+        assert!(taken.is_ok());
+        let refused = lock(folder.path());
+        assert!(matches!(refused, Err(OpenError::Locked { .. })));
     }
 }

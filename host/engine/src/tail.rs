@@ -68,7 +68,7 @@ pub(crate) fn settle_tail(folder: &Path) -> io::Result<()> {
         database => database?,
     };
     // sled's own lock, too: a worker of an engine that was just closed may still write.
-    database.try_lock()?;
+    crate::folder::take(&database)?;
     durable_write::trust(&database)?;
     if let Some(heads) = read(folder)? {
         heads

@@ -7,7 +7,7 @@ use kassette_domain::key::Environment::{Live, Test};
 use kassette_domain::returns::Returns;
 use kassette_gateway::limits::{
     FREQUENT_LINES_PER_SECOND, IN_TEST_AT_ONCE, IN_TEST_MOST, Kind, RECONCILED_AT_ONCE,
-    ROUTING_RECORDS, UNPROVED_NOTICES, UNPROVED_NOTICES_PER_ADDRESS, WAITING_MOST,
+    ROUTING_RECORDS, SHADOWED, UNPROVED_NOTICES, UNPROVED_NOTICES_PER_ADDRESS, WAITING_MOST,
 };
 use kassette_http::LOOK_UPS;
 use kassette_runtime::{
@@ -201,6 +201,11 @@ fn held() -> Vec<(&'static str, &'static str, Vec<u64>)> {
             "Decisions that wait for the routing log",
             "all",
             vec![number(ROUTING_RECORDS)],
+        ),
+        (
+            "Decisions that wait for a candidate in the shadow, and are compared in a second",
+            "slot",
+            vec![number(SHADOWED)],
         ),
         ("Replays", "all", vec![]),
         ("Exchanges of a connect code", "code", vec![]),

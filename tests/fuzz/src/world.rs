@@ -142,6 +142,8 @@ fn settings() -> Settings {
         },
         retention: kassette_store::Retention::default(),
         listing_sample_percent: 0,
+        is_staging_required: false,
+        trial_limits: Default::default(),
         release: None,
         methods: BTreeMap::new(),
         accounts: accounts.map(|each| (each.id.clone(), each)).into(),

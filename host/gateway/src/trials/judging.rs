@@ -242,7 +242,7 @@ fn ended(finding: Finding, counted: &[(u8, Counts)]) -> Ended {
                     its.payments,
                     others.failed,
                     others.payments,
-                    evidence.min(1e12).round()
+                    evidence.floor()
                 ),
             }
         }

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use kassette_domain::candidate::Candidate;
-use kassette_domain::id::Slot;
+use kassette_domain::id::{Digest, Slot};
 use kassette_domain::time::Time;
 
 use super::{Prepared, RollbackError, Runtime};
@@ -99,5 +99,11 @@ impl Runtime {
     /// Whether files of the plugin folder leave the active version in its place.
     pub fn is_pinned(&self, slot: &Slot) -> bool {
         self.slots.is_pinned(slot)
+    }
+
+    /// Whether this very version is on trial.
+    pub fn is_candidate(&self, slot: &Slot, digest: &Digest) -> bool {
+        let candidate = self.candidate(slot);
+        candidate.is_some_and(|candidate| candidate.digest == *digest)
     }
 }

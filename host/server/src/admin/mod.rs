@@ -29,6 +29,7 @@ mod refunds;
 mod replay;
 mod resellers;
 mod slots;
+mod trials;
 mod upkeep;
 mod webhooks;
 mod work;
@@ -184,7 +185,11 @@ pub(crate) fn router(state: AdminState) -> Router {
         )
         .route("/plugins/{slot}/disable", post(slots::disable))
         .route("/plugins/{slot}/enable", post(slots::enable))
+        .route("/plugins/{slot}/promote", post(trials::promote))
         .route("/plugins/{slot}/rollback", post(plugins::rollback))
+        .route("/plugins/{slot}/canary", post(trials::canary))
+        .route("/plugins/{slot}/pin", post(trials::pin))
+        .route("/plugins/{slot}/diff", get(trials::diff))
         .route("/plugins/{slot}/replay", post(replay::replay))
         .route("/plugins/{slot}/history", get(plugins::history))
         .route("/providers", get(providers::list))

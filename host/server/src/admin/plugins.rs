@@ -192,7 +192,8 @@ pub(super) async fn change(
         return share(state, &runtime, &slot, prepared, line).await;
     }
     let now = state.gateway.clock().now();
-    let changes = prepared.changes() || (prepared.cause() == Cause::Pin) != runtime.is_pinned(&slot);
+    let changes =
+        prepared.changes() || (prepared.cause() == Cause::Pin) != runtime.is_pinned(&slot);
     let changing = Arc::clone(&runtime);
     let activating = move || changing.activate(prepared, now);
     let nothing = |error: &std::io::Error| {
@@ -238,7 +239,8 @@ pub(super) fn not_shared(error: ShareError) -> ApiError {
     }
 }
 
-const STAGING: &str = "plugins.uploads is shadow-first: upload the module with mode=shadow, and promote it later";
+const STAGING: &str =
+    "plugins.uploads is shadow-first: upload the module with mode=shadow, and promote it later";
 
 pub(super) const UNKNOWN: ApiError = ApiError::NotFound("there is no such slot");
 

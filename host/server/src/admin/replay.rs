@@ -189,7 +189,12 @@ impl Told {
     }
 
     fn view(&self, replay: &Replay) -> serde_json::Value {
-        let mut view = view(&self.slot, self.kind, (replay.active, replay.candidate), replay.diff());
+        let mut view = view(
+            &self.slot,
+            self.kind,
+            (replay.active, replay.candidate),
+            replay.diff(),
+        );
         view["unknown"] = (self.kind == "policy").then_some(UNKNOWN).into();
         view
     }
@@ -202,40 +207,40 @@ pub(super) fn view(
     (active_digest, candidate_digest): (Digest, Digest),
     diff: &Diff,
 ) -> serde_json::Value {
-        let moved = diff.moved.iter().map(|((currency, from, to), sum)| {
-            json!({
-                "currency": currency, "from": from, "to": to,
-                "payments": sum.payments, "amount": amount(sum.amount),
-            })
-        });
-        let reasons = diff.reasons.iter();
-        let reasons = reasons.map(|((change, reason, currency), sum)| {
-            let Sum { payments, .. } = sum;
-            json!({
-                "change": change.as_str(), "reason": reason, "currency": currency,
-                "payments": payments, "amount": amount(sum.amount),
-            })
-        });
+    let moved = diff.moved.iter().map(|((currency, from, to), sum)| {
         json!({
-            "slot": slot,
-            "kind": kind,
-            "active": active_digest.to_string(),
-            "candidate": candidate_digest.to_string(),
-            "decisions": diff.decisions,
-            "differing": diff.differing,
-            "moved": moved.collect::<Vec<_>>(),
-            "newly_possible": diff.newly_possible,
-            "newly_impossible": diff.newly_impossible,
-            "faults": diff.faults,
-            "reordered": diff.reordered,
-            "active_faults": diff.active_faults,
-            "reasons": reasons.collect::<Vec<_>>(),
-            "examples": examples(diff),
-            "cost": {
-                "active_us": microseconds(diff.active_cost),
-                "candidate_us": microseconds(diff.candidate_cost),
-            },
+            "currency": currency, "from": from, "to": to,
+            "payments": sum.payments, "amount": amount(sum.amount),
         })
+    });
+    let reasons = diff.reasons.iter();
+    let reasons = reasons.map(|((change, reason, currency), sum)| {
+        let Sum { payments, .. } = sum;
+        json!({
+            "change": change.as_str(), "reason": reason, "currency": currency,
+            "payments": payments, "amount": amount(sum.amount),
+        })
+    });
+    json!({
+        "slot": slot,
+        "kind": kind,
+        "active": active_digest.to_string(),
+        "candidate": candidate_digest.to_string(),
+        "decisions": diff.decisions,
+        "differing": diff.differing,
+        "moved": moved.collect::<Vec<_>>(),
+        "newly_possible": diff.newly_possible,
+        "newly_impossible": diff.newly_impossible,
+        "faults": diff.faults,
+        "reordered": diff.reordered,
+        "active_faults": diff.active_faults,
+        "reasons": reasons.collect::<Vec<_>>(),
+        "examples": examples(diff),
+        "cost": {
+            "active_us": microseconds(diff.active_cost),
+            "candidate_us": microseconds(diff.candidate_cost),
+        },
+    })
 }
 
 fn examples(diff: &Diff) -> Vec<serde_json::Value> {

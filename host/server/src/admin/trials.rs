@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use kassette_domain::audit::Audited;
-use kassette_domain::candidate::{BadCanary, Canary, Candidate, Counts, Pair, Rate, Tally, evidence};
+use kassette_domain::candidate::{BadCanary, Canary, Candidate, Counts, Rate, Tally};
 use kassette_domain::id::{Digest, Slot};
 use kassette_gateway::trials::{CanaryError, TrialError};
 use kassette_runtime::{Cause, Prepared, RollbackError, Runtime};
@@ -17,8 +17,6 @@ use super::caller::{Changes, Viewer};
 use super::plugins::{blocking, find, not_shared, refused, shown};
 use super::replay::view;
 use crate::web::ApiError;
-use crate::web::code::Code;
-use crate::web::error::Reason;
 use crate::web::json::{Fields, Value, Wrong};
 use crate::web::path::At;
 use crate::web::text::whole;
@@ -130,7 +128,10 @@ fn ramp(fields: &mut Fields) -> Result<(Vec<u8>, u64), ApiError> {
     let percent = |value| whole(1, 100)(value).map(|percent| u8::try_from(percent).unwrap_or(100));
     let share = fields.optional("share", percent)?;
     let steps = fields.optional("steps", |value| match value {
-        Value::Array(steps) => steps.into_iter().map(percent).collect::<Result<Vec<_>, _>>(),
+        Value::List(steps) => steps
+            .into_iter()
+            .map(percent)
+            .collect::<Result<Vec<_>, _>>(),
         _ => Err(Wrong::new("must be a list")),
     })?;
     let every = fields.optional("every_seconds", whole(1, u64::MAX))?;
@@ -158,14 +159,20 @@ pub(super) async fn diff(
     let counted = state.gateway.counted(&slot, &candidate);
     let mut view = view(&slot, "module", (active, candidate.digest), &report.diff);
     if candidate.canary.is_some() {
-        let compared = |of: fn(&Counts) -> u64| counted.iter().map(|(_, counts)| of(counts)).sum::<u64>();
+        let compared =
+            |of: fn(&Counts) -> u64| counted.iter().map(|(_, counts)| of(counts)).sum::<u64>();
         view["decisions"] = compared(|counts| counts.compared).into();
         view["differing"] = compared(|counts| counts.differing).into();
         view["evidence"] = judged(&state, &counted);
     } else {
         view["evidence"] = serde_json::Value::Null;
     }
-    view["mode"] = if candidate.canary.is_some() { "canary" } else { "shadow" }.into();
+    view["mode"] = if candidate.canary.is_some() {
+        "canary"
+    } else {
+        "shadow"
+    }
+    .into();
     view["since"] = candidate.since.rfc3339().into();
     view["queued"] = report.queued.into();
     view["dropped"] = report.dropped.into();
@@ -179,9 +186,10 @@ fn judged(state: &AdminState, counted: &[(u8, Counts)]) -> serde_json::Value {
     let mut all = Counts::default();
     counted.iter().for_each(|(_, counts)| all.add(counts));
     let tally = |tally: Tally| json!({ "payments": tally.payments, "failed": tally.failed });
-    let rate = |rate: Rate, pair: Pair| {
-        // A whole number: nothing below 1 speaks against it.
-        let odds = evidence(counted, rate, &limits).min(1e15).floor();
+    let rate = |rate: Rate| {
+        let pair = rate.of(&all);
+        // A whole number: what is below 1 speaks for it.
+        let odds = rate.evidence(counted, limits.margin_percent).floor();
         json!({
             "candidate": tally(pair.candidate),
             "control": tally(pair.control),
@@ -189,8 +197,8 @@ fn judged(state: &AdminState, counted: &[(u8, Counts)]) -> serde_json::Value {
         })
     };
     json!({
-        "starts": rate(Rate::Starts, all.starts),
-        "completions": rate(Rate::Completions, all.completions),
+        "starts": rate(Rate::Starts),
+        "completions": rate(Rate::Completions),
     })
 }
 
@@ -223,7 +231,7 @@ fn not_kept(error: RollbackError) -> ApiError {
 
 fn failed(error: TrialError) -> ApiError {
     match error {
-        TrialError::Nothing | TrialError::NotKept(_) => ApiError::Conflict(Reason::new(Code::Conflict, error.to_string())),
+        TrialError::Nothing | TrialError::NotKept(_) => ApiError::conflict(error.to_string()),
         TrialError::Shared(error) => not_shared(error),
         TrialError::Store(fault) => ApiError::from(fault),
     }

@@ -301,12 +301,31 @@ impl Plugins {
     fn problems(&self) -> impl Iterator<Item = String> {
         let bounds = [
             ("remembered_mib", self.remembered_mib as u64, 0, 1024),
-            ("canary_min_payments", self.canary_min_payments, 1, 1_000_000),
-            ("canary_margin_percent", self.canary_margin_percent.into(), 0, 1_000),
-            ("canary_max_differing_percent", self.canary_max_differing_percent.into(), 0, 100),
+            (
+                "canary_min_payments",
+                self.canary_min_payments,
+                1,
+                1_000_000,
+            ),
+            (
+                "canary_margin_percent",
+                self.canary_margin_percent.into(),
+                0,
+                1_000,
+            ),
+            (
+                "canary_max_differing_percent",
+                self.canary_max_differing_percent.into(),
+                0,
+                100,
+            ),
         ];
-        let wrong = bounds.into_iter().filter(|(_, value, least, most)| !(least..=most).contains(&value));
-        wrong.map(|(name, _, least, most)| format!("plugins.{name} must be between {least} and {most}"))
+        let wrong = bounds
+            .into_iter()
+            .filter(|(_, value, least, most)| !(least..=most).contains(&value));
+        wrong.map(|(name, _, least, most)| {
+            format!("plugins.{name} must be between {least} and {most}")
+        })
     }
 }
 

@@ -320,7 +320,7 @@ impl Config {
             retention: self.main.retention.rules(),
             listing_sample_percent: self.main.retention.listing_sample_percent,
             trial_limits: self.main.plugins.trial_limits(),
-            is_staging_required: self.main.plugins.uploads == Uploads::ShadowFirst,
+            is_staging_required: self.main.plugins.uploads == main_file::Uploads::ShadowFirst,
             release: self.release(profile),
             methods: self.methods.clone(),
             accounts: self.accounts.clone(),

@@ -539,6 +539,24 @@ const FAMILIES: &[Family] = &[
     ),
     family(
         Counter,
+        "kassette_shadow_decisions_total",
+        &[("outcome", Known(&["queued", "dropped"]))],
+        "Live decisions for a candidate in the shadow, by whether there was room.",
+    ),
+    family(
+        Counter,
+        "kassette_canary_rollbacks_total",
+        &[
+            SLOT,
+            (
+                "reason",
+                Known(&["fault", "starts", "completions", "divergence"]),
+            ),
+        ],
+        "Canaries that were rolled back by themselves.",
+    ),
+    family(
+        Counter,
         "kassette_plugin_remembered_total",
         &[SLOT],
         "Answers of modules that took no call because they were remembered.",

@@ -202,10 +202,22 @@ formats! {
     Class = one_of("How the module runs.", "native", [kassette_runtime::Class::Native, kassette_runtime::Class::Interpreted].map(kassette_runtime::Class::as_str));
 
     /// [`kassette_runtime::Cause`]
-    VersionCause = one_of("Why the version became active.", "upload", ["folder", "upload", "rollback", "kept", "bundled"]);
+    VersionCause = one_of("Why the version became active.", "upload", ["folder", "upload", "promote", "pin", "rollback", "kept", "bundled"]);
 
     /// How an uploaded module begins.
-    UploadMode = one_of("`activate`, also where it is absent: it serves at once.", "activate", ["activate"]);
+    UploadMode = one_of("`activate`: it serves at once; `shadow`: it is put on trial. Absent: as the setting `plugins.uploads` says.", "activate", ["activate", "shadow"]);
+
+    /// How a candidate is tried.
+    TrialMode = one_of("`shadow`: it is asked what live decisions asked and decides none; `canary`: it decides a share of the payments.", "canary", ["shadow", "canary"]);
+
+    /// [`kassette_domain::candidate::Canary`]
+    Percent = whole("Of a hundred payments.", 1, 100);
+
+    /// [`kassette_domain::candidate::STEP_TIMES`]
+    StepSeconds = whole("Seconds.", *kassette_domain::candidate::STEP_TIMES.start(), *kassette_domain::candidate::STEP_TIMES.end());
+
+    /// [`kassette_domain::candidate::Rate::evidence`]
+    Evidence = string("A whole number: how many to one the failures speak against a candidate that is no worse; it is rolled back at 200.", "1").build();
 
     /// [`crate::admin::replay`]
     ReplayKind = one_of("What was tried.", "module", ["module", "settings", "policy"]);

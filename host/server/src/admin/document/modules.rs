@@ -15,16 +15,36 @@ pub(super) fn calls() -> Vec<Call> {
             .list::<Plugin>("plugins"),
         Call::get("/plugins/{slot}/history", "readPluginHistory", "Lists the versions that became active, the newest first.")
             .list::<Version>("history"),
-        Call::post("/plugins/{slot}", "uploadPlugin", "Checks a module and lets it serve.")
-            .about("Uploads take turns. The version that is active already changes nothing, and a module that fails its checks, at any of the nodes, is refused with 422.")
+        Call::post("/plugins/{slot}", "uploadPlugin", "Checks a module and lets it serve, or puts it on trial.")
+            .about("Uploads take turns. A version on trial takes the place of the one that is. The version that is active already changes nothing, and a module that fails its checks, at any of the nodes, is refused with 422.")
             .query::<UploadMode>("mode", "How it begins.")
             .file_body(&format!(
                 "The component, at most {} MiB.",
                 MAX_MODULE_BYTES >> 20
             ))
             .ok::<Plugin>("The slot as it is now.")
-            .conflict("The plugin folder cannot be written, or a node has not checked the module in time; nothing was changed."),
-        Call::post("/plugins/{slot}/rollback", "rollBackPlugin", "Lets the version before serve again.")
+            .conflict("The plugin folder cannot be written, a node has not checked the module in time, or modules have to be put on trial first; nothing was changed."),
+        Call::post("/plugins/{slot}/canary", "tryPlugin", "Lets the candidate decide a share of the payments that are made from now on.")
+            .about("A payment stays on its side. A canary that fails, or whose payments fail more often than the others, is rolled back by itself. One that is under way keeps what was counted of it. The last step of a ramp that is 100 promotes the candidate.")
+            .attributed()
+            .body::<CanaryOrder>()
+            .ok::<Plugin>("The slot as it is now.")
+            .conflict("No version, or another, is on trial."),
+        Call::post("/plugins/{slot}/promote", "promotePlugin", "Lets the candidate take the active version's place.")
+            .attributed()
+            .ok::<Plugin>("The slot as it is now.")
+            .conflict("No version is on trial, or the plugin folder cannot be written."),
+        Call::post("/plugins/{slot}/pin", "pinPlugin", "Lets a version serve that is kept, and keeps files of the plugin folder from taking its place.")
+            .about("It is pinned until an operator uploads, promotes, or rolls back.")
+            .attributed()
+            .body::<PinOrder>()
+            .ok::<Plugin>("The slot as it is now.")
+            .conflict("The version cannot be read, or the plugin folder cannot be written."),
+        Call::get("/plugins/{slot}/diff", "readPluginDiff", "Says what the candidate decides otherwise, and how its payments fare.")
+            .about("In the shadow: of live decisions that this node has compared. As a canary: of the decisions that it made on all nodes.")
+            .ok::<TrialDiff>("The differences so far.")
+            .conflict("No version is on trial."),
+        Call::post("/plugins/{slot}/rollback", "rollBackPlugin", "Takes the candidate away; where there is none, the version before serves again.")
             .attributed()
             .ok::<Plugin>("The slot as it is now.")
             .conflict("There is none to go back to, or the plugin folder cannot be written."),
@@ -71,9 +91,11 @@ struct Plugin {
     /// When the active version serves again.
     #[schema(required)]
     benched_until: Option<Instant>,
-    /// A version that is being tried: none in this release.
+    /// The version on trial.
     #[schema(required)]
-    candidate: Option<PreviousVersion>,
+    candidate: Option<Trial>,
+    /// Whether files of the plugin folder leave the active version in its place.
+    pinned: bool,
     /// What a rollback goes back to.
     #[schema(required)]
     previous: Option<PreviousVersion>,
@@ -101,6 +123,82 @@ struct ActiveVersion {
 struct PreviousVersion {
     digest: Digest,
     since: Instant,
+}
+
+/// The version on trial.
+#[derive(ToSchema)]
+struct Trial {
+    digest: Digest,
+    mode: TrialMode,
+    /// Of a hundred payments that are made now so many are its; null in the shadow.
+    #[schema(required)]
+    share: Option<Percent>,
+    since: Instant,
+    /// Shares that follow.
+    steps: Vec<Percent>,
+    /// Between two of them.
+    #[schema(required)]
+    every_seconds: Option<StepSeconds>,
+}
+
+/// How a candidate is to decide: a share, or the steps of a ramp.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+struct CanaryOrder {
+    /// Of the version on trial.
+    digest: Digest,
+    share: Option<Percent>,
+    /// Rising; at most ten.
+    steps: Option<Vec<Percent>>,
+    /// Required where there is more than one step.
+    every_seconds: Option<StepSeconds>,
+}
+
+/// Which version is to serve.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+struct PinOrder {
+    digest: Digest,
+}
+
+/// What a version on trial decides otherwise.
+#[derive(ToSchema)]
+struct TrialDiff {
+    #[serde(flatten)]
+    diff: Diff,
+    mode: TrialMode,
+    since: Instant,
+    /// Decisions that wait to be compared.
+    queued: u64,
+    /// Decisions for which there was no room.
+    dropped: u64,
+    /// How a canary's payments fare; null in the shadow.
+    #[schema(required)]
+    evidence: Option<TrialEvidence>,
+}
+
+/// How a canary's payments fare beside the others, each counted once, with its first attempt in the slot.
+#[derive(ToSchema)]
+struct TrialEvidence {
+    /// Starts: failed where no attempt was opened at a provider.
+    starts: TrialRate,
+    /// Attempts that were opened: failed where they were not paid.
+    completions: TrialRate,
+}
+
+/// Both sides of a rate.
+#[derive(ToSchema)]
+struct TrialRate {
+    candidate: TrialTally,
+    control: TrialTally,
+    evidence: Evidence,
+}
+
+/// Payments.
+#[derive(ToSchema)]
+struct TrialTally {
+    payments: u64,
+    failed: u64,
 }
 
 /// A version that became active.
