@@ -17,7 +17,7 @@ pub(crate) use check::problems as config_problems;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use self::remote::{
     AuditAction, ConnectCodeAction, ConsentCodeAction, DeliveryAction, DomainAction,
@@ -117,6 +117,14 @@ enum Command {
     Audit(Noun<AuditAction>),
     /// Modules.
     Plugin(Noun<PluginAction>),
+    /// Print what completes commands and options in a shell.
+    #[command(
+        after_help = "Example:\n  kassette completions bash > ~/.local/share/bash-completion/completions/kassette"
+    )]
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
     /// The gateway's own compiler: a module on standard input, machine code on standard output.
     #[command(name = COMPILE_MODULE, hide = true)]
     CompileModule,
@@ -223,8 +231,21 @@ async fn run(command: Command, sockets: HandedOver) -> Result<(), String> {
             Ok((what, json)) => module::run(what, json).await,
             Err(noun) => remote::run(*noun).await,
         },
+        Command::Completions { shell } => output::print(&completions(shell)),
         Command::CompileModule => Err("is done before".into()),
     }
+}
+
+/// Of all commands but the gateway's own.
+fn completions(shell: clap_complete::Shell) -> String {
+    let cli = Cli::command();
+    let known = cli.get_subcommands().filter(|it| !it.is_hide_set());
+    let mut shown = clap::Command::new("kassette")
+        .version(VERSION)
+        .subcommands(known);
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut shown, "kassette", &mut script);
+    String::from_utf8_lossy(&script).into_owned()
 }
 
 fn text(error: impl std::fmt::Display) -> String {
@@ -242,4 +263,22 @@ fn uncaught(error: std::io::Error) -> String {
 fn refuse(why: &str) -> ExitCode {
     eprintln!("kassette: {why}");
     ExitCode::from(REFUSED)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap_complete::Shell;
+
+    use super::*;
+
+    #[test]
+    fn completions_of_each_shell_know_commands_options_and_values() {
+        for shell in [Shell::Bash, Shell::Fish, Shell::Zsh] {
+            let script = completions(shell);
+            for word in ["plugin", "canary", "steps", "shadow"] {
+                assert!(script.contains(word), "{shell}: {word}");
+            }
+            assert!(!script.contains(COMPILE_MODULE), "{shell}");
+        }
+    }
 }

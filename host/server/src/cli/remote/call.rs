@@ -14,6 +14,8 @@ pub(in crate::cli) struct Call {
     pub(super) query: Vec<(&'static str, String)>,
     /// JSON, where the call has such a body.
     pub(super) body: Option<Value>,
+    /// The slot whose candidate's digest is asked for first, and put into the body.
+    pub(super) candidate_of: Option<String>,
     /// A component, where that is the body.
     pub(super) module: Option<Vec<u8>>,
     /// What comes back.
@@ -76,6 +78,7 @@ impl Call {
                 .collect(),
             query: Vec::new(),
             body: None,
+            candidate_of: None,
             module: None,
             shape: Shape::Object,
             again: None,
@@ -91,6 +94,12 @@ impl Call {
 
     pub(super) fn body(mut self, body: Value) -> Self {
         self.body = Some(body);
+        self
+    }
+
+    /// With the digest of a slot's candidate as a field of its body.
+    pub(super) fn of_candidate(mut self, slot: String) -> Self {
+        self.candidate_of = Some(slot);
         self
     }
 

@@ -122,6 +122,10 @@ pub(super) async fn run<A: Action>(noun: Noun<A>) -> Result<(), String> {
                 call = call.with("format", Some("jsonl"));
             }
             let (remote, token) = connection.remote()?;
+            if let Some(slot) = call.candidate_of.take() {
+                let digest = candidate(&remote, &token, &slot).await?;
+                call.body.get_or_insert_default()["digest"] = digest;
+            }
             if call.shape == Shape::Text {
                 let text = remote.stream(&call, &token, connection.said()).await?;
                 return copy(text).await;
@@ -150,6 +154,24 @@ pub(super) async fn run<A: Action>(noun: Noun<A>) -> Result<(), String> {
         }
     };
     print(&show::answer(&shape, &answer, connection.json))
+}
+
+/// The digest of the version on trial in a slot.
+async fn candidate(remote: &Remote, token: &Secret, slot: &str) -> Result<Value, String> {
+    let call = Call::new(Method::GET, ["plugins"]).with("limit", Some(100));
+    let answer = remote.send(&call, token, (None, None)).await?;
+    let slots = answer.get("plugins").and_then(Value::as_array);
+    let its = slots
+        .into_iter()
+        .flatten()
+        .find(|plugin| plugin["slot"] == slot);
+    let digest = its.and_then(|plugin| plugin.pointer("/candidate/digest"));
+    digest.cloned().ok_or_else(|| {
+        format!(
+            "no version is on trial in {slot}: upload one with --mode shadow, or name one that the slot has kept with \
+             --digest"
+        )
+    })
 }
 
 /// Shows how far lines say it is, and gives the object that comes last.

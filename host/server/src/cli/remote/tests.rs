@@ -307,8 +307,17 @@ fn commands_become_the_calls_of_the_contract() {
     std::fs::write(&file, b"a component").unwrap();
     let upload = call::<PluginAction>(&format!("upload method.ideal {}", file.display()));
     assert_eq!(upload.path.join("/"), "plugins/method.ideal");
-    assert_eq!(upload.query, [("mode", "activate".to_owned())]);
+    assert_eq!(
+        upload.query,
+        [],
+        "the configuration says what becomes of it"
+    );
     assert_eq!(upload.module.as_deref(), Some(&b"a component"[..]));
+    for mode in ["activate", "shadow"] {
+        let line = format!("upload method.ideal {} --mode {mode}", file.display());
+        let upload = call::<PluginAction>(&line);
+        assert_eq!(upload.query, [("mode", mode.to_owned())]);
+    }
 
     let replay = format!("replay method.ideal {} --last 7", file.display());
     let replay = call::<PluginAction>(&replay);
@@ -336,6 +345,123 @@ fn commands_become_the_calls_of_the_contract() {
     ] {
         assert!(read::<PluginAction>(&wrong).is_err(), "{wrong}");
     }
+}
+
+#[test]
+fn a_trial_is_begun_seen_and_ended_by_the_calls_of_the_contract() {
+    let digest = "0f".repeat(32);
+    for (line, method, act, body) in [
+        ("promote method.ideal".to_owned(), "POST", "promote", None),
+        ("diff method.ideal".to_owned(), "GET", "diff", None),
+        (
+            format!("pin method.ideal {digest}"),
+            "POST",
+            "pin",
+            Some(json!({ "digest": digest })),
+        ),
+        (
+            format!("canary method.ideal --digest {digest} --share 10"),
+            "POST",
+            "canary",
+            Some(json!({ "digest": digest, "share": 10 })),
+        ),
+    ] {
+        let call = call::<PluginAction>(&line);
+        assert_eq!(call.method.as_str(), method, "{line}");
+        assert_eq!(call.path.join("/"), format!("plugins/method.ideal/{act}"));
+        assert_eq!((call.body, call.candidate_of), (body, None), "{line}");
+    }
+    for (every, seconds) in [("600", 600), ("90s", 90), ("10m", 600), ("2h", 7_200)] {
+        let line = format!("canary method.ideal --steps 1,5,25,100 --every {every}");
+        let ramp = call::<PluginAction>(&line);
+        let body = json!({ "steps": [1, 5, 25, 100], "every_seconds": seconds });
+        assert_eq!(ramp.body, Some(body), "{line}");
+        assert_eq!(ramp.candidate_of.as_deref(), Some("method.ideal"));
+    }
+    for wrong in [
+        "canary method.ideal",
+        "canary method.ideal --share 0",
+        "canary method.ideal --share 101",
+        "canary method.ideal --share 5 --steps 5,10 --every 10m",
+        "canary method.ideal --share 5 --every 10m",
+        "canary method.ideal --steps 5,10",
+        "canary method.ideal --steps 5,10 --every 10d",
+        "canary method.ideal --steps 5,10 --every 9999999999999999999h",
+        "canary method.ideal --steps 5,,10 --every 10m",
+        "canary method.ideal --digest 0F --share 5",
+        "pin method.ideal",
+        "pin method.ideal 0f",
+        "upload method.ideal a.wasm --mode canary",
+    ] {
+        assert!(read::<PluginAction>(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn people_see_all_that_is_known_of_a_trial() {
+    let digest = "0f".repeat(32);
+    let slot = json!({
+        "slot": "method.ideal", "state": "serving", "last_error": null,
+        "active": { "digest": digest, "version": "1.0.0", "name": "iDEAL", "since": "2030-01-31T12:00:00.000Z" },
+        "candidate": { "digest": digest, "mode": "canary", "share": 25, "since": "2030-01-31T12:00:00.000Z" },
+    });
+    let mut idle = slot.clone();
+    idle["candidate"] = Value::Null;
+    let answer = json!({ "plugins": [idle, slot], "next_cursor": null });
+    let text = show::told(&call::<PluginAction>("list").shape, &answer, 120);
+    assert!(text.contains("canary") && text.contains("25"), "{text}");
+
+    let mut diff = json!({
+        "slot": "method.ideal", "mode": "canary", "since": "2030-01-31T12:00:00.000Z", "active": digest,
+        "candidate": digest, "decisions": 812, "differing": 3, "faults": 0, "dropped": 7, "queued": 2,
+        "moved": [{ "currency": "EUR", "from": "a-test", "to": "b-test", "payments": 3, "amount": "30.51" }],
+        "evidence": {
+            "starts": {
+                "candidate": { "payments": 120, "failed": 31 },
+                "control": { "payments": 1_080, "failed": 104 },
+                "evidence": 12.5,
+            },
+            "completions": {
+                "candidate": { "payments": 90, "failed": 40 },
+                "control": { "payments": 970, "failed": 209 },
+                "evidence": 1.25,
+            },
+            "compared": 119,
+            "differing": 17,
+        },
+    });
+    let shape = call::<PluginAction>("diff method.ideal").shape;
+    let text = show::told(&shape, &diff, 120);
+    let lines: Vec<Vec<&str>> = text
+        .lines()
+        .map(|line| {
+            line.split([' ', '│'])
+                .filter(|word| !word.is_empty())
+                .collect()
+        })
+        .collect();
+    for line in [
+        ["mode", "canary"],
+        ["dropped", "7"],
+        ["queued", "2"],
+        ["evidence.starts.candidate.failed", "31"],
+        ["evidence.starts.control.payments", "1080"],
+        ["evidence.starts.evidence", "12.5"],
+        ["evidence.completions.candidate.payments", "90"],
+        ["evidence.differing", "17"],
+    ] {
+        assert!(lines.iter().any(|shown| shown == &line), "{line:?}: {text}");
+    }
+    assert!(
+        text.contains("\nmoved\n") && text.contains("30.51"),
+        "{text}"
+    );
+    diff["evidence"] = Value::Null;
+    let text = show::told(&shape, &diff, 120);
+    assert!(
+        text.contains("evidence") && !text.contains("starts"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -596,6 +722,13 @@ async fn commands_reach_a_listener_and_say_what_it_refuses() {
     assert_eq!(
         (&made["actor"], &made["reason"]),
         (&json!("änn"), &json!("new shop"))
+    );
+
+    let none = candidate(&remote, world.viewer(), "method.ideal").await;
+    let why = none.unwrap_err();
+    assert!(
+        why.contains("no version is on trial in method.ideal"),
+        "{why}"
     );
 
     let shown = send(

@@ -3,11 +3,12 @@
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use http::Method;
+use kassette_domain::id::Digest;
 use kassette_gateway::replay::MOST;
 use kassette_runtime::MAX_MODULE_BYTES;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Action, Noun, Paging};
 use crate::cli::module::{Folder, OnFile};
@@ -21,12 +22,18 @@ pub(in crate::cli) enum PluginAction {
         #[command(flatten)]
         paging: Paging,
     },
-    /// Check a module and let it serve in a slot at once.
+    /// Check a module, and let it serve in a slot at once or put it on trial beside the one that serves.
+    #[command(
+        after_help = "Example:\n  kassette plugin upload method.ideal my-ideal.wasm --mode shadow"
+    )]
     Upload {
         /// The slot, such as method.ideal.
         slot: String,
         /// The component.
         file: PathBuf,
+        /// What becomes of it; where it is not said, what `plugins.uploads` of kassette.toml says.
+        #[arg(long)]
+        mode: Option<Mode>,
     },
     /// Say where money would have gone by another version, other settings or another policy. Nothing is
     /// changed.
@@ -42,10 +49,54 @@ pub(in crate::cli) enum PluginAction {
         #[arg(long, value_parser = clap::value_parser!(u64).range(1..=MOST))]
         last: Option<u64>,
     },
-    /// Let the version serve again that was active before. Needs --actor and --reason.
+    /// Let the version on trial decide a share of the payments, or of a provider's new attempts. One whose payments
+    /// fail more often than the others is rolled back automatically. Needs --actor and --reason.
+    #[command(
+        after_help = "Example:\n  kassette plugin canary method.ideal --steps 1,5,25,100 --every 10m \
+                      --actor ann --reason \"cheaper routes\""
+    )]
+    Canary {
+        /// The slot.
+        slot: String,
+        /// The version; the one on trial where it is not said.
+        #[arg(long, value_parser = digest)]
+        digest: Option<Digest>,
+        #[command(flatten)]
+        pace: Pace,
+    },
+    /// Show what the version on trial would decide otherwise, and how its payments fare beside the others.
+    #[command(after_help = "Example:\n  kassette plugin diff method.ideal")]
+    Diff {
+        /// The slot.
+        slot: String,
+    },
+    /// Let the version on trial serve. Needs --actor and --reason.
+    #[command(
+        after_help = "Example:\n  kassette plugin promote method.ideal --actor ann --reason \"a day without a difference\""
+    )]
+    Promote {
+        /// The slot.
+        slot: String,
+    },
+    /// End the trial of a version; where none is on trial, let the version serve again that was active before.
+    /// Needs --actor and --reason.
+    #[command(
+        after_help = "Example:\n  kassette plugin rollback method.ideal --actor ann --reason \"fewer are paid\""
+    )]
     Rollback {
         /// The slot.
         slot: String,
+    },
+    /// Let a version serve that the slot has kept, and take no file of the plugin folder for it until another is
+    /// uploaded, promoted, rolled back or pinned. Needs --actor and --reason.
+    #[command(after_help = "Example:\n  kassette plugin pin method.ideal \
+                      6f1d0c3b5a49e8872d7c6b5a4f3e2d1c0b9a8f7e6d5c4b3a29181706f5e4d3c2 --actor ann --reason audited")]
+    Pin {
+        /// The slot.
+        slot: String,
+        /// The version, as `kassette plugin history` has it.
+        #[arg(value_parser = digest)]
+        digest: Digest,
     },
     /// Route nothing new to a slot: neither payments to a method, nor attempts to a provider. What is under
     /// way goes on. It stays so over restarts and whatever module is put there.
@@ -118,6 +169,79 @@ pub(in crate::cli) enum PluginAction {
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
+}
+
+/// What becomes of an upload.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(in crate::cli) enum Mode {
+    /// It serves at once.
+    Activate,
+    /// It is asked beside the one that serves, and decides nothing.
+    Shadow,
+}
+
+impl Mode {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Activate => "activate",
+            Self::Shadow => "shadow",
+        }
+    }
+}
+
+/// How much a version on trial decides.
+#[derive(Args, Debug)]
+pub(in crate::cli) struct Pace {
+    /// So many of a hundred payments.
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        required_unless_present = "steps",
+        conflicts_with = "steps",
+        value_parser = clap::value_parser!(u8).range(1..=100)
+    )]
+    share: Option<u8>,
+    /// One share after another, each larger, while nothing is wrong; 100 as the last one promotes the version.
+    #[arg(
+        long,
+        value_name = "PERCENT,…",
+        value_delimiter = ',',
+        requires = "every",
+        value_parser = clap::value_parser!(u8).range(1..=100)
+    )]
+    steps: Vec<u8>,
+    /// The least time between two steps, such as 90s, 10m, 2h; seconds where there is no unit.
+    #[arg(long, value_name = "TIME", requires = "steps", value_parser = seconds)]
+    every: Option<u64>,
+}
+
+impl Pace {
+    fn body(self) -> Value {
+        match self.share {
+            Some(share) => json!({ "share": share }),
+            None => json!({ "steps": self.steps, "every_seconds": self.every }),
+        }
+    }
+}
+
+fn digest(text: &str) -> Result<Digest, String> {
+    let wrong =
+        "must be 64 hexadecimal characters in lower case, as `kassette plugin history` shows";
+    Digest::parse(text).ok_or_else(|| wrong.to_owned())
+}
+
+/// Seconds, of a whole number with a unit or without one.
+fn seconds(text: &str) -> Result<u64, String> {
+    let units = [("s", 1), ("m", 60), ("h", 3600)];
+    let with_unit = units
+        .into_iter()
+        .find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, seconds)));
+    let (number, unit) = with_unit.unwrap_or((text, 1));
+    let number: Option<u64> = number.parse().ok();
+    let wrong = "must be a whole number with s, m or h behind it, such as 10m";
+    number
+        .and_then(|number| number.checked_mul(unit))
+        .ok_or_else(|| wrong.to_owned())
 }
 
 /// What a replay tries.
@@ -233,6 +357,8 @@ const PLUGINS: Shape = Shape::List(
         ("Slot", "/slot"),
         ("State", "/state"),
         ("Version", "/active/version"),
+        ("On trial", "/candidate/mode"),
+        ("Share %", "/candidate/share"),
         ("Last error", "/last_error"),
         ("Since", "/active/since"),
         ("Name", "/active/name"),
@@ -256,14 +382,28 @@ impl Action for PluginAction {
         let act = |slot: &str, act| Call::new(Method::POST, ["plugins", slot, act]);
         Ok(match self {
             Self::List { paging } => paging.of(Call::new(Method::GET, ["plugins"]).shown(PLUGINS)),
-            Self::Upload { slot, file } => Call::new(Method::POST, ["plugins", &slot])
-                .with("mode", Some("activate"))
+            Self::Upload { slot, file, mode } => Call::new(Method::POST, ["plugins", &slot])
+                .with("mode", mode.map(Mode::name))
                 .module(component(&file)?),
             Self::Replay { slot, tried, last } => {
                 let call = act(&slot, "replay").with("last", last).shown(Shape::Diff);
                 tried.sent_by(call)?
             }
+            Self::Canary { slot, digest, pace } => {
+                let mut body = pace.body();
+                let call = act(&slot, "canary");
+                let Some(digest) = digest else {
+                    return Ok(call.body(body).of_candidate(slot));
+                };
+                body["digest"] = digest.to_string().into();
+                call.body(body)
+            }
+            Self::Diff { slot } => Call::new(Method::GET, ["plugins", &slot, "diff"]),
+            Self::Promote { slot } => act(&slot, "promote"),
             Self::Rollback { slot } => act(&slot, "rollback"),
+            Self::Pin { slot, digest } => {
+                act(&slot, "pin").body(json!({ "digest": digest.to_string() }))
+            }
             Self::Disable { slot } => act(&slot, "disable"),
             Self::Enable { slot } => act(&slot, "enable"),
             Self::Remove { slot } => {
