@@ -78,6 +78,7 @@ mod staging;
 mod start;
 mod steps;
 mod swap;
+mod trials;
 mod uploads;
 mod versions;
 mod viewers;

@@ -575,7 +575,6 @@ pub trait Store:
     + Upkeep
     + Cluster
     + SharedModules
-    + Trials
     + RoutingLog
     + 'static
 {
@@ -592,7 +591,6 @@ impl<T> Store for T where
         + Upkeep
         + Cluster
         + SharedModules
-        + Trials
         + RoutingLog
         + 'static
 {

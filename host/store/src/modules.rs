@@ -4,7 +4,6 @@
 //! whether it could serve it. Then the node that proposed it settles the change, for all nodes or for none.
 
 use kassette_domain::audit::Audited;
-use kassette_domain::candidate::Candidate;
 use kassette_domain::id::{Digest, Slot};
 use kassette_domain::time::Time;
 
@@ -23,8 +22,6 @@ pub enum SlotContent {
         /// What brought it: one lower-case word.
         cause: String,
     },
-    /// This version is on trial so, or none is any more.
-    Candidate(Option<Candidate>),
     /// Nothing new is routed to it, or again.
     Disabled(bool),
     /// It is taken away.

@@ -152,7 +152,7 @@ async fn add(
     let (digest, cause, disabled) = match content {
         SlotContent::Version { digest, cause } => (Some(&digest.0[..]), Some(cause), None),
         SlotContent::Disabled(disabled) => (None, None, Some(disabled)),
-        SlotContent::Candidate(_) | SlotContent::Removed => (None, None, None),
+        SlotContent::Removed => (None, None, None),
     };
     let (slot, now) = (slot.as_str(), millis(now));
     let Proposer { name, incarnation } = proposer;

@@ -1,4 +1,4 @@
-//! An iDEAL that decides otherwise: another label, and nothing over 100.00 EUR.
+//! An iDEAL that decides otherwise: another label, and nothing over 100.00 EUR. Of three amounts it makes trouble.
 use kassette_plugin::amount::units;
 use kassette_plugin::method::{Context, Description, Method, Refusal, Verdict};
 use kassette_plugin::ranking::{self, Order, Ranking};
@@ -13,7 +13,16 @@ impl Method for Swapped {
     fn rank(context: Context) -> Result<Vec<Verdict>, Refusal> {
         ranking::require_currency(&context, &["EUR"])?;
         ranking::require_amount(&context, None, Some(units(100)), "a swapped iDEAL payment")?;
-        Ok(Ranking::of(&context, Order::Priority)?.verdicts())
+        let mut verdicts = Ranking::of(&context, Order::Priority)?.verdicts();
+        match context.amount {
+            Some(66_66) => panic!("the amount at which it panics"),
+            Some(77_77) => loop {
+                core::hint::spin_loop();
+            },
+            Some(88_88) => verdicts.reverse(),
+            _ => {}
+        }
+        Ok(verdicts)
     }
 }
 
