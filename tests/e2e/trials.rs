@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::fallback::{SECOND, second_provider};
+use crate::fallback::second_provider;
 use crate::harness::{Answer, Server};
 use crate::swap::{label, put, slot, swapped};
 use crate::uploads::upload;
-use crate::versions::other;
+use crate::versions::{Open, other};
 
 const IDEAL: &str = "method.ideal";
 const SANDBOX: &str = "provider.sandbox";
@@ -258,10 +258,9 @@ async fn a_canary_whose_payments_complete_less_often_is_rolled_back() {
     let plugin = until_rolled_back(&server, "88.88", async |started| {
         let url = started["redirect_url"].as_str().unwrap();
         // The second account's payers are declined.
-        let outcome = if url.starts_with(server.base()) {
-            "approve"
-        } else {
-            "decline"
+        let outcome = match url.contains("/sandbox-test/") {
+            true => "approve",
+            false => "decline",
         };
         server.pay(url, outcome).await.expect(303);
     })
@@ -328,7 +327,6 @@ async fn a_ramp_goes_on_while_nothing_speaks_against_it_and_ends_in_a_promotion(
 #[tokio::test]
 async fn attempts_that_a_provider_s_candidate_opened_finish_on_it() {
     let server = Server::fresh().await;
-    let key = server.test_key();
     let active = slot(&server, SANDBOX).await["active"]["digest"].clone();
     let module = other().await;
     let plugin = upload(&server, SANDBOX, "?mode=shadow", module)
@@ -336,24 +334,20 @@ async fn attempts_that_a_provider_s_candidate_opened_finish_on_it() {
         .expect(200)
         .json();
     let candidate = plugin["candidate"]["digest"].clone();
-    let (before, _) = server.started(key, "ideal", json!({})).await;
+    let before = Open::start(&server).await;
     let order = json!({ "digest": candidate, "share": 100 });
     act(&server, SANDBOX, "canary", order).await.expect(200);
-    let (payment, url) = server.started(key, "ideal", json!({})).await;
-    let digest = async |payment: &Value| server.attempts(payment).await[0]["digest"].clone();
-    assert_eq!(
-        (digest(&before).await, digest(&payment).await),
-        (active.clone(), candidate)
-    );
+    let opened = Open::start(&server).await;
+    assert_eq!(before.digest(&server).await, active);
+    assert_eq!(opened.digest(&server).await, candidate);
     act(&server, SANDBOX, "rollback", json!({}))
         .await
         .expect(200);
-    let (after, _) = server.started(key, "ideal", json!({})).await;
-    assert_eq!(digest(&after).await, active);
+    assert_eq!(Open::start(&server).await.digest(&server).await, active);
     let server = Server::in_folder(server.stop().await).await;
-    server.pay(&url, "approve").await.expect(303);
+    assert_eq!(before.paid(&server).await, "completed");
     // What the other sandbox says of a paid session.
-    server.until(server.test_key(), &payment, "review").await;
+    assert_eq!(opened.paid(&server).await, "review");
 }
 
 #[tokio::test]

@@ -32,24 +32,24 @@ async fn activate(server: &Server, module: Vec<u8>) -> Value {
 }
 
 /// An attempt under way: its payment, and where its payer pays.
-struct Open {
+pub(crate) struct Open {
     payment: Value,
     page: String,
 }
 
 impl Open {
-    async fn start(server: &Server) -> Self {
+    pub(crate) async fn start(server: &Server) -> Self {
         let (payment, page) = server.started(server.test_key(), "ideal", json!({})).await;
         Self { payment, page }
     }
 
-    async fn digest(&self, server: &Server) -> Value {
+    pub(crate) async fn digest(&self, server: &Server) -> Value {
         server.attempts(&self.payment).await[0]["digest"].clone()
     }
 
     /// The payer pays and comes back, and only the module that is asked then knows of it: what has
     /// become of the payment.
-    async fn paid(&self, server: &Server) -> Value {
+    pub(crate) async fn paid(&self, server: &Server) -> Value {
         // After a restart simulator and gateway listen elsewhere; a payment of now tells where.
         let now = Self::start(server).await;
         server.fault("sandbox-test", "callback-never", 1).await;

@@ -96,6 +96,23 @@ impl World {
         std::fs::rename(aside, self.file()).unwrap();
     }
 
+    /// Puts a version on trial, and lets it take the active one's place.
+    async fn promote(&self, bytes: &[u8]) {
+        let server = &self.server;
+        let url = format!("{}/plugins/method.ideal?mode=shadow", server.admin_base());
+        let request = server.http.post(url).bearer_auth(server.operator_token());
+        server.send(request.body(bytes.to_vec())).await.expect(200);
+        self.act("promote").await;
+    }
+
+    /// Something that an operator does to the slot.
+    async fn act(&self, what: &str) {
+        let path = format!("/plugins/method.ideal/{what}");
+        let words = json!({ "actor": "Ada", "reason": "swaps" });
+        let done = self.server.admin("POST", &path, Some(&words)).await;
+        done.expect(200);
+    }
+
     /// Waits until a version is the active one.
     async fn active(&self, bytes: &[u8]) {
         let digest = json!(Digest::of(bytes).to_string());
@@ -154,6 +171,8 @@ struct Turns<'a> {
     kept: [Vec<u8>; 2],
     kind: Kind,
     taken: u32,
+    /// Whether the version before the active one is of those that come back, and the active one.
+    come_back: [bool; 2],
 }
 
 impl<'a> Turns<'a> {
@@ -171,20 +190,28 @@ impl<'a> Turns<'a> {
             kept,
             kind: Kind::Forward,
             taken: 0,
+            come_back: [false, true],
         }
     }
 
-    /// The other kind, by a version that the gateway has not seen once in so many turns.
+    /// The other kind, by a file, a promotion or a rollback in turn; by a version that the gateway has not seen once in so many turns.
     async fn next(&mut self, fresh: u32) {
         self.kind = self.kind.other();
         self.taken += 1;
-        let bytes = if self.taken.is_multiple_of(fresh) {
+        let is_fresh = self.taken.is_multiple_of(fresh);
+        let bytes = if is_fresh {
             self.world.fresh(self.kind)
         } else {
             self.kept[self.kind as usize].clone()
         };
-        self.world.put(&bytes);
+        let [before, active] = self.come_back;
+        match self.taken % 3 {
+            0 if before && !is_fresh => self.world.act("rollback").await,
+            1 => self.world.promote(&bytes).await,
+            _ => self.world.put(&bytes),
+        }
         self.world.active(&bytes).await;
+        self.come_back = [active, !is_fresh];
     }
 }
 

@@ -156,7 +156,10 @@ impl Ranking {
             digest: self.0.module.digest(),
             purpose,
             chosen: Some(chosen.clone()),
-            explanation: format!("{chosen} was chosen{why}: {reason}"),
+            explanation: match self.0.is_on_trial {
+                true => format!("{chosen} was chosen by the version on trial{why}: {reason}"),
+                false => format!("{chosen} was chosen{why}: {reason}"),
+            },
             verdicts: verdicts.iter().map(judgement).collect(),
         }
     }
@@ -380,6 +383,7 @@ impl Gateway {
             module,
             context: Arc::new(context),
             at: field.at,
+            is_on_trial: false,
         })
     }
 }
@@ -389,6 +393,8 @@ pub(crate) struct RankingQuery {
     module: Arc<dyn Method>,
     context: Arc<Context>,
     at: Time,
+    /// Whether the module is on trial.
+    is_on_trial: bool,
 }
 
 impl RankingQuery {
@@ -397,6 +403,14 @@ impl RankingQuery {
         match self.module.at_once(&self.context) {
             Some(answer) => Ok(self.judge(answer)),
             None => Err(self),
+        }
+    }
+
+    /// The same question, put to a version on trial.
+    pub(crate) fn on_trial(self) -> Self {
+        Self {
+            is_on_trial: true,
+            ..self
         }
     }
 
@@ -421,6 +435,7 @@ impl RankingQuery {
             context: self.context,
             answer: answer.ok(),
             at: self.at,
+            is_on_trial: self.is_on_trial,
         };
         let barred = match asked.answer.as_deref() {
             None => Barred::ModuleFailed,

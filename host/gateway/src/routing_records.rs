@@ -36,6 +36,8 @@ pub(crate) struct Asked {
     pub(crate) answer: Option<Arc<Answer>>,
     /// When.
     pub(crate) at: Time,
+    /// Whether the module is on trial.
+    pub(crate) is_on_trial: bool,
 }
 
 /// A decision that was made.
@@ -74,6 +76,7 @@ impl DecisionMade {
             context,
             answer,
             at,
+            is_on_trial: _,
         } = self.asked;
         RoutingRecord {
             at,
@@ -139,7 +142,7 @@ impl RoutingRecords {
 impl Gateway {
     /// Has a decision written into the routing log, and a candidate asked the same, soon and without waiting for it.
     pub(crate) fn record_decision(&self, made: DecisionMade) {
-        self.shadow(|| made.clone());
+        self.shadow(&made.asked, || made.clone());
         self.keep_decision(made);
     }
 
@@ -264,6 +267,7 @@ mod tests {
             context: Arc::new(context),
             answer: None,
             at: Time::from_secs(number),
+            is_on_trial: false,
         };
         DecisionMade::new(asked, MerchantId(number), Purpose::Start)
     }

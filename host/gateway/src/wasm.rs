@@ -88,7 +88,7 @@ impl Modules for WasmModules {
     }
 
     fn method_on_trial(&self, method: MethodId) -> Option<OnTrial<dyn Method>> {
-        let staged = self.runtime.staged(&Slot::of_method(method))?;
+        let staged = self.runtime.staged_method(method)?;
         let OpenedModule::Method(module) = &staged.module else {
             return None;
         };

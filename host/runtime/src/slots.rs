@@ -131,6 +131,17 @@ impl Slots {
         self.snapshot.load().staged.get(slot).cloned()
     }
 
+    /// The same of a method.
+    pub(crate) fn staged_method(&self, method: MethodId) -> Option<Arc<Staged>> {
+        let snapshot = self.snapshot.load();
+        let mut all = snapshot.staged.values();
+        let is_it = |staged: &&Arc<Staged>| match &staged.module {
+            Module::Method(module) => module.description().id == method,
+            Module::Provider(_) => false,
+        };
+        all.find(is_it).cloned()
+    }
+
     /// Whether any is loaded.
     pub(crate) fn has_staged(&self) -> bool {
         !self.snapshot.load().staged.is_empty()

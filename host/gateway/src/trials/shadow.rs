@@ -19,7 +19,7 @@ use super::trial;
 use crate::Gateway;
 use crate::modules::Method;
 use crate::replay::{Diff, Recorded, is_of_money, said};
-use crate::routing_records::DecisionMade;
+use crate::routing_records::{Asked, DecisionMade};
 
 /// Most decisions of a slot that wait, and are compared in a second: some 7 ms of a processor.
 pub const QUEUED_MOST: usize = 1_024;
@@ -165,20 +165,19 @@ async fn ask(module: &Arc<dyn Method>, context: &Context) -> Result<Arc<Answer>,
 
 impl Gateway {
     /// Has the candidate asked what the active version decided, where one is tried in the shadow.
-    pub(crate) fn shadow(&self, made: impl Fn() -> DecisionMade) {
+    pub(crate) fn shadow(&self, asked: &Asked, made: impl FnOnce() -> DecisionMade) {
         if !self.modules().has_trials() {
             return;
         }
-        let made = made();
-        let module = &made.asked.module;
-        let (slot, method) = (module.slot().clone(), module.description().id);
+        let method = asked.module.description().id;
         let Some(on_trial) = self.modules().method_on_trial(method) else {
             return;
         };
         let candidate = &on_trial.candidate;
-        if candidate.canary.is_some() || candidate.digest == module.digest() {
+        if candidate.canary.is_some() {
             return;
         }
+        let (slot, made) = (asked.module.slot().clone(), made());
         let has_room = self
             .inner
             .trials

@@ -56,7 +56,7 @@ impl Gateway {
         let candidate = self.candidate_for(method, payment)?;
         let slot = candidate.slot().clone();
         let asked = match query(Some(candidate)) {
-            Ok(asked) => asked,
+            Ok(asked) => asked.on_trial(),
             Err(barred) => return Some(Err(barred)),
         };
         let answer = match asked.answer().await {

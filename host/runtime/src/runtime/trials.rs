@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use kassette_domain::candidate::Candidate;
 use kassette_domain::id::{Digest, Slot};
+use kassette_domain::method::MethodId;
 use kassette_domain::time::Time;
 
 use super::{Prepared, RollbackError, Runtime};
@@ -16,6 +17,11 @@ impl Runtime {
     /// The version on trial in a slot, once it is loaded. Take it once and use it throughout a request.
     pub fn staged(&self, slot: &Slot) -> Option<Arc<Staged>> {
         self.slots.staged(slot)
+    }
+
+    /// The same of a method.
+    pub fn staged_method(&self, method: MethodId) -> Option<Arc<Staged>> {
+        self.slots.staged_method(method)
     }
 
     /// Whether any version is on trial and loaded: most gateways have none.

@@ -42,7 +42,7 @@ pub(super) fn calls() -> Vec<Call> {
             .conflict("The version cannot be read, or the plugin folder cannot be written."),
         Call::get("/plugins/{slot}/diff", "readPluginDiff", "Says what the candidate decides otherwise, and how its payments fare.")
             .about("In the shadow: of live decisions that this node has compared. As a canary: of the decisions that it made on all nodes.")
-            .ok::<TrialDiff>("The differences so far.")
+            .ok::<Diff>("The differences so far.")
             .conflict("No version is on trial."),
         Call::post("/plugins/{slot}/rollback", "rollBackPlugin", "Takes the candidate away; where there is none, the version before serves again.")
             .attributed()
@@ -161,22 +161,6 @@ struct PinOrder {
     digest: Digest,
 }
 
-/// What a version on trial decides otherwise.
-#[derive(ToSchema)]
-struct TrialDiff {
-    #[serde(flatten)]
-    diff: Diff,
-    mode: TrialMode,
-    since: Instant,
-    /// Decisions that wait to be compared.
-    queued: u64,
-    /// Decisions for which there was no room.
-    dropped: u64,
-    /// How a canary's payments fare; null in the shadow.
-    #[schema(required)]
-    evidence: Option<TrialEvidence>,
-}
-
 /// How a canary's payments fare beside the others, each counted once, with its first attempt in the slot.
 #[derive(ToSchema)]
 struct TrialEvidence {
@@ -255,6 +239,15 @@ struct Diff {
     /// What cannot be known from the log.
     #[schema(required)]
     unknown: Option<String>,
+    /// Of a version on trial, as the fields that follow.
+    mode: Option<TrialMode>,
+    since: Option<Instant>,
+    /// Decisions that wait to be compared.
+    queued: Option<u64>,
+    /// Decisions for which there was no room.
+    dropped: Option<u64>,
+    /// How a canary's payments fare; null in the shadow.
+    evidence: Option<TrialEvidence>,
 }
 
 /// Payments that go from one account to another.
