@@ -576,6 +576,7 @@ pub trait Store:
     + Cluster
     + SharedModules
     + RoutingLog
+    + Trials
     + 'static
 {
 }
@@ -592,6 +593,7 @@ impl<T> Store for T where
         + Cluster
         + SharedModules
         + RoutingLog
+        + Trials
         + 'static
 {
 }
