@@ -410,6 +410,7 @@ impl Gateway {
                 }
                 blocking(move || changing.remove_slot_and_file(&slot)).await
             }
+            SlotContent::Candidate(_) => Ok(Ok(())),
             SlotContent::Version { digest, cause } => {
                 if runtime.active(&slot) == Some(*digest) {
                     return Ok(Ok(()));
