@@ -34,7 +34,7 @@ pub use crate::deliveries::{
     Redelivered, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
 };
 pub use crate::modules::{
-    KEPT_VERSIONS, Proposal, SharedModules, SlotChange, SlotContent, SlotStage,
+    KEPT_VERSIONS, Proposal, SharedModules, SlotChange, SlotContent, SlotStage, TRIAL_CAUSE,
 };
 pub use crate::nonces::{Nonces, Reservation, Reserved};
 pub use crate::postgres::PostgresStore;
@@ -576,6 +576,7 @@ pub trait Store:
     + Cluster
     + SharedModules
     + RoutingLog
+    + Trials
     + 'static
 {
 }
@@ -592,6 +593,7 @@ impl<T> Store for T where
         + Cluster
         + SharedModules
         + RoutingLog
+        + Trials
         + 'static
 {
 }

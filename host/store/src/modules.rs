@@ -1,9 +1,12 @@
 //! Modules that all nodes of a store serve alike.
 //!
 //! A change of a slot has a number, counted over all slots. A version is first proposed: each node checks it and says
-//! whether it could serve it. Then the node that proposed it settles the change, for all nodes or for none.
+//! whether it could serve it. Then the node that proposed it settles the change, for all nodes or for none. With
+//! [`TRIAL_CAUSE`] a version does not become the slot's active one by that: all nodes can serve it, and another change
+//! says how it is on trial.
 
 use kassette_domain::audit::Audited;
+use kassette_domain::candidate::Candidate;
 use kassette_domain::id::{Digest, Slot};
 use kassette_domain::time::Time;
 
@@ -11,11 +14,13 @@ use crate::Answer;
 
 /// Versions of a slot that are kept, with their bytes: an attempt stays with the one that started it.
 pub const KEPT_VERSIONS: usize = 8;
+/// What brings a version that is to go on trial.
+pub const TRIAL_CAUSE: &str = "candidate";
 
 /// What a change does to a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SlotContent {
-    /// Another version serves.
+    /// Another version serves, or is there for a trial.
     Version {
         /// Of its bytes.
         digest: Digest,
@@ -24,6 +29,8 @@ pub enum SlotContent {
     },
     /// Nothing new is routed to it, or again.
     Disabled(bool),
+    /// Which version is on trial, and how; none: none is any more.
+    Candidate(Option<Candidate>),
     /// It is taken away.
     Removed,
 }
@@ -80,7 +87,8 @@ pub trait SharedModules: Send + Sync {
     ) -> Answer<'_, Option<u64>>;
     /// Takes a proposal back.
     fn withdraw_version(&self, number: u64) -> Answer<'_, ()>;
-    /// Switches a slot, or takes it away; the change's number.
+    /// Switches a slot, says what is on trial in it, or takes it away with what was counted there; the change's
+    /// number.
     fn change_slot(
         &self,
         slot: Slot,
@@ -89,7 +97,8 @@ pub trait SharedModules: Send + Sync {
         now: Time,
     ) -> Answer<'_, u64>;
     /// Settled changes with a higher number, and what is proposed, in order of their numbers: of each slot the last
-    /// [`KEPT_VERSIONS`] versions and its last switch.
+    /// [`KEPT_VERSIONS`] versions that served, as many that were there for a trial, its last switch, and what is on
+    /// trial.
     fn slot_changes(&self, after: u64) -> Answer<'_, Vec<SlotChange>>;
     /// The bytes of a version that is kept or proposed.
     fn module_bytes(&self, digest: Digest) -> Answer<'_, Option<Vec<u8>>>;

@@ -3,7 +3,7 @@
 
 /// Tables of records, each with the columns that are copied. The others are as in a new row: what they hold is for
 /// a node that is gone.
-pub(crate) const TABLES: [(&str, &str); 28] = [
+pub(crate) const TABLES: [(&str, &str); 29] = [
     ("account_switch", "account, enabled"),
     (
         "api_key",
@@ -61,6 +61,7 @@ pub(crate) const TABLES: [(&str, &str); 28] = [
         "reference, created_at, number, payment, ordinal",
     ),
     ("timeline", "payment, kind, ordinal, body"),
+    ("trial", "slot, body"),
     ("work", "id, attempt, kind, opened_at, is_open, body"),
 ];
 
@@ -125,7 +126,7 @@ pub(crate) const MADE: [&str; 11] = [
 ];
 
 /// Kinds of which both stores have the same number of rows. Timers and nonces stand together in the embedded store.
-pub(crate) const COUNTED: [&str; 26] = [
+pub(crate) const COUNTED: [&str; 27] = [
     "account-switch",
     "api-key",
     "api-key-seen",
@@ -150,6 +151,7 @@ pub(crate) const COUNTED: [&str; 26] = [
     "reseller",
     "routing-batch",
     "timeline",
+    "trial",
     "webhook-event",
     "work",
 ];

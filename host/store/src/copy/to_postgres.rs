@@ -50,7 +50,7 @@ use crate::sled::webhooks::outbox::{self, BodyRow, DeliveryRow};
 type Convert = fn(&Source<'_>, &[u8], &IVec, &mut Writer<'_>) -> Result<(), CopyError>;
 
 /// The kinds that are gone along. All others follow from them, or stand once.
-pub(crate) const WALKED: [(&str, Convert); 25] = [
+pub(crate) const WALKED: [(&str, Convert); 26] = [
     ("account-switch", switch),
     ("api-key", api_key),
     ("api-key-seen", seen),
@@ -74,6 +74,7 @@ pub(crate) const WALKED: [(&str, Convert); 25] = [
     ("retention-laggard", laggard),
     ("routing-batch", routing_batch),
     ("timeline", line),
+    ("trial", trial),
     ("webhook-event", event_body),
     ("work", work),
 ];
@@ -645,6 +646,12 @@ fn connection(
         row.to_vec(),
     ];
     writer.push("connection", made)
+}
+
+fn trial(_: &Source<'_>, key: &[u8], row: &IVec, writer: &mut Writer<'_>) -> Result<(), CopyError> {
+    let slot = schema::slot_of_trial(key);
+    let slot = slot.ok_or_else(|| records::damaged(key, "it is of no slot"))?;
+    writer.push("trial", values![slot.as_str().to_owned(), row.to_vec()])
 }
 
 fn routing_batch(

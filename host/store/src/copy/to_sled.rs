@@ -3,7 +3,7 @@
 
 use kassette_domain::event::EventType;
 use kassette_domain::id::{
-    DeliveryId, EndpointId, EventId, InvitationId, MerchantId, PaymentId, ResellerId, WorkId,
+    DeliveryId, EndpointId, EventId, InvitationId, MerchantId, PaymentId, ResellerId, Slot, WorkId,
 };
 use kassette_domain::key::{Environment, KeyOwner, TokenHash};
 use kassette_domain::lifecycle::PaymentAggregate;
@@ -46,7 +46,7 @@ const NONCES: usize = 256;
 type Convert = fn(&mut Target<'_, '_>, &Row) -> Result<(), CopyError>;
 
 /// What is read, each with the kind of its rows. Tables that are not here follow from these.
-pub(crate) const READ: [(&str, &str, Convert); 28] = [
+pub(crate) const READ: [(&str, &str, Convert); 29] = [
     ("payment", "SELECT p.id, p.body, ARRAY(SELECT a.body FROM attempt a WHERE a.payment = p.id ORDER BY a.ordinal)
         FROM payment p ORDER BY p.created_at, p.number", payment),
     ("timeline", "SELECT payment, kind, ordinal, body FROM timeline", line),
@@ -78,6 +78,7 @@ pub(crate) const READ: [(&str, &str, Convert); 28] = [
     ("audit-line", "SELECT number, body FROM audit", audit_line),
     ("routing-batch", "SELECT method, at, number, body FROM routing_log", routing_batch),
     ("routing-log", "SELECT coalesce(max(number) + 1, 0), coalesce(sum(bytes), 0)::bigint FROM routing_log", routing_log),
+    ("trial", "SELECT slot, body FROM trial", trial),
     ("retention", "SELECT f.rule, f.created_at, (SELECT count(*) FROM payment p
         WHERE (p.created_at, p.number) <= (f.created_at, f.number)) FROM forgotten f", reached),
 ];
@@ -450,6 +451,12 @@ fn routing_batch(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError
 fn routing_log(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
     let [next, bytes] = [0, 1].map(|column| row.get::<_, i64>(column).unsigned_abs());
     target.save(schema::ROUTING_LOG.to_vec(), &Log { next, bytes })
+}
+
+fn trial(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
+    let slot = Slot::parse(row.get(0));
+    let slot = slot.ok_or_else(|| Fault::Corrupt("the slot of a trial".into()))?;
+    target.put(schema::trial(&slot), row.get::<_, &[u8]>(1))
 }
 
 /// How far a rule is.

@@ -15,7 +15,7 @@
 //! | `batches` | what is committed together |
 //! | `lists`, `audit` | pages of lists; lines of the audit log |
 //! | `payments`, `directory`, `nonces`, `routing_log` | the traits of these names |
-//! | `webhooks`, `resellers`, `connects`, `upkeep` | likewise |
+//! | `webhooks`, `resellers`, `connects`, `upkeep`, `trials` | likewise |
 //! | `verify` | a database is read through |
 //! | `private`, `scratch` | a server of one's own, for tests and `dev`; databases for tests |
 
@@ -42,6 +42,7 @@ mod routing_log;
 mod schema;
 pub mod scratch;
 pub(crate) mod target;
+mod trials;
 mod upkeep;
 mod verify;
 pub(crate) mod webhooks;

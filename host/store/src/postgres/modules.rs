@@ -2,6 +2,7 @@
 //! next beat.
 
 use kassette_domain::audit::Audited;
+use kassette_domain::candidate::Candidate;
 use kassette_domain::id::{Digest, Slot};
 use kassette_domain::time::Time;
 use tokio_postgres::Row;
@@ -10,6 +11,7 @@ use crate::postgres::database::{Arguments, Failure, Operation, Tx, execute, row}
 use crate::postgres::{PostgresStore, audit, millis, time};
 use crate::{
     Answer, Fault, KEPT_VERSIONS, Proposal, SharedModules, SlotChange, SlotContent, SlotStage,
+    TRIAL_CAUSE,
 };
 
 /// What was proposed by nodes that live no more, or by this one before, is over.
@@ -21,26 +23,28 @@ const ADD_BYTES: &str =
 /// No number comes twice, whatever was withdrawn: nodes say by it what they have checked.
 const ADD: &str = "WITH next AS (
         UPDATE counter SET value = value + 1 WHERE name = 'slot_change' RETURNING value)
-    INSERT INTO slot_change (number, slot, digest, cause, disabled, proposed, proposer, incarnation, at)
-    SELECT value, $1, $2, $3, $4, $5, $6, $7, $8 FROM next RETURNING number";
+    INSERT INTO slot_change (number, slot, digest, cause, disabled, candidate, proposed, proposer, incarnation, at)
+    SELECT value, $1, $2, $3, $4, $5, $6, $7, $8, $9 FROM next RETURNING number";
 /// With a new number: nodes may have followed others meanwhile.
 const SETTLE: &str = "WITH next AS (
         UPDATE counter SET value = value + 1 WHERE name = 'slot_change' RETURNING value)
     UPDATE slot_change SET proposed = false, number = value FROM next
     WHERE number = $1 AND proposed RETURNING slot, number";
 const WITHDRAW: &str = "DELETE FROM slot_change WHERE number = $1 AND proposed";
-/// What of a slot no node needs any more.
-const PRUNE: &str = "DELETE FROM slot_change c WHERE c.slot = $1 AND NOT c.proposed AND (
-    (c.digest IS NOT NULL AND c.number < coalesce((
-        SELECT min(k.number) FROM (SELECT number FROM slot_change
-            WHERE slot = $1 AND digest IS NOT NULL AND NOT proposed ORDER BY number DESC LIMIT $2) k), 0))
-    OR (c.digest IS NULL AND c.number < (SELECT max(number) FROM slot_change
-        WHERE slot = $1 AND digest IS NULL AND NOT proposed)))";
+/// What of a slot no node needs any more, of each kind of change by itself: what was on trial pushes no version out that
+/// served. The change that puts a version on trial has its digest too, so that its bytes stay.
+const PRUNE: &str = "WITH placed AS (
+        SELECT number, cause IS NOT NULL AS is_version, row_number() OVER (
+            PARTITION BY cause = $3, candidate IS NULL ORDER BY number DESC) AS place
+        FROM slot_change WHERE slot = $1 AND NOT proposed)
+    DELETE FROM slot_change c USING placed p
+    WHERE c.number = p.number AND p.place > CASE WHEN p.is_version THEN $2::bigint ELSE 1 END";
 const FORGET_SLOT: &str = "DELETE FROM slot_change WHERE slot = $1 AND NOT proposed";
+const FORGET_TRIAL: &str = "DELETE FROM trial WHERE slot = $1";
 const PRUNE_BYTES: &str = "DELETE FROM module m
     WHERE NOT EXISTS (SELECT FROM slot_change c WHERE c.digest = m.digest)";
 const CHANGES: &str =
-    "/* modules: changes */ SELECT number, slot, digest, cause, disabled, proposed, at
+    "/* modules: changes */ SELECT number, slot, digest, cause, disabled, proposed, at, candidate
     FROM slot_change WHERE number > $1 OR proposed ORDER BY number";
 const BYTES: &str = "/* modules: bytes */ SELECT bytes FROM module WHERE digest = $1";
 
@@ -92,9 +96,7 @@ impl Operation for Settle {
         let Some(settled) = row(tx, SETTLE, &[&self.number]).await? else {
             return Ok(None);
         };
-        let (slot, kept) = (settled.get::<_, &str>(0), i64::try_from(KEPT_VERSIONS));
-        execute(tx, PRUNE, &[&slot, &kept.unwrap_or(i64::MAX)]).await?;
-        execute(tx, PRUNE_BYTES, &[]).await?;
+        prune(tx, settled.get(0)).await?;
         if let Some(audited) = self.audited.clone() {
             audit::append(tx, audited, self.now).await?;
         }
@@ -131,14 +133,19 @@ impl Operation for ChangeSlot {
         let (content, proposer) = (&self.content, &self.proposer);
         if self.content == SlotContent::Removed {
             execute(tx, FORGET_SLOT, &[&slot]).await?;
+            execute(tx, FORGET_TRIAL, &[&slot]).await?;
         }
         let number = add(tx, &self.slot, content, false, proposer, self.now).await?;
-        let kept = i64::try_from(KEPT_VERSIONS).unwrap_or(i64::MAX);
-        execute(tx, PRUNE, &[&slot, &kept]).await?;
-        execute(tx, PRUNE_BYTES, &[]).await?;
+        prune(tx, slot).await?;
         audit::append(tx, self.audited.clone(), self.now).await?;
         Ok(number)
     }
+}
+
+async fn prune(tx: &Tx<'_>, slot: &str) -> Result<(), Failure> {
+    let kept = i64::try_from(KEPT_VERSIONS).unwrap_or(i64::MAX);
+    execute(tx, PRUNE, &[&slot, &kept, &TRIAL_CAUSE]).await?;
+    execute(tx, PRUNE_BYTES, &[]).await.map(drop)
 }
 
 async fn add(
@@ -149,11 +156,20 @@ async fn add(
     proposer: &Proposer,
     now: Time,
 ) -> Result<u64, Failure> {
-    let (digest, cause, disabled) = match content {
-        SlotContent::Version { digest, cause } => (Some(&digest.0[..]), Some(cause), None),
-        SlotContent::Disabled(disabled) => (None, None, Some(disabled)),
-        SlotContent::Removed => (None, None, None),
-    };
+    let (mut digest, mut cause, mut disabled, mut candidate) = (None, None, None, None);
+    match content {
+        SlotContent::Version {
+            digest: of,
+            cause: by,
+        } => (digest, cause) = (Some(of), Some(by)),
+        SlotContent::Disabled(position) => disabled = Some(position),
+        SlotContent::Candidate(on_trial) => {
+            digest = on_trial.as_ref().map(|on_trial| &on_trial.digest);
+            candidate = Some(text(on_trial.as_ref())?);
+        }
+        SlotContent::Removed => {}
+    }
+    let digest = digest.map(|digest| &digest.0[..]);
     let (slot, now) = (slot.as_str(), millis(now));
     let Proposer { name, incarnation } = proposer;
     let arguments: Arguments<'_> = &[
@@ -161,6 +177,7 @@ async fn add(
         &digest,
         &cause,
         &disabled,
+        &candidate,
         &proposed,
         name,
         incarnation,
@@ -169,6 +186,12 @@ async fn add(
     let number = row(tx, ADD, arguments).await?;
     let number = number.map(|row| row.get::<_, i64>(0));
     Ok(number.unwrap_or_default().unsigned_abs())
+}
+
+/// What is on trial; `null` where nothing is, other than in changes that say nothing of it.
+fn text(on_trial: Option<&Candidate>) -> Result<String, Fault> {
+    serde_json::to_string(&on_trial)
+        .map_err(|error| Fault::Unavailable(format!("a candidate cannot be encoded: {error}")))
 }
 
 impl PostgresStore {
@@ -254,13 +277,16 @@ fn change(row: &Row) -> Result<SlotChange, Fault> {
     let damaged = || Fault::Corrupt(format!("the change {number} of a slot"));
     let digest = row.get::<_, Option<&[u8]>>(2).map(<[u8; 32]>::try_from);
     let digest = digest.transpose().map_err(|_| damaged())?;
-    let content = match (digest, row.get::<_, Option<bool>>(4)) {
-        (Some(digest), _) => SlotContent::Version {
+    let candidate = row.get::<_, Option<&str>>(7).map(serde_json::from_str);
+    let candidate = candidate.transpose().map_err(|_| damaged())?;
+    let content = match (candidate, digest, row.get::<_, Option<bool>>(4)) {
+        (Some(candidate), ..) => SlotContent::Candidate(candidate),
+        (None, Some(digest), _) => SlotContent::Version {
             digest: Digest(digest),
             cause: row.get::<_, Option<String>>(3).unwrap_or_default(),
         },
-        (None, Some(disabled)) => SlotContent::Disabled(disabled),
-        (None, None) => SlotContent::Removed,
+        (None, None, Some(disabled)) => SlotContent::Disabled(disabled),
+        (None, None, None) => SlotContent::Removed,
     };
     Ok(SlotChange {
         number,

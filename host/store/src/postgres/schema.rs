@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `base.sql` | single rows, the node, the directory, the audit log, nonces |
 //! | `payments.sql` | payments, attempts, what is due, references, timelines, the work list |
-//! | `webhooks.sql`, `resellers.sql`, `connects.sql`, `retention.sql`, `modules.sql`, `routing_log.sql` | what their names say |
+//! | `webhooks.sql`, `resellers.sql`, `connects.sql`, `retention.sql`, `modules.sql`, `routing_log.sql`,
+//! `trials.sql` | what their names say |
 //!
 //! A `body` is a row as [`crate::rows`] writes it for its key: with a version and a check sum, and what is secret
 //! in it sealed. Columns beside it hold what is searched or compared. Texts from outside are `bytea`: they may hold
@@ -18,13 +19,14 @@ use tokio_postgres::error::SqlState;
 use crate::postgres::errors::{OpenError, said};
 
 /// The schema's version that this program writes. With 2 came several nodes, modules of all of them, resellers'
-/// endpoints, and the routing log.
-pub(crate) const VERSION: i32 = 2;
-/// The oldest program's schema version that still reads it. Those of version 1 serve a database alone.
-pub(crate) const OLDEST_READER: i32 = 2;
+/// endpoints, and the routing log; with 3, versions on trial.
+pub(crate) const VERSION: i32 = 3;
+/// The oldest program's schema version that still reads it. Those of version 1 serve a database alone; to those of
+/// version 2 a slot whose version goes on trial is one that is taken away.
+pub(crate) const OLDEST_READER: i32 = 3;
 
 /// Applied in order; each statement can be repeated.
-const MIGRATIONS: [&str; 8] = [
+const MIGRATIONS: [&str; 9] = [
     include_str!("schema/base.sql"),
     include_str!("schema/payments.sql"),
     include_str!("schema/webhooks.sql"),
@@ -33,6 +35,7 @@ const MIGRATIONS: [&str; 8] = [
     include_str!("schema/retention.sql"),
     include_str!("schema/modules.sql"),
     include_str!("schema/routing_log.sql"),
+    include_str!("schema/trials.sql"),
 ];
 
 /// How often a statement is tried that another transaction is in the way of.

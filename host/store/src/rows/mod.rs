@@ -8,6 +8,7 @@
 //! | `stored` | payments and attempts as rows, and as other formats wrote them |
 //! | `nonces` | what is kept of a nonce |
 //! | `routing` | batches of the routing log |
+//! | `trials` | what is counted of versions on trial |
 //! | `merchants`, `endpoints`, `invitations` | those records as rows |
 //! | `wants` | which events an endpoint wants |
 //! | `source` | where rows are read and written |
@@ -23,4 +24,5 @@ pub(crate) mod schema;
 pub(crate) mod seal;
 pub(crate) mod source;
 pub(crate) mod stored;
+pub(crate) mod trials;
 pub(crate) mod wants;

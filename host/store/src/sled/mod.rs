@@ -10,6 +10,7 @@
 //! | `connect` | connect codes and exchanges |
 //! | `nonces`, `audit` | nonces of signed requests; the audit log |
 //! | `routing_log` | routing decisions for replay |
+//! | `trials` | what is counted of versions on trial |
 //! | `retention`, `upkeep`, `cluster` | what is forgotten with time; `Upkeep`; `Cluster` |
 //! | `mark` | that nothing may be served from a store that was moved |
 //! | `store`, `open`, `start` | the store on its engine; its folder and key; starting |
@@ -36,6 +37,7 @@ mod retention;
 mod routing_log;
 mod start;
 mod store;
+mod trials;
 mod upkeep;
 pub(crate) mod webhooks;
 

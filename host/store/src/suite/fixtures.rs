@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use kassette_domain::attempt::Choice;
 use kassette_domain::audit::Audited;
+use kassette_domain::candidate::Counts;
 use kassette_domain::connect::{ConnectCode, SiteUrl};
 use kassette_domain::id::{
     AccountId, AttemptId, ConnectCodeId, Digest, EndpointId, KeyId, MerchantId, OperatorId,
@@ -34,7 +35,7 @@ use kassette_domain::webhook::{Endpoint, EndpointSecrets, EventFilter};
 
 use crate::{
     About, Created, EndpointCreated, Exchange, Listed, NewMerchant, Page, Paging, Reservation,
-    Stepped, Store,
+    Stepped, Store, Trial,
 };
 
 /// When everything begins.
@@ -430,6 +431,20 @@ pub fn routing_record(method: MethodId, number: u64) -> RoutingRecord {
         answer: Some(Ok(names.map(verdict).into())),
         chosen: Some(account("mollie-live")),
     }
+}
+
+/// A trial of one version.
+pub fn trial(slot: &str, since: Time) -> Trial {
+    Trial {
+        slot: Slot::parse(slot).unwrap(),
+        digest: Digest::of(b"candidate"),
+        since,
+    }
+}
+
+/// So many times a count in which each figure is another.
+pub fn counts(times: u64) -> Counts {
+    Counts::of_figures([1, 2, 3, 4, 5, 6, 7, 8, 9, 10].map(|figure| figure * times))
 }
 
 /// A nonce of reseller 1, taken for 601 seconds.

@@ -79,6 +79,11 @@ pub async fn fill(store: &Arc<dyn Store>) {
         ];
         store.append_routing(decisions, NOW).await.unwrap();
     }
+    for slot in ["method.ideal", "provider.sandbox"] {
+        let counted = vec![(5, counts(1)), (25, counts(2))];
+        let sums = store.count_trial(trial(slot, NOW), counted.clone()).await;
+        assert_eq!(sums, Ok(counted));
+    }
     // Some payments are over and some are not when their time has passed.
     let retention = Retention {
         personal_data: Some(Duration::from_secs(60)),

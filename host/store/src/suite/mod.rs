@@ -34,6 +34,7 @@ pub mod routing_log;
 pub mod search;
 pub mod steps;
 pub mod survival;
+pub mod trials;
 pub mod work;
 
 use std::future::Future;
@@ -214,6 +215,13 @@ macro_rules! store_suite {
                 decisions_are_forgotten_by_age_and_no_others,
                 the_oldest_decisions_of_all_methods_go_where_the_log_is_too_large,
                 a_log_that_is_kept_for_ever_is_not_forgotten,
+            }
+            trials {
+                what_is_counted_under_each_share_adds_up,
+                a_later_trial_takes_the_place_of_an_earlier_one,
+                slots_are_counted_apart,
+                what_is_added_at_once_is_all_counted,
+                counts_are_kept_when_the_store_is_opened_again,
             }
             resellers {
                 resellers_are_counted_from_one_and_not_rolled_out,

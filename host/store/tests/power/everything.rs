@@ -101,6 +101,9 @@ pub(crate) const DEEDS: &[&str] = &[
     "append_routing",
     "forget",
     "append_routing: again",
+    "count_trial",
+    "count_trial: again",
+    "count_trial: later",
     NONCE,
     "prune_deliveries",
 ];
@@ -216,6 +219,7 @@ pub(crate) fn missing() -> BTreeSet<String> {
         include_str!("../../src/nonces.rs"),
         include_str!("../../src/resellers.rs"),
         include_str!("../../src/routing_log.rs"),
+        include_str!("../../src/trials.rs"),
     ];
     let asked = [
         include_str!("everything.rs"),
@@ -656,6 +660,15 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
                 .await
                 .unwrap();
         }
+        "count_trial" | "count_trial: again" => {
+            let counted = vec![(1, counts(1)), (5, counts(2))];
+            let counting = store.count_trial(trial("method.ideal", NOW), counted);
+            counting.await.unwrap();
+        }
+        "count_trial: later" => {
+            let counting = store.count_trial(trial("method.ideal", later(1)), vec![(9, counts(3))]);
+            counting.await.unwrap();
+        }
         "forget" => {
             let day = Some(Duration::from_secs(24 * 3600));
             let retention = Retention {
@@ -821,6 +834,10 @@ pub(crate) async fn observe(store: &Arc<dyn Store>) -> String {
         store.routing_log(MethodId::Ideal, None).await.unwrap(),
         store.routing_log(MethodId::Paypal, None).await.unwrap(),
     );
+    for since in [NOW, later(1)] {
+        let sums = store.count_trial(trial("method.ideal", since), vec![]);
+        see!(sums.await.unwrap());
+    }
     let mut listed: Vec<String> = Vec::new();
     for each in deliveries(store).await {
         assert_eq!(store.delivery(each.id).await.unwrap().as_ref(), Some(&each));

@@ -99,6 +99,11 @@ async fn told(store: &Arc<dyn Store>) -> String {
         assert_eq!(log.records.len(), 2);
         all.push(format!("{log:?}"));
     }
+    for slot in ["method.ideal", "provider.sandbox"] {
+        let sums = store.count_trial(trial(slot, NOW), vec![]).await.unwrap();
+        assert_eq!(sums.len(), 2);
+        all.push(format!("{sums:?}"));
+    }
     assert_eq!(store.verify_audit().await.unwrap().breaks(), []);
     all.join("\n")
 }

@@ -3,15 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kassette_domain::id::Slot;
 use tokio_postgres::Client;
 
 use crate::postgres::scratch::Scratch;
 use crate::postgres::target::Target;
 use crate::postgres::{OpenError, OpenOptions, PostgresStore, migrate};
 use crate::rows::seal::MasterKey;
-use crate::suite::fixtures::{NOW, create, endpoint, first, listen, page, request, shop};
+use crate::suite::fixtures::*;
 use crate::suite::resellers::{reseller, resellers_endpoint};
-use crate::{Created, Fault, Health as _, Payments as _, Store};
+use crate::{
+    Created, Fault, Health as _, Payments as _, Proposal, SharedModules as _, SlotContent, Store,
+    Trials as _,
+};
 
 /// A database of a test; none where there is no PostgreSQL.
 async fn scratch() -> Option<Scratch> {
@@ -160,6 +164,50 @@ async fn a_database_from_before_resellers_had_endpoints_is_brought_to_this_schem
 }
 
 #[tokio::test]
+async fn a_database_from_before_trials_is_brought_to_this_schema_with_what_serves_in_slots() {
+    let Some(scratch) = scratch().await else {
+        return;
+    };
+    let options = beside(&scratch);
+    let slot = Slot::parse("method.ideal").unwrap();
+    let store = PostgresStore::open(&options).await.unwrap();
+    let proposal = Proposal {
+        slot: slot.clone(),
+        bytes: b"one".to_vec(),
+        cause: "upload".into(),
+    };
+    let number = store.propose_version(proposal, NOW).await.unwrap().unwrap();
+    store.settle_version(number, None, NOW).await.unwrap();
+    let before = store.slot_changes(0).await.unwrap();
+    assert_eq!(before.len(), 1);
+    store.shut_down().await.unwrap();
+    let client = client(&options).await;
+    let earlier = "DROP TABLE trial; ALTER TABLE slot_change DROP COLUMN candidate;
+        UPDATE meta SET schema_version = 2, oldest_reader = 2";
+    client.batch_execute(earlier).await.unwrap();
+    let refused = PostgresStore::open(&options).await.map(drop);
+    assert!(
+        matches!(refused, Err(OpenError::Older { found: 2, .. })),
+        "{refused:?}"
+    );
+    for _ in 0..2 {
+        migrate(&options).await.unwrap();
+    }
+    let store = PostgresStore::open(&options).await.unwrap();
+    assert_eq!(store.slot_changes(0).await.unwrap(), before);
+    let none = SlotContent::Candidate(None);
+    let line = audited("plugin.rollback");
+    let number = store.change_slot(slot, none.clone(), line, NOW);
+    let number = number.await.unwrap();
+    let last = store.slot_changes(number - 1).await.unwrap();
+    assert_eq!(last[0].content, none);
+    let counted = vec![(5, counts(1))];
+    let sums = store.count_trial(trial("method.ideal", NOW), counted.clone());
+    assert_eq!(sums.await, Ok(counted));
+    store.shut_down().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_database_under_another_key_or_schema_is_refused_and_unchanged() {
     let Some(scratch) = scratch().await else {
         return;
@@ -196,7 +244,7 @@ async fn a_database_under_another_key_or_schema_is_refused_and_unchanged() {
     );
     // A later schema that this program may still read.
     client
-        .batch_execute("UPDATE meta SET oldest_reader = 2")
+        .batch_execute("UPDATE meta SET oldest_reader = 3")
         .await
         .unwrap();
     let store = PostgresStore::open(&options).await.unwrap();

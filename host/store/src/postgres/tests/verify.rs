@@ -12,7 +12,7 @@ use crate::suite::fixtures::*;
 use crate::suite::full;
 
 /// Kinds of rows, as reports name them.
-const KINDS: [&str; 31] = [
+const KINDS: [&str; 32] = [
     "account-switch",
     "api-key",
     "api-key-seen",
@@ -40,6 +40,7 @@ const KINDS: [&str; 31] = [
     "retention-laggard",
     "routing-batch",
     "timeline",
+    "trial",
     "webhook-event",
     "work",
     // Counted without a row of their own.
@@ -48,7 +49,7 @@ const KINDS: [&str; 31] = [
 ];
 
 /// A statement that plants damage, the kind of row that is found, and a part of what is told.
-const DAMAGE: [(&str, &str, &str); 45] = [
+const DAMAGE: [(&str, &str, &str); 47] = [
     ("DELETE FROM due", "payment", "no row says when"),
     (
         "UPDATE due SET due_at = due_at + 1",
@@ -223,6 +224,12 @@ const DAMAGE: [(&str, &str, &str); 45] = [
         "routing-batch",
         "columns",
     ),
+    (
+        "UPDATE trial SET body = set_byte(body, 30, get_byte(body, 30) # 1)",
+        "trial",
+        "checksum",
+    ),
+    ("UPDATE trial SET slot = slot || 's'", "trial", "checksum"),
     ("DELETE FROM audit WHERE number = 2", "audit-line", "2"),
     (
         "UPDATE audit_end SET number = number + 1",

@@ -10,7 +10,7 @@
 //! | `payments` | payments with all that is written with them |
 //! | `webhooks` | endpoints, events and deliveries |
 //! | `directory` | merchants, keys, operators, resellers, codes |
-//! | `routing_log` | routing decisions |
+//! | `routing_log`, `trials` | routing decisions; what is counted of versions on trial |
 //! | `books` | the audit log, counters, and what stands once |
 
 mod books;
@@ -18,6 +18,7 @@ mod directory;
 mod payments;
 mod reading;
 mod routing_log;
+mod trials;
 mod webhooks;
 
 use tokio_postgres::IsolationLevel;
@@ -60,6 +61,7 @@ pub async fn verify(
     webhooks::read(&mut reading).await?;
     directory::read(&mut reading).await?;
     routing_log::read(&mut reading).await?;
+    trials::read(&mut reading).await?;
     books::read(&mut reading).await?;
     Ok(reading.report())
 }

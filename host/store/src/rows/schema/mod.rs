@@ -28,6 +28,7 @@
 //! | `aud/` | number | a line of the audit log |
 //! | `rlg/` | method, time, number | routing decisions, sealed |
 //! | `rlt/` | time, number, method | how many these are, and their bytes |
+//! | `trl/` | slot | what is counted of its latest trial |
 //!
 //! Rows of webhooks stand in `webhooks`, those of resellers in `resellers`, those of the connect exchange in
 //! `connect`.
@@ -40,7 +41,7 @@ pub(crate) mod webhooks;
 
 use kassette_domain::id::{
     AccountId, AttemptId, Digest, EventId, KeyId, MerchantId, OperatorId, PaymentId, RefundId,
-    WorkId,
+    Slot, WorkId,
 };
 use kassette_domain::key::{Environment, KeyOwner, TokenHash};
 use kassette_domain::method::MethodId;
@@ -79,6 +80,7 @@ pub(crate) const SWITCHES: &[u8] = b"swt/";
 pub(crate) const AUDIT: &[u8] = b"aud/";
 pub(crate) const ROUTING_BATCHES: &[u8] = b"rlg/";
 pub(crate) const ROUTING_BY_TIME: &[u8] = b"rlt/";
+pub(crate) const TRIALS: &[u8] = b"trl/";
 
 fn key(parts: &[&[u8]]) -> Key {
     parts.concat()
@@ -515,6 +517,15 @@ pub(crate) fn routing_batch_by_time(key: &[u8]) -> Option<Key> {
         at,
         u64::from_be_bytes(*number),
     ))
+}
+
+pub(crate) fn trial(slot: &Slot) -> Key {
+    key(&[TRIALS, slot.as_str().as_bytes()])
+}
+
+/// The slot in a key of `trl/`.
+pub(crate) fn slot_of_trial(key: &[u8]) -> Option<Slot> {
+    Slot::parse(std::str::from_utf8(key.strip_prefix(TRIALS)?).ok()?)
 }
 
 #[cfg(test)]

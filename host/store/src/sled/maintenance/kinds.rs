@@ -16,7 +16,9 @@ use crate::sled::judge::kinds::{Kind, Kinds, empty, plain, whole as sealed};
 use crate::sled::memory::View;
 use crate::sled::memory::payment_index::Entry;
 use crate::sled::open::{self, this_format};
-use crate::sled::{audit, connect, merchants, nonces, payments, resellers, routing_log, webhooks};
+use crate::sled::{
+    audit, connect, merchants, nonces, payments, resellers, routing_log, trials, webhooks,
+};
 
 /// All kinds.
 pub(crate) static KINDS: LazyLock<Kinds> = LazyLock::new(|| {
@@ -29,6 +31,7 @@ pub(crate) static KINDS: LazyLock<Kinds> = LazyLock::new(|| {
         payments::checks::KINDS,
         resellers::checks::KINDS,
         routing_log::checks::KINDS,
+        trials::checks::KINDS,
         webhooks::checks::KINDS,
     ])
 });

@@ -380,6 +380,13 @@ async fn every_operation_touches_a_bounded_number_of_rows_and_bytes() {
     let log = store.routing_log(MethodId::Ideal, None).await.unwrap();
     assert!(log.next.is_some() && log.records.len() > ROUTING_PAGE / 2);
 
+    // Every share that there is.
+    let counted: Vec<_> = (1..=100).map(|percent| (percent, counts(MANY))).collect();
+    for number in 0..MANY {
+        let trial = trial(&format!("method.m{number}"), NOW);
+        store.count_trial(trial, counted.clone()).await.unwrap();
+    }
+
     let a_day_later = later(DAY + 1);
     let mut due = 0;
     loop {

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use super::*;
 use crate::rows::source::Source as _;
 use crate::suite::fixtures::*;
-use crate::{Created, Fault, Health as _, Nonces as _, Payments as _, Reserved};
+use crate::{Created, Fault, Health as _, Nonces as _, Payments as _, Reserved, Trials as _};
 
 struct Gated {
     store: Arc<SledStore>,
@@ -378,4 +378,19 @@ async fn nonces_of_a_group_are_one_row_that_goes_as_a_whole() {
         assert_eq!(taken, Ok(Reserved::Fresh));
     }
     assert_eq!(rows(), 4, "only the latest are left");
+}
+
+#[tokio::test]
+async fn counts_of_a_trial_are_read_without_the_writing_thread() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SledStore::open(&options(folder.path())).unwrap();
+    store.watch();
+    let of = || trial("method.ideal", NOW);
+    let is_written = || store.most().contains_key("CountTrial");
+    for nothing in [vec![], vec![(5, Default::default())]] {
+        assert_eq!(store.count_trial(of(), nothing).await, Ok(vec![]));
+    }
+    assert!(!is_written());
+    store.count_trial(of(), vec![(5, counts(1))]).await.unwrap();
+    assert!(is_written());
 }

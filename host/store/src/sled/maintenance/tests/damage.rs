@@ -13,7 +13,7 @@ use crate::sled::judge::kinds::Kind;
 use crate::sled::maintenance::kinds::KINDS;
 
 /// Kinds whose rows can be gone without any trace: nothing else tells of them.
-const TRACELESS: [&str; 7] = [
+const TRACELESS: [&str; 8] = [
     "account-switch",
     "api-key-seen",
     "nonces",
@@ -21,6 +21,7 @@ const TRACELESS: [&str; 7] = [
     "probe",
     "retention",
     "retention-laggard",
+    "trial",
 ];
 
 async fn damaged(plant: impl FnOnce(&Db)) -> (TempDir, Result<Report, MaintenanceError>) {
