@@ -3,6 +3,7 @@
 //! `<!-- not run: … -->` with one of [`REASONS`].
 
 mod markdown;
+mod operators;
 mod shell;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +28,7 @@ const REASONS: [(&str, &[&str]); 3] = [
 ];
 
 /// Blocks that are run, compared or compiled by another test, by their language, and which test that is.
-const ELSEWHERE: [(&str, &str, &str); 17] = [
+const ELSEWHERE: [(&str, &str, &str); 19] = [
     ("config/install.md", "sh", "tests/e2e/install.rs"),
     ("config/connect.md", "php", "tests/e2e/connect_plugin.rs"),
     (
@@ -47,6 +48,16 @@ const ELSEWHERE: [(&str, &str, &str); 17] = [
     ),
     ("config/resellers.md", "js", "tests/e2e/reseller_clients.rs"),
     ("config/resellers.md", "text", "tests/e2e/documents.rs"),
+    (
+        "config/operators.md",
+        "sh",
+        "tests/e2e/documents/operators.rs",
+    ),
+    (
+        "config/operators.md",
+        "text",
+        "tests/e2e/documents/operators.rs",
+    ),
     ("config/webhooks.md", "rust", "tests/e2e/receivers.rs"),
     ("config/webhooks.md", "python", "tests/e2e/receivers.rs"),
     ("config/webhooks.md", "php", "tests/e2e/receivers.rs"),

@@ -295,7 +295,12 @@ async fn prepare(page: &Page, folder: &Path, server: &Server, system: &Path) {
 }
 
 /// Runs a block; gives what it printed.
-fn run(script: &str, folder: &Path, server: &Server, system: &Path) -> Result<String, String> {
+pub(super) fn run(
+    script: &str,
+    folder: &Path,
+    server: &Server,
+    system: &Path,
+) -> Result<String, String> {
     let path = format!(
         "{}:{}",
         system.join("bin").display(),

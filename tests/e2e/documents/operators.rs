@@ -1,0 +1,128 @@
+//! The story of config/operators.md: its commands in their order, with what its payers do between them.
+//!
+//! What a command prints has the words of what the page shows; ids, times and figures are those of one run. `KASSETTE_WRITE_OUTPUTS` has them written into the page instead.
+
+use std::os::unix::fs::symlink;
+
+use serde_json::{Value, json};
+
+use super::markdown::{documents, root};
+use super::shell::run;
+use crate::fallback::{SECOND, second_provider};
+use crate::harness::Server;
+use crate::swap::{guest, slot};
+
+const PAGE: &str = "config/operators.md";
+const IDEAL: &str = "method.ideal";
+/// Payments after which a candidate whose payers never pay has long been rolled back.
+const MOST: usize = 200;
+
+/// Payments of these amounts. Their payers pay, but not at the second account where that is told; those that began
+/// there.
+async fn pay(server: &Server, amounts: &[&str], at_second: &str) -> Vec<Value> {
+    let mut second = Vec::new();
+    for amount in amounts {
+        let more = json!({ "amount": amount });
+        let (payment, url) = server.started(server.test_key(), "ideal", more).await;
+        let attempts = server.attempts(&payment).await;
+        let is_second = attempts[0]["provider_id"] == SECOND;
+        let outcome = if is_second { at_second } else { "approve" };
+        server.pay(&url, outcome).await.expect(303);
+        second.extend(is_second.then_some(payment));
+    }
+    second
+}
+
+/// Payments until the candidate is gone; those that it decided.
+async fn regress(server: &Server) -> Vec<Value> {
+    let mut moved = Vec::new();
+    for _ in 0..MOST {
+        if slot(server, IDEAL).await["candidate"].is_null() {
+            return moved;
+        }
+        moved.extend(pay(server, &["12.50"], "decline").await);
+    }
+    panic!(
+        "{} payments failed and the candidate still decides",
+        moved.len()
+    );
+}
+
+/// The words of a table or of JSON, sorted: where a cell is wrapped depends on figures. A word that holds a digit is
+/// a figure, a time or an id.
+fn words(text: &str) -> Vec<&str> {
+    let is_between = |c: char| c.is_whitespace() || ('\u{2500}'..='\u{257f}').contains(&c);
+    let words = text.split(is_between).filter(|word| !word.is_empty());
+    let masked = words.map(|word| match word.contains(|c: char| c.is_ascii_digit()) {
+        true => "#",
+        false => word,
+    });
+    let mut words: Vec<&str> = masked.collect();
+    words.sort_unstable();
+    words
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_operators_story_happens_as_it_is_told() {
+    let server = Server::fresh().await;
+    let _second = second_provider(&server).await;
+    let machine = tempfile::tempdir().unwrap();
+    let (system, folder) = (machine.path().join("system"), machine.path().join("here"));
+    std::fs::create_dir_all(system.join("bin")).unwrap();
+    std::fs::create_dir(&folder).unwrap();
+    symlink(env!("CARGO_BIN_EXE_kassette"), system.join("bin/kassette")).unwrap();
+    let module = guest("kassette-method-ideal-small").await;
+    std::fs::copy(module, folder.join("my-ideal.wasm")).unwrap();
+
+    let page = documents().into_iter().find(|page| page.name == PAGE);
+    let page = page.unwrap();
+    let (mut moved, mut outputs) = (Vec::new(), Vec::new());
+    let mut blocks = page.blocks.iter();
+    while let Some(block) = blocks.next() {
+        assert_eq!(block.language, "sh", "{}", block.at);
+        let shown = blocks.next().filter(|shown| shown.language == "text");
+        let shown = shown.unwrap_or_else(|| panic!("{}: what does it print?", block.at));
+        let amounts = ["12.50", "19.99", "20.00", "49.90", "120.00"];
+        if block.text.contains("plugin replay") {
+            pay(&server, &amounts, "approve").await;
+        }
+        if block.text.contains("plugin diff") {
+            pay(&server, &amounts, "approve").await;
+            // Each was decided at its creation and at its start.
+            let all = async || {
+                let diff = server.admin("GET", "/plugins/method.ideal/diff", None);
+                let diff = diff.await.expect(200).json();
+                (diff["decisions"] == 10 && diff["queued"] == 0).then_some(())
+            };
+            server.wait_for("the shadow to have been asked", all).await;
+        }
+        if block.text.contains("audit list") {
+            moved = regress(&server).await;
+        }
+        let id = moved
+            .last()
+            .and_then(|payment| payment["payment_id"].as_str());
+        let script = block.text.replace("PAYMENT", id.unwrap_or("PAYMENT"));
+        let told = tokio::task::block_in_place(|| run(&script, &folder, &server, &system));
+        let told = told.unwrap_or_else(|why| panic!("{}: {why}", block.at));
+        outputs.push((block, shown, told));
+    }
+    if std::env::var_os("KASSETTE_WRITE_OUTPUTS").is_some() {
+        let path = root().join(PAGE);
+        let text = std::fs::read_to_string(&path).unwrap();
+        let (mut written, mut rest) = (String::new(), text.as_str());
+        for (_, shown, told) in &outputs {
+            let (before, after) = rest
+                .split_once(&format!("```text\n{}```", shown.text))
+                .unwrap();
+            written += &format!("{before}```text\n{}\n```", told.trim_end());
+            rest = after;
+        }
+        std::fs::write(path, written + rest).unwrap();
+        return;
+    }
+    for (block, shown, told) in outputs {
+        let same = words(&shown.text) == words(&told);
+        assert!(same, "{}: it prints\n{told}", block.at);
+    }
+}
