@@ -196,7 +196,7 @@ pub struct Attempt {
     pub retries: u8,
     /// Until when a start of it may have been under way.
     pub last_sent: Time,
-    /// Whether it was claimed to be closed: then its end is not a decline.
+    /// Whether it was claimed to be closed, and not started again since: then its end is not a decline.
     pub closing: bool,
     /// What went back of its money.
     pub returns: Returns,

@@ -205,6 +205,7 @@ impl PaymentAggregate {
         attempt.action = None;
         attempt.busy_until = Some(busy_until);
         attempt.last_sent = busy_until;
+        attempt.closing = false;
         Ok(Outcome::Done)
     }
 

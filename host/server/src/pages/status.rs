@@ -137,7 +137,8 @@ pub(crate) fn refresh(
                 to: Some(match updates {
                     Updates::Leaving => left(&address(view)),
                     // Another way has been chosen, and starts next.
-                    _ => followed(view),
+                    Updates::Followed => followed(view),
+                    Updates::Shown | Updates::Stopped => address(view),
                 }),
             })
         }

@@ -246,6 +246,7 @@ impl Payment {
         attempt.shown = Shown::Nothing;
         attempt.busy = Some(until);
         attempt.sent = until;
+        attempt.closing = false;
         Ok(Reply::Done)
     }
 
@@ -298,6 +299,7 @@ impl Payment {
             ClaimPurpose::Start => {
                 attempt.uncertain = true;
                 attempt.sent = until;
+                attempt.closing = false;
             }
             ClaimPurpose::Capture => {
                 attempt.state = AttemptState::Capturing;

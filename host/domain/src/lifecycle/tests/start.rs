@@ -171,6 +171,58 @@ fn a_close_that_is_not_certain_leaves_the_attempt_open() {
 }
 
 #[test]
+fn an_attempt_that_is_started_again_is_not_being_closed_any_more() {
+    let mut shop = Shop::new();
+    shop.open(1).unwrap();
+    shop.result(1, StartResult::Uncertain("time-out".into()));
+    shop.claim(1, ClaimPurpose::Close).unwrap();
+    let closing = shop.asked(1);
+    shop.silent(1, QueryPurpose::Cancel, false);
+    assert!(shop.attempt(1).closing);
+    shop.claim(1, ClaimPurpose::Start).unwrap();
+    assert!(!shop.attempt(1).closing);
+    // An answer about the closing that comes late leaves the start in hand.
+    shop.step(Step::QueryFailed {
+        attempt: id(1),
+        asked: closing,
+        absent: false,
+        scheduled: false,
+    });
+    assert!(shop.attempt(1).is_busy(shop.now));
+    shop.result(1, redirect());
+    assert_eq!(shop.attempt(1).busy_until, None);
+    // A closing that took the attempt from a start that was lost stays in hand when that start is heard of.
+    let mut shop = Shop::new();
+    shop.open(1).unwrap();
+    shop.pass(LEASE);
+    shop.claim(1, ClaimPurpose::Close).unwrap();
+    shop.result(1, redirect());
+    assert!(shop.attempt(1).closing && shop.attempt(1).is_busy(shop.now));
+}
+
+#[test]
+fn answers_to_questions_end_a_closing_that_was_lost() {
+    let mut shop = Shop::new();
+    shop.open(1).unwrap();
+    let asks = StartResult::Open {
+        reference: None,
+        action: Action::Ask(Vec::new()),
+        until: None,
+    };
+    shop.result(1, asks);
+    shop.claim(1, ClaimPurpose::Close).unwrap();
+    shop.pass(LEASE);
+    shop.step(Step::Answered {
+        attempt: id(1),
+        answers: Vec::new(),
+        busy_until: shop.now.after(LEASE),
+    });
+    assert!(!shop.attempt(1).closing);
+    shop.result(1, redirect());
+    assert_eq!(shop.attempt(1).busy_until, None);
+}
+
+#[test]
 fn what_the_payer_approved_is_not_closed_for_another_choice() {
     let mut shop = Shop::started();
     shop.callback(1, VendorStatus::Processing);
