@@ -188,7 +188,8 @@ pub struct Attempt {
     pub notices: u32,
     /// How many of them a question has answered that was asked after they came.
     pub notices_answered: u32,
-    /// What the schedule of questions counts from: when it was opened, captured or heard of again.
+    /// What the schedule of questions and repeats of a start count from: when it was opened, its questions were
+    /// answered, it was captured or heard of again.
     pub watched_from: Time,
     /// Before then a capture or a close that had no success is not tried again.
     pub hold_until: Option<Time>,

@@ -29,6 +29,7 @@ impl PaymentAggregate {
                 attempt.last_sent = until;
                 // It is wanted again: the closing that was tried before is over.
                 attempt.closing = false;
+                attempt.hold_until = None;
             }
             ClaimPurpose::Capture => {
                 attempt.state = AttemptState::Capturing;

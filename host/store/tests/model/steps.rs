@@ -247,6 +247,7 @@ impl Payment {
         attempt.busy = Some(until);
         attempt.sent = until;
         attempt.closing = false;
+        attempt.watch();
         Ok(Reply::Done)
     }
 

@@ -76,10 +76,12 @@ fn nothing_falls_back_from_an_unknown_outcome() {
     shop.open(1).unwrap();
     shop.result(1, StartResult::Uncertain("time-out".into()));
     assert_eq!(shop.state(1), AttemptState::Unknown);
-    // The vendor is asked half a minute later.
+    // The vendor is asked half a minute later, and the start is repeated before.
+    let half_a_minute = START.after(Duration::from_secs(30));
+    assert_eq!(shop.attempt(1).next_query, Some(half_a_minute));
     assert_eq!(
         shop.aggregate.due_at(),
-        Some(START.after(Duration::from_secs(30)))
+        Some(START.after(Duration::from_secs(5)))
     );
     shop.claim(1, ClaimPurpose::Start).unwrap();
     assert_eq!(unavailable(&mut shop, 1, Some(2)), Outcome::Done);
