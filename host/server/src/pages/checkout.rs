@@ -280,8 +280,7 @@ async fn refused(visit: &Visit, error: StartError) -> Response {
 }
 
 fn takes_nothing(view: &CheckoutView) -> bool {
-    let mut attempts = view.aggregate.attempts.iter();
-    attempts.all(|attempt| OnRecord::of(attempt) == OnRecord::Nothing)
+    OnRecord::of_all(&view.aggregate) == OnRecord::Nothing
 }
 
 async fn forbidden(visit: &Visit) -> Response {
