@@ -103,23 +103,26 @@ impl PaymentAggregate {
     /// at once, so that a vendor that is back is noticed as a payer would by trying again. What is being closed, or
     /// was held back, is not.
     fn start_due(&self, attempt: &Attempt) -> Option<(Time, NextAction)> {
+        let unanswered = match attempt.state {
+            AttemptState::Open => attempt.action.is_none(),
+            AttemptState::Unknown => true,
+            _ => false,
+        };
         let held = attempt.closing || attempt.hold_until.is_some() || attempt.is_exhausted();
-        if self.payment.status != Status::Pending || held {
+        if self.payment.status != Status::Pending || !unanswered || held {
             return None;
         }
         let tried = attempt.last_sent.since(attempt.watched_from);
-        let due = match attempt.state {
-            // The task that started it is lost.
-            AttemptState::Open if attempt.action.is_none() && !attempt.uncertain => {
-                attempt.busy_until.unwrap_or(attempt.last_sent)
-            }
-            AttemptState::Unknown if tried < REPEATED_FOR => {
-                let pause = tried.max(FIRST_REPEAT);
-                let busy = attempt.busy_until.unwrap_or_default();
-                busy.max(attempt.last_sent.after(pause))
-            }
-            _ => return None,
+        let pause = if attempt.state == AttemptState::Open && !attempt.uncertain {
+            // The task that started it is gone with its claim.
+            Duration::ZERO
+        } else if tried < REPEATED_FOR {
+            tried.max(FIRST_REPEAT)
+        } else {
+            return None;
         };
+        let busy = attempt.busy_until.unwrap_or_default();
+        let due = busy.max(attempt.last_sent.after(pause));
         // Then it is closed.
         (due < attempt.expires_at).then_some((due, NextAction::Start(attempt.id)))
     }

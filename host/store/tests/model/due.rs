@@ -1,5 +1,7 @@
 //! The reference's word on when something is due.
 
+use std::time::Duration;
+
 use kassette_domain::attempt::AttemptState;
 use kassette_domain::payment::{Resolution, Status};
 use kassette_domain::provider::VendorStatus;
@@ -72,21 +74,21 @@ fn close_from(payment: &Payment, attempt: &Attempt) -> Option<Time> {
 fn start_from(payment: &Payment, attempt: &Attempt) -> Option<Time> {
     let Questions { from, hold, .. } = attempt.questions;
     let held = hold.is_some() || attempt.closing || attempt.exhausted;
-    let lost = attempt.state == AttemptState::Open
-        && attempt.shown == Shown::Nothing
-        && !attempt.uncertain;
-    let tried = attempt.sent.since(from);
-    let doubtful = attempt.state == AttemptState::Unknown && tried < REPEATED_FOR;
-    let due = if lost {
-        attempt.busy.unwrap_or(attempt.sent)
-    } else {
-        let pause = tried.max(FIRST_REPEAT);
-        attempt
-            .sent
-            .after(pause)
-            .max(attempt.busy.unwrap_or_default())
+    let (lost, tried) = (!attempt.uncertain, attempt.sent.since(from));
+    let unknown = match attempt.state {
+        AttemptState::Open => attempt.shown == Shown::Nothing && (lost || tried < REPEATED_FOR),
+        AttemptState::Unknown => tried < REPEATED_FOR,
+        _ => false,
     };
-    let wanted = payment.status == Status::Pending && !held && (lost || doubtful);
+    let pause = match attempt.state {
+        AttemptState::Open if lost => Duration::ZERO,
+        _ => tried.max(FIRST_REPEAT),
+    };
+    let due = attempt
+        .sent
+        .after(pause)
+        .max(attempt.busy.unwrap_or_default());
+    let wanted = payment.status == Status::Pending && !held && unknown;
     (wanted && due < attempt.expires).then_some(due)
 }
 

@@ -84,6 +84,18 @@ fn a_start_without_an_outcome_is_repeated_until_it_has_one() {
 }
 
 #[test]
+fn a_start_that_the_vendor_has_heard_of_is_repeated_for_what_its_payer_is_to_do() {
+    let mut shop = unknown();
+    shop.callback(1, VendorStatus::Pending);
+    assert_eq!(shop.state(1), AttemptState::Open);
+    shop.pass(Duration::from_secs(5));
+    assert_eq!(shop.next_action(), Some(NextAction::Start(id(1))));
+    shop.claim(1, ClaimPurpose::Start).unwrap();
+    shop.result(1, redirect());
+    assert_eq!(shop.next_action(), None);
+}
+
+#[test]
 fn a_start_that_took_long_to_fail_is_repeated_once() {
     let mut shop = Shop::new();
     shop.open(1).unwrap();
