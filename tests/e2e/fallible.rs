@@ -115,7 +115,10 @@ async fn a_start_that_left_nothing_behind_ends_once_that_is_proved() {
     server.fault("sandbox-test", "status-500", 4).await;
     start(&server, &payment).await.expect(409);
     assert!(server.entries(&payment).await.is_empty());
+    // The question that is due then fails, and so does the start, which is repeated for the last time.
+    server.fault("sandbox-test", "status-500", 9).await;
     server.advance(60).await;
+    server.fault("sandbox-test", "none", 1).await;
     assert_eq!(
         server.payment(server.test_key(), &payment).await["status"],
         "pending",
@@ -129,6 +132,27 @@ async fn a_start_that_left_nothing_behind_ends_once_that_is_proved() {
     assert_eq!(server.attempts(&payment).await[0]["state"], "unavailable");
     let started = start(&server, &payment).await.expect(200);
     pay(&server, &payment, &started).await;
+}
+
+#[tokio::test]
+async fn a_payer_who_waits_is_led_on_once_the_provider_is_back() {
+    let server = Server::fresh().await;
+    let payment = server.create(server.test_key(), json!({})).await;
+    server.fault("sandbox-test", "status-500", 4).await;
+    server.choose(&payment, "ideal").await.expect(409);
+    let url = payment["checkout_url"].as_str().unwrap();
+    server.open(url).await.expect(200);
+    assert_eq!(server.attempts(&payment).await[0]["state"], "unknown");
+    server.advance(8).await;
+    // What the page that waits looks at leads on to the provider.
+    let on = server.open(&format!("{url}/go")).await.expect(200);
+    assert!(
+        on.text.contains(r#"<meta http-equiv="refresh""#),
+        "{}",
+        on.text
+    );
+    assert_one_session(&server, &payment).await;
+    assert_eq!(server.attempts(&payment).await.len(), 1);
 }
 
 #[tokio::test]

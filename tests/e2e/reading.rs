@@ -71,6 +71,7 @@ async fn the_details_of_a_payment_tell_what_happened_to_it() {
             "disputes",
             "events",
             "expires_at",
+            "paid_at",
             "payment",
             "refunded_amount",
             "refunds",
@@ -94,6 +95,11 @@ async fn the_details_of_a_payment_tell_what_happened_to_it() {
     assert_eq!(told["disputes"][0]["state"], "open");
     let inside = server.inside(&payment).await;
     assert_eq!(told["events"], inside["events"]);
+    let events = told["events"].as_array().unwrap();
+    let paid = events
+        .iter()
+        .find(|event| event["type"] == "payment.completed");
+    assert_eq!(told["paid_at"], paid.unwrap()["created_at"]);
     for kind in [
         "payment.attempt_failed",
         "payment.completed",
@@ -123,7 +129,9 @@ async fn a_payment_without_an_attempt_has_details_too() {
     let key = server.test_key();
     let payment = server.create(key, json!({})).await;
     let told = server.get(key, &details(&payment)).await.expect(200).json();
-    assert_eq!(told["completed_at"], Value::Null);
+    for time in ["completed_at", "paid_at"] {
+        assert_eq!(told[time], Value::Null, "{time}");
+    }
     assert_eq!(told["refunded_amount"], "0.00");
     for list in ["attempts", "refunds", "disputes", "events"] {
         assert_eq!(told[list], json!([]), "{list}");

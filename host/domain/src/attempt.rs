@@ -188,7 +188,8 @@ pub struct Attempt {
     pub notices: u32,
     /// How many of them a question has answered that was asked after they came.
     pub notices_answered: u32,
-    /// What the schedule of questions counts from: when it was opened, captured or heard of again.
+    /// What the schedule of questions and repeats of a start count from: when it was opened, its questions were
+    /// answered, it was captured or heard of again.
     pub watched_from: Time,
     /// Before then a capture or a close that had no success is not tried again.
     pub hold_until: Option<Time>,
@@ -196,7 +197,7 @@ pub struct Attempt {
     pub retries: u8,
     /// Until when a start of it may have been under way.
     pub last_sent: Time,
-    /// Whether it was claimed to be closed: then its end is not a decline.
+    /// Whether it was claimed to be closed, and not started again since: then its end is not a decline.
     pub closing: bool,
     /// What went back of its money.
     pub returns: Returns,

@@ -247,6 +247,7 @@ impl Gateway {
                 self.inner.query_throttle.lock().next(id, self.now());
                 Ok(false)
             }
+            NextAction::Start(id) => self.repeat_start(id).await,
             NextAction::Refund(id) => self.call_about_refund(id).await,
             NextAction::Expire => {
                 let about = About::Payment(aggregate.payment.id);

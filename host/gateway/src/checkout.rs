@@ -6,7 +6,7 @@ use std::time::Duration;
 use kassette_domain::attempt::{Attempt, AttemptState};
 use kassette_domain::brand::Logo;
 use kassette_domain::id::{AttemptId, PaymentId};
-use kassette_domain::key::{Environment, TokenHash};
+use kassette_domain::key::TokenHash;
 use kassette_domain::lifecycle::{PaymentAggregate, Step, Via};
 use kassette_domain::merchant::Merchant;
 use kassette_domain::payment::{CheckoutMode, Settlement, Status};
@@ -81,13 +81,11 @@ impl Gateway {
         let Some(merchant) = self.cached_merchant(payment.merchant).await? else {
             return Ok(None);
         };
-        let approved = payment.environment == Environment::Test || merchant.live_approved;
         let payable = matches!(payment.status, Status::Created | Status::Pending);
         let can_choose = payment.mode == CheckoutMode::Hosted
             && payable
-            && approved
             && self.now() < payment.expires_at
-            && self.bars_reseller(payment).await?.is_none();
+            && self.may_start(payment, &merchant).await?;
         let offers = if can_choose {
             let question = Question {
                 merchant: &merchant,

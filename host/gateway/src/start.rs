@@ -2,6 +2,7 @@
 
 mod answer;
 mod choose;
+mod repeat;
 mod run;
 
 use std::time::Duration;

@@ -2,7 +2,7 @@
 use kassette_plugin::json::{Json, object};
 use kassette_plugin::provider::{Attempt, Question, QuestionKind};
 
-use crate::wire;
+use crate::{wire, words};
 
 /// Where Klarna serves payers through Mollie, by the currency that they pay in there.
 const COUNTRIES: [(&str, &str, &str); 21] = [
@@ -90,7 +90,7 @@ pub(crate) fn address(attempt: &Attempt) -> Result<Json, Vec<Question>> {
     let missing: Vec<Question> = DETAILS
         .iter()
         .filter(|detail| known(attempt, detail).is_none())
-        .map(|detail| question(detail, &attempt.due.currency))
+        .map(|detail| question(detail, attempt))
         .collect();
     if !missing.is_empty() {
         return Err(missing);
@@ -144,17 +144,29 @@ fn choices(
         .filter(move |(paid_in, _, _)| *paid_in == currency)
 }
 
-fn question(detail: &Detail, currency: &str) -> Question {
-    let choice = |country: &(&str, &str, &str)| (country.1.to_owned(), country.2.to_owned());
+/// A question in the language of the page.
+fn question(detail: &Detail, attempt: &Attempt) -> Question {
+    let language = attempt.payer.language.as_deref();
     Question {
         name: detail.name.into(),
-        label: detail.label.into(),
+        label: words::label(language, detail.label).into(),
         kind: detail.kind,
         required: true,
         choices: match detail.kind {
-            QuestionKind::Choice => choices(currency).map(choice).collect(),
+            QuestionKind::Choice => named(&attempt.due.currency, language),
             _ => Vec::new(),
         },
+    }
+}
+
+/// The countries of a currency with their names. Only the euro's are ever asked for.
+fn named(currency: &str, language: Option<&str>) -> Vec<(String, String)> {
+    let owned = |(code, name): (&str, &str)| (code.to_owned(), name.to_owned());
+    match words::euro(language).filter(|_| currency == "EUR") {
+        Some(countries) => countries.iter().copied().map(owned).collect(),
+        None => choices(currency)
+            .map(|each| owned((each.1, each.2)))
+            .collect(),
     }
 }
 
@@ -212,6 +224,41 @@ pub(crate) mod tests {
                 .iter()
                 .all(|question| question.name != "country")
         );
+    }
+
+    #[test]
+    fn questions_are_asked_in_the_language_of_the_page() {
+        let mut attempt = attempt("klarna");
+        attempt.answers = Vec::new();
+        attempt.payer.country = None;
+        attempt.payer.language = Some("de-AT".into());
+        let asked = address(&attempt).unwrap_err();
+        let labels: Vec<_> = asked
+            .iter()
+            .map(|question| question.label.as_str())
+            .collect();
+        assert_eq!(
+            labels[2..],
+            ["Straße und Hausnummer", "Postleitzahl", "Ort", "Land"]
+        );
+        let codes = |asked: &[Question]| {
+            let country = asked.iter().find(|question| question.name == COUNTRY);
+            let mut codes: Vec<String> = country
+                .unwrap()
+                .choices
+                .iter()
+                .map(|(code, _)| code.clone())
+                .collect();
+            codes.sort();
+            codes
+        };
+        let country = asked.last().unwrap();
+        assert_eq!(country.choices[8], ("AT".into(), "Österreich".into()));
+        // The same countries, whatever the language.
+        attempt.payer.language = Some("ja".into());
+        let english = address(&attempt).unwrap_err();
+        assert_eq!(english.last().unwrap().label, "Country");
+        assert_eq!(codes(&asked), codes(&english));
     }
 
     #[test]

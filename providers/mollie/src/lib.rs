@@ -10,6 +10,7 @@
 //! | `start.rs` | creating a payment; what each refusal means |
 //! | `klarna.rs` | what Klarna must know of the payer: questions, address, order line |
 //! | `method.rs` | the methods and what they can be paid in |
+//! | `words.rs` | those questions in the languages of our pages |
 //! | `locale.rs` | the languages of Mollie's pages |
 //! | `query.rs` | capturing, cancelling and reading a payment |
 //! | `refund.rs` | giving money back, and what became of it |
@@ -33,6 +34,7 @@ mod report;
 mod search;
 mod start;
 mod wire;
+mod words;
 
 use kassette_plugin::provider::call::BASE_URL;
 use kassette_plugin::provider::{

@@ -27,6 +27,9 @@ impl PaymentAggregate {
                 // The task that started it before is lost, and its outcome with it.
                 attempt.uncertain = true;
                 attempt.last_sent = until;
+                // It is wanted again: the closing that was tried before is over.
+                attempt.closing = false;
+                attempt.hold_until = None;
             }
             ClaimPurpose::Capture => {
                 attempt.state = AttemptState::Capturing;

@@ -425,7 +425,7 @@ impl PaymentAggregate {
                 attempt,
                 answers,
                 busy_until,
-            } => self.answered(attempt, answers, busy_until, now),
+            } => self.answered(attempt, answers, busy_until, &log),
             Step::Claim {
                 attempt,
                 purpose,

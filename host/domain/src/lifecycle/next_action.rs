@@ -1,11 +1,18 @@
 //! What is to be done next about a payment, and when: everything that workers do follows from here.
 
+use std::time::Duration;
+
 use super::PaymentAggregate;
 use crate::attempt::{Attempt, AttemptState};
 use crate::id::{AttemptId, RefundId};
 use crate::payment::{Resolution, Status};
 use crate::provider::VendorStatus;
 use crate::time::Time;
+
+/// The shortest pause before a start is repeated; then as long as it was tried for.
+const FIRST_REPEAT: Duration = Duration::from_secs(5);
+/// How long after its payer's tap a start may have been sent last to be repeated once more.
+const REPEATED_FOR: Duration = Duration::from_secs(20);
 
 /// Something that a worker has to do about a payment now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +23,8 @@ pub enum NextAction {
     Close(AttemptId),
     /// Query with the purpose `sync`, as the schedule says.
     Look(AttemptId),
+    /// Claim and repeat the start: a payer waits for its outcome.
+    Start(AttemptId),
     /// Claim a refund and send it, or ask about it.
     Refund(RefundId),
     /// `Act::Expire`.
@@ -52,6 +61,7 @@ impl PaymentAggregate {
         each(Self::capture_due)
             .chain(each(Self::close_due))
             .chain(each(|_, attempt| look_due(attempt)))
+            .chain(each(Self::start_due))
             .chain(self.attempts.iter().flat_map(refunds_due))
             .chain(self.expiry_due())
     }
@@ -87,6 +97,34 @@ impl PaymentAggregate {
             _ => None,
         };
         from.map(|from| (from.max(ready(attempt)), NextAction::Close(attempt.id)))
+    }
+
+    /// A start whose outcome is not known is repeated while its payer waits: after 5, 10 and 20 seconds where it fails
+    /// at once, so that a vendor that is back is noticed as a payer would by trying again. What is being closed, or
+    /// was held back, is not.
+    fn start_due(&self, attempt: &Attempt) -> Option<(Time, NextAction)> {
+        let unanswered = match attempt.state {
+            AttemptState::Open => attempt.action.is_none(),
+            AttemptState::Unknown => true,
+            _ => false,
+        };
+        let held = attempt.closing || attempt.hold_until.is_some() || attempt.is_exhausted();
+        if self.payment.status != Status::Pending || !unanswered || held {
+            return None;
+        }
+        let tried = attempt.last_sent.since(attempt.watched_from);
+        let pause = if attempt.state == AttemptState::Open && !attempt.uncertain {
+            // The task that started it is gone with its claim.
+            Duration::ZERO
+        } else if tried < REPEATED_FOR {
+            tried.max(FIRST_REPEAT)
+        } else {
+            return None;
+        };
+        let busy = attempt.busy_until.unwrap_or_default();
+        let due = busy.max(attempt.last_sent.after(pause));
+        // Then it is closed.
+        (due < attempt.expires_at).then_some((due, NextAction::Start(attempt.id)))
     }
 
     /// A payment without an open attempt expires; an open attempt is closed first.

@@ -182,9 +182,10 @@ impl PaymentAggregate {
         id: AttemptId,
         answers: Vec<(String, Secret)>,
         busy_until: Time,
-        now: Time,
+        log: &Log<'_>,
     ) -> Result<Outcome, Refusal> {
         let i = self.index(id)?;
+        let now = log.now;
         if self.payment.status != Status::Pending {
             return Err(Refusal::NotPayable(self.payment.status));
         }
@@ -205,6 +206,14 @@ impl PaymentAggregate {
         attempt.action = None;
         attempt.busy_until = Some(busy_until);
         attempt.last_sent = busy_until;
+        attempt.closing = false;
+        let due = attempt.next_query;
+        // The vendor hears of it only now; a notice still has it asked.
+        self.watch(i, log);
+        if let Some(due) = due {
+            let attempt = &mut self.attempts[i];
+            attempt.next_query = sooner(attempt.next_query, due);
+        }
         Ok(Outcome::Done)
     }
 

@@ -50,7 +50,7 @@ impl PaymentAggregate {
         self.let_go(i, asked);
         let word = if absent { "unknown" } else { "no answer" };
         log.cause = format!("query: {word} at {}", self.attempts[i].account);
-        if absent && self.nothing_there(i, log) {
+        if absent && self.nothing_there(i, asked.purpose, log) {
             self.pursue(log);
             return Ok(Outcome::Done);
         }
@@ -83,7 +83,7 @@ impl PaymentAggregate {
 
     /// Heeds that the vendor knows no such payment; false where that contradicts what it said before
     /// and so proves nothing.
-    fn nothing_there(&mut self, i: usize, log: &mut Log<'_>) -> bool {
+    fn nothing_there(&mut self, i: usize, purpose: QueryPurpose, log: &mut Log<'_>) -> bool {
         let declined = self.waits_for(Resolution::Decline);
         let attempt = &mut self.attempts[i];
         let starting = matches!(attempt.state, AttemptState::Open | AttemptState::Unknown);
@@ -106,7 +106,9 @@ impl PaymentAggregate {
                     let again = log.now.after(pause(attempt.retries)).max(believed_at);
                     attempt.retries = attempt.retries.saturating_add(1);
                     attempt.next_query = Some(again);
-                    attempt.hold_until = Some(again);
+                    if purpose != QueryPurpose::Sync {
+                        attempt.hold_until = Some(again);
+                    }
                     return true;
                 }
                 attempt.uncertain = false;

@@ -179,7 +179,8 @@ impl Run<'_> {
                 Next::None => (None, None),
             };
             let fallback = next.is_some();
-            let (after, outcome) = self.record(id, result, next).await?;
+            let recorded = self.gateway.record_start(id, result, next).await?;
+            let (after, outcome) = recorded.ok_or_else(StartError::unsettled)?;
             aggregate = after;
             if let Outcome::Opened(next) = outcome {
                 let environment = aggregate.payment.environment.as_str();
@@ -243,42 +244,6 @@ impl Run<'_> {
         let next = self.next(aggregate, &mut fresh, Some(&attempt.account));
         *plan = Some(fresh);
         next
-    }
-
-    /// Writes what became of a start. A reference that is another attempt's is no answer.
-    async fn record(
-        &self,
-        id: AttemptId,
-        result: StartResult,
-        next: Option<Box<kassette_domain::attempt::Choice>>,
-    ) -> Result<(PaymentAggregate, Outcome), StartError> {
-        let about = About::Attempt(id);
-        let started = |result, next| Step::Started {
-            attempt: id,
-            result,
-            next,
-        };
-        let step = started(result, next);
-        let why = match self.gateway.step(about.clone(), step, None).await? {
-            Stepped::Done {
-                aggregate, outcome, ..
-            } => return Ok((aggregate, outcome)),
-            Stepped::ReferenceTaken(_) => "its reference belongs to another attempt",
-            Stepped::Refused {
-                refusal: Refusal::BadReport(why),
-                ..
-            } => why,
-            Stepped::Refused { aggregate, .. } => return Ok((aggregate, Outcome::Nothing)),
-            Stepped::Unknown => return Err(StartError::NotFound),
-        };
-        tracing::error!(attempt.id = %id, start.detail = why, "a provider's start was not believed");
-        let doubt = started(StartResult::Uncertain(why.to_owned()), None);
-        match self.gateway.step(about, doubt, None).await? {
-            Stepped::Done {
-                aggregate, outcome, ..
-            } => Ok((aggregate, outcome)),
-            _ => Err(StartError::unsettled()),
-        }
     }
 
     /// Repeats did not help: the vendor is asked once before the caller is told to come back.

@@ -1,5 +1,6 @@
 //! What a reseller may do for a merchant, and when that ends.
 
+use kassette_domain::attempt::AttemptState;
 use kassette_domain::delegation::DelegationStatus;
 use kassette_domain::id::{KeyId, MerchantId, PaymentId, ResellerId};
 use kassette_domain::invitation::{BusinessName, InvitationRequest};
@@ -16,6 +17,7 @@ use kassette_gateway::reseller::{InviteError, InviteOutcome, ResellerError, Rese
 use kassette_gateway::start::StartError;
 use kassette_store::{Answered, Paging};
 
+use crate::modules::Script;
 use crate::world::{World, audited, by_page};
 
 impl World {
@@ -366,4 +368,31 @@ async fn a_revocation_holds_at_once_on_the_page_too() {
     // The merchant still sees it all.
     let of_merchant = gateway.payment_of(world.merchant.id, Environment::Test, direct.id);
     assert!(of_merchant.await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn no_start_is_repeated_for_a_reseller_whose_work_was_revoked() {
+    let world = World::new().await;
+    let caller = world.authorized().await;
+    let payment = world.resell(&caller, "lost", CheckoutMode::Hosted).await;
+    world.vendor.script("alpha", vec![Script::LostBefore; 3]);
+    world.vendor.be_silent(true);
+    let lost = world
+        .gateway
+        .start(by_page(&payment, MethodId::Ideal))
+        .await;
+    assert!(
+        matches!(lost, Err(StartError::Unsettled { .. })),
+        "{lost:?}"
+    );
+    world.delegate(caller.reseller.id, false).await;
+    let before = world.vendor.starts().len();
+    for _ in 0..45 {
+        world.later(1);
+        world.gateway.do_what_is_due().await.unwrap();
+    }
+    assert_eq!(world.vendor.starts().len(), before);
+    let aggregate = world.aggregate(payment.id).await;
+    let open = aggregate.open_attempt().unwrap();
+    assert_eq!(open.state, AttemptState::Unknown);
 }

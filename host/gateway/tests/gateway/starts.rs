@@ -8,6 +8,7 @@ use kassette_domain::method::MethodId;
 use kassette_domain::payment::{CheckoutMode, Status};
 use kassette_domain::policy::Policy;
 use kassette_domain::provider::{Subject, VendorStatus};
+use kassette_gateway::clock::Clock as _;
 use kassette_gateway::create::CreateError;
 use kassette_gateway::start::{Start, StartError};
 use kassette_store::NewMerchant;
@@ -170,6 +171,54 @@ async fn an_unknown_outcome_is_never_fallen_back_from_and_the_next_start_repeats
             .iter()
             .all(|(account, id)| { *account == account_id("alpha") && *id == started.attempt.id })
     );
+}
+
+#[tokio::test]
+async fn a_payer_who_waits_has_the_payment_open_within_seconds_of_the_provider_s_return() {
+    let world = World::new().await;
+    // It is down for the start, which tries thrice, and after five seconds; then it is back.
+    world.vendor.script("alpha", vec![Script::LostBefore; 4]);
+    world.vendor.be_silent(true);
+    let payment = world.hosted().await;
+    let began = world.clock.now();
+    let waits = world
+        .gateway
+        .start(by_page(&payment, MethodId::Ideal))
+        .await;
+    assert!(matches!(waits, Err(StartError::Unsettled { .. })));
+    let opened = loop {
+        world.later(1);
+        world.gateway.do_what_is_due().await.unwrap();
+        let aggregate = world.aggregate(payment.id).await;
+        let open = aggregate.open_attempt().unwrap();
+        if open.action.is_some() {
+            break open.clone();
+        }
+        assert!(world.clock.now().since(began) < Duration::from_secs(14));
+    };
+    assert_eq!(opened.state, AttemptState::Open);
+    let starts = world.vendor.starts();
+    assert_eq!((starts.len(), world.vendor.entries()), (5, 1));
+    assert!(starts.iter().all(|(_, id)| *id == opened.id));
+}
+
+#[tokio::test]
+async fn a_provider_that_stays_away_is_not_started_at_for_ever_and_nothing_else_opens() {
+    let world = World::new().await;
+    world.vendor.script("alpha", vec![Script::LostBefore; 50]);
+    world.vendor.be_silent(true);
+    let payment = world.direct().await;
+    assert!(world.gateway.start(by_api(&payment)).await.is_err());
+    for _ in 0..60 {
+        world.later(1);
+        world.gateway.do_what_is_due().await.unwrap();
+    }
+    let starts = world.vendor.starts();
+    assert_eq!(starts.len(), 3 + 3);
+    assert!(starts.iter().all(|(at, _)| *at == account_id("alpha")));
+    let aggregate = world.aggregate(payment.id).await;
+    assert_eq!(aggregate.attempts.len(), 1);
+    assert_eq!(aggregate.attempts[0].state, AttemptState::Unknown);
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use kassette_domain::attempt::{Attempt, AttemptState};
 use kassette_domain::decline::DeclineCode;
-use kassette_domain::event::Event;
+use kassette_domain::event::{Event, EventType};
 use kassette_domain::id::{AttemptId, EventId};
 use kassette_domain::lifecycle::PaymentAggregate;
 use kassette_domain::money::Minor;
@@ -38,6 +38,9 @@ pub(super) struct HistoryBody<'a> {
     expires_at: String,
     #[schema(value_type = Option<formats::Instant>, required)]
     completed_at: Option<String>,
+    /// Since when it is paid as far as `payment` tells: `completed` and `confirmed`; the time of `payment.completed`.
+    #[schema(value_type = Option<formats::Instant>, required)]
+    paid_at: Option<String>,
     /// The oldest first, at most 20.
     attempts: Vec<AttemptBody<'a>>,
     /// The newest first.
@@ -140,6 +143,7 @@ impl<'a> HistoryBody<'a> {
             created_at: payment.created_at.rfc3339(),
             expires_at: payment.expires_at.rfc3339(),
             completed_at: payment.completed_at.map(Time::rfc3339),
+            paid_at: paid_at(history).map(Time::rfc3339),
             attempts: attempts.iter().map(AttemptBody::of).collect(),
             refunds: refunds.iter().map(RefundBody::of).collect(),
             refunded_amount: paid.map_or(Minor(0), |paid| paid.returns.refunded()),
@@ -147,6 +151,13 @@ impl<'a> HistoryBody<'a> {
             events: history.events.iter().map(EventLine::of).collect(),
         }
     }
+}
+
+/// When the paid rule came to hold: the event that tells of it is one for good.
+fn paid_at(history: &History) -> Option<Time> {
+    let mut events = history.events.iter();
+    let paid = events.find(|event| event.kind == EventType::PaymentCompleted);
+    paid.map(|event| event.created_at)
 }
 
 impl<'a> AttemptBody<'a> {

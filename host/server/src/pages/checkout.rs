@@ -33,7 +33,7 @@ pub(crate) async fn show(visit: Visit, RawQuery(query): RawQuery) -> Response {
     match visit.view().await {
         Ok(view) => {
             let updates = Updates::asked(query.as_deref());
-            let state = CheckoutState::while_followed(&view, visit.backend.now());
+            let state = CheckoutState::of(&view, visit.backend.now());
             if updates == Updates::Leaving && !matches!(state, CheckoutState::Closing(_)) {
                 return still_open(&visit, StatusCode::OK).await;
             }
@@ -280,8 +280,7 @@ async fn refused(visit: &Visit, error: StartError) -> Response {
 }
 
 fn takes_nothing(view: &CheckoutView) -> bool {
-    let mut attempts = view.aggregate.attempts.iter();
-    attempts.all(|attempt| OnRecord::of(attempt) == OnRecord::Nothing)
+    OnRecord::of_all(&view.aggregate) == OnRecord::Nothing
 }
 
 async fn forbidden(visit: &Visit) -> Response {
@@ -363,11 +362,7 @@ fn again(visit: &Visit, view: &CheckoutView, status: StatusCode, notice: Notice)
 
 /// The page of a payment as it stands.
 fn current(visit: &Visit, view: &CheckoutView, updates: Updates, options: PageOptions) -> Response {
-    let now = visit.backend.now();
-    let state = match updates {
-        Updates::Followed | Updates::Leaving => CheckoutState::while_followed(view, now),
-        Updates::Shown | Updates::Stopped => CheckoutState::of(view, now),
-    };
+    let state = CheckoutState::of(view, visit.backend.now());
     match state {
         CheckoutState::Choose => offers(visit, view, options),
         CheckoutState::Open(_, Action::Ask(asked)) => ask(

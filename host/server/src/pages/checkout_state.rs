@@ -62,28 +62,16 @@ impl<'a> CheckoutState<'a> {
         }
     }
 
-    /// The same for a page that follows what is under way: an attempt that is being closed is not continued there.
-    /// One that is started again after the vendor was not sure of that is told from it by no record, so all other
-    /// pages lead on to it.
-    pub(crate) fn while_followed(view: &'a CheckoutView, now: Time) -> Self {
-        let starting = |attempt: &&Attempt| {
-            matches!(attempt.state, AttemptState::Open | AttemptState::Unknown)
-        };
-        let open = view.aggregate.open_attempt().filter(starting);
-        let closing = open.filter(|attempt| attempt.closing && attempt.is_busy(now));
-        match (Self::of(view, now), closing) {
-            (Self::Open(..) | Self::Lapsed(_) | Self::Checking(_), Some(attempt)) => {
-                Self::Closing(attempt)
-            }
-            (state, _) => state,
-        }
-    }
-
     fn attempt(attempt: &'a Attempt, now: Time) -> Self {
         let over = now >= attempt.expires_at || attempt.until.is_some_and(|until| now >= until);
         match (attempt.state, &attempt.action) {
             (AttemptState::VerificationPending, _) => Self::Verification,
             (AttemptState::Review, _) => Self::Review,
+            (AttemptState::Open | AttemptState::Unknown, _)
+                if attempt.closing && attempt.is_busy(now) =>
+            {
+                Self::Closing(attempt)
+            }
             (AttemptState::Open, Some(_)) if over => Self::Lapsed(attempt),
             (AttemptState::Open, Some(action)) => Self::Open(attempt, action),
             (AttemptState::Open | AttemptState::Unknown, _) => Self::Checking(attempt),
@@ -146,26 +134,21 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_follows_a_closing_does_not_continue_the_attempt_and_others_do() {
+    fn an_attempt_is_not_continued_while_the_vendor_closes_it() {
         let mut closing = attempt(fixtures::redirect());
         closing.closing = true;
         closing.busy_until = Some(fixtures::NOW);
         let closed = view(Status::Pending, vec![closing.clone()]);
         assert!(matches!(
-            CheckoutState::while_followed(&closed, fixtures::NOW),
+            CheckoutState::of(&closed, fixtures::NOW),
             CheckoutState::Open(..)
         ));
         closing.busy_until = Some(Time::from_secs(fixtures::NOW.as_secs() + 1));
-        let pending = view(Status::Pending, vec![closing.clone()]);
-        assert!(matches!(
-            CheckoutState::of(&pending, fixtures::NOW),
-            CheckoutState::Open(..)
-        ));
         for state in [AttemptState::Open, AttemptState::Unknown] {
             closing.state = state;
             let pending = view(Status::Pending, vec![closing.clone()]);
             assert!(matches!(
-                CheckoutState::while_followed(&pending, fixtures::NOW),
+                CheckoutState::of(&pending, fixtures::NOW),
                 CheckoutState::Closing(_)
             ));
         }

@@ -22,12 +22,20 @@ pub(crate) enum OnRecord {
 }
 
 impl OnRecord {
+    /// Of all attempts of a payment.
+    pub(crate) fn of_all(aggregate: &PaymentAggregate) -> Self {
+        let attempts = aggregate.attempts.iter();
+        attempts.map(Self::of).max().unwrap_or(Self::Nothing)
+    }
+
     pub(crate) fn of(attempt: &Attempt) -> Self {
         let facts = attempt.vendor.as_ref();
         let received = facts.map_or(Minor(0), |facts| facts.received);
         let returned = facts.map_or(Minor(0), |facts| facts.returned);
         let returned = returned.max(attempt.returns.total());
         let is_taken = match attempt.state {
+            // What went back had come.
+            _ if returned > Minor(0) => true,
             AttemptState::Captured | AttemptState::Surplus => true,
             _ => facts.is_some_and(|facts| match facts.status {
                 VendorStatus::Pending
@@ -88,12 +96,12 @@ pub(crate) enum Sentence {
 impl Sentence {
     /// About a payment that is over or whose time is, and which was not completed.
     pub(crate) fn of_unpaid(aggregate: &PaymentAggregate) -> Self {
-        match aggregate.attempts.iter().map(OnRecord::of).max() {
-            None | Some(OnRecord::Nothing) => Self::NotTaken,
-            Some(OnRecord::Returned) => Self::GivenBack,
-            Some(OnRecord::Unclear) => Self::Unclear,
-            Some(OnRecord::PartReturned) => Self::PartGivenBack,
-            Some(OnRecord::Taken) => Self::Received,
+        match OnRecord::of_all(aggregate) {
+            OnRecord::Nothing => Self::NotTaken,
+            OnRecord::Returned => Self::GivenBack,
+            OnRecord::Unclear => Self::Unclear,
+            OnRecord::PartReturned => Self::PartGivenBack,
+            OnRecord::Taken => Self::Received,
         }
     }
 
@@ -115,7 +123,8 @@ impl Sentence {
             Status::Review => Self::of_review(aggregate),
             Status::Failed | Status::Cancelled | Status::Expired => Self::of_unpaid(aggregate),
             Status::Completed => {
-                let Some(own) = own(aggregate) else {
+                let vouched = |own: &&Attempt| aggregate.payment.vouched && is_unproved(own);
+                let Some(own) = own(aggregate).filter(|own| !vouched(own)) else {
                     return Self::Accepted;
                 };
                 let paid = paid(own);
@@ -165,6 +174,11 @@ pub(crate) fn has_arrived(aggregate: &PaymentAggregate) -> bool {
 fn own(aggregate: &PaymentAggregate) -> Option<&Attempt> {
     let mut attempts = aggregate.attempts.iter();
     attempts.find(|attempt| attempt.state == AttemptState::Captured)
+}
+
+/// Whether the vendor has told of no money of an attempt, come or gone.
+fn is_unproved(attempt: &Attempt) -> bool {
+    attempt.net().is_none() && attempt.returns.total() == Minor(0)
 }
 
 /// What was received, which an operator may have accepted in place of what was due.
@@ -411,6 +425,23 @@ mod tests {
         for attempts in [vec![declined(), surplus.clone()], vec![surplus, declined()]] {
             let sentence = Sentence::about(&view(Status::Failed, attempts).aggregate);
             assert_eq!(sentence, Sentence::Received);
+        }
+    }
+
+    #[test]
+    fn a_payment_that_was_completed_by_an_operator_s_word_alone_is_called_accepted() {
+        let authorised = said(AttemptState::Captured, VendorStatus::Processing, DUE);
+        let captured = said(AttemptState::Captured, VendorStatus::Completed, DUE);
+        let mut silent = captured.clone();
+        silent.vendor = None;
+        for (own, sentence) in [
+            (silent, Sentence::Accepted),
+            (authorised, Sentence::Accepted),
+            (captured, Sentence::Paid(euros(4990))),
+        ] {
+            let mut completed = view(Status::Completed, vec![own]).aggregate;
+            completed.payment.vouched = true;
+            assert_eq!(Sentence::about(&completed), sentence);
         }
     }
 

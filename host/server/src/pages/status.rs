@@ -137,7 +137,8 @@ pub(crate) fn refresh(
                 to: Some(match updates {
                     Updates::Leaving => left(&address(view)),
                     // Another way has been chosen, and starts next.
-                    _ => followed(view),
+                    Updates::Followed => followed(view),
+                    Updates::Shown | Updates::Stopped => address(view),
                 }),
             })
         }
@@ -454,7 +455,9 @@ fn idle(
         };
     };
     let provider = visit.provider(view, attempt);
-    let (tone, heading, text) = match OnRecord::of(attempt) {
+    // Money of an attempt before it may be on record.
+    let record = OnRecord::of_all(&view.aggregate);
+    let (tone, heading, text) = match record {
         OnRecord::Nothing if attempt.state == AttemptState::Declined => {
             (Tone::Bad, t.declined_title(), t.declined_text(&provider))
         }
@@ -466,7 +469,7 @@ fn idle(
     };
     // What to do next is what the page's one button does.
     let next = match state {
-        _ if OnRecord::of(attempt) != OnRecord::Nothing => None,
+        _ if record != OnRecord::Nothing => None,
         CheckoutState::Choose => Some(t.try_again()),
         CheckoutState::Direct => Some(t.pay_in_shop(shop)),
         _ => Some(t.unavailable_text(shop)),

@@ -1,13 +1,16 @@
 //! The reference's word on when something is due.
 
+use std::time::Duration;
+
 use kassette_domain::attempt::AttemptState;
 use kassette_domain::payment::{Resolution, Status};
 use kassette_domain::provider::VendorStatus;
 use kassette_domain::time::Time;
 
-use crate::attempt::Attempt;
-use crate::law::{is_open, is_over};
+use crate::attempt::{Attempt, Shown};
+use crate::law::{FIRST_REPEAT, REPEATED_FOR, is_open, is_over};
 use crate::payment::Payment;
+use crate::questions::Questions;
 
 /// When something is due about a payment next; not before a lease ends.
 pub(crate) fn due(payment: &Payment) -> Option<Time> {
@@ -20,6 +23,7 @@ pub(crate) fn due(payment: &Payment) -> Option<Time> {
         }
         due.extend(close_from(payment, attempt).map(|from| from.max(ready)));
         due.extend(attempt.questions.next.map(|next| next.max(busy)));
+        due.extend(start_from(payment, attempt).map(|from| from.max(busy)));
         for order in attempt
             .returns
             .orders
@@ -64,6 +68,28 @@ fn close_from(payment: &Payment, attempt: &Attempt) -> Option<Time> {
             || (ended && over && attempt.is_authorised());
         payable.then_some(Time::default())
     }
+}
+
+/// When a start whose outcome is not known is repeated while its payer waits.
+fn start_from(payment: &Payment, attempt: &Attempt) -> Option<Time> {
+    let Questions { from, hold, .. } = attempt.questions;
+    let held = hold.is_some() || attempt.closing || attempt.exhausted;
+    let (lost, tried) = (!attempt.uncertain, attempt.sent.since(from));
+    let unknown = match attempt.state {
+        AttemptState::Open => attempt.shown == Shown::Nothing && (lost || tried < REPEATED_FOR),
+        AttemptState::Unknown => tried < REPEATED_FOR,
+        _ => false,
+    };
+    let pause = match attempt.state {
+        AttemptState::Open if lost => Duration::ZERO,
+        _ => tried.max(FIRST_REPEAT),
+    };
+    let due = attempt
+        .sent
+        .after(pause)
+        .max(attempt.busy.unwrap_or_default());
+    let wanted = payment.status == Status::Pending && !held && unknown;
+    (wanted && due < attempt.expires).then_some(due)
 }
 
 /// Whether a decision that waits waits for something: for a capture, a close, or a vendor's word on

@@ -28,6 +28,10 @@ pub(crate) const DAY: Duration = Duration::from_secs(24 * 3600);
 pub(crate) const SILENCES: usize = 5;
 /// How long those that lead to a review have to last.
 pub(crate) const SILENT_FOR: Duration = DAY;
+/// The shortest pause before a start without an outcome is repeated.
+pub(crate) const FIRST_REPEAT: Duration = Duration::from_secs(5);
+/// How long after its payer's tap such a start may have been sent last to be repeated once more.
+pub(crate) const REPEATED_FOR: Duration = Duration::from_secs(20);
 /// A vendor's "unknown" is believed this long after the last start may have ended.
 pub(crate) const BELIEVED_AFTER: Duration = Duration::from_secs(120);
 

@@ -24,6 +24,8 @@ const LONG: u8 = 150;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Questions {
     pub(crate) next: Option<Time>,
+    /// What they, and repeats of a start, count from.
+    pub(crate) from: Time,
     /// Until when a capture or a close is not tried again.
     pub(crate) hold: Option<Time>,
     /// How many of the schedule were asked; all of them where `Attempt::exhausted` says so.
@@ -34,6 +36,7 @@ impl Questions {
     pub(crate) fn of(attempt: &Found) -> Self {
         Self {
             next: attempt.next_query,
+            from: attempt.watched_from,
             hold: attempt.hold_until,
             number: attempt.queries,
         }

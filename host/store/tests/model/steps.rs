@@ -246,6 +246,8 @@ impl Payment {
         attempt.shown = Shown::Nothing;
         attempt.busy = Some(until);
         attempt.sent = until;
+        attempt.closing = false;
+        attempt.watch();
         Ok(Reply::Done)
     }
 
@@ -298,6 +300,7 @@ impl Payment {
             ClaimPurpose::Start => {
                 attempt.uncertain = true;
                 attempt.sent = until;
+                attempt.closing = false;
             }
             ClaimPurpose::Capture => {
                 attempt.state = AttemptState::Capturing;

@@ -226,6 +226,27 @@ impl Shop {
                 self.checked(step).expect("an answer to our own call");
                 return;
             }
+            NextAction::Start(attempt) => {
+                self.checked(Step::Claim {
+                    attempt,
+                    purpose: ClaimPurpose::Start,
+                    until,
+                })
+                .expect("a start that cannot be claimed");
+                let result = match answer {
+                    None => StartResult::Uncertain("time-out".into()),
+                    Some(VendorStatus::Declined) => StartResult::Declined("no".into()),
+                    Some(VendorStatus::Failed) => StartResult::Unavailable("down".into()),
+                    Some(_) => redirect(),
+                };
+                let step = Step::Started {
+                    attempt,
+                    result,
+                    next: None,
+                };
+                self.checked(step).expect("an answer to our own start");
+                return;
+            }
             NextAction::Look(attempt) => (attempt, QueryPurpose::Sync, None),
             NextAction::Capture(attempt) => {
                 (attempt, QueryPurpose::Capture, Some(ClaimPurpose::Capture))

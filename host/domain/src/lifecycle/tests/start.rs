@@ -76,10 +76,12 @@ fn nothing_falls_back_from_an_unknown_outcome() {
     shop.open(1).unwrap();
     shop.result(1, StartResult::Uncertain("time-out".into()));
     assert_eq!(shop.state(1), AttemptState::Unknown);
-    // The vendor is asked half a minute later.
+    // The vendor is asked half a minute later, and the start is repeated before.
+    let half_a_minute = START.after(Duration::from_secs(30));
+    assert_eq!(shop.attempt(1).next_query, Some(half_a_minute));
     assert_eq!(
         shop.aggregate.due_at(),
-        Some(START.after(Duration::from_secs(30)))
+        Some(START.after(Duration::from_secs(5)))
     );
     shop.claim(1, ClaimPurpose::Start).unwrap();
     assert_eq!(unavailable(&mut shop, 1, Some(2)), Outcome::Done);
@@ -168,6 +170,58 @@ fn a_close_that_is_not_certain_leaves_the_attempt_open() {
     assert_eq!(shop.open(2), Err(Refusal::AttemptOpen(id(1))));
     // The task that held it is done, so it can be tried again.
     assert!(shop.claim(1, ClaimPurpose::Close).is_ok());
+}
+
+#[test]
+fn an_attempt_that_is_started_again_is_not_being_closed_any_more() {
+    let mut shop = Shop::new();
+    shop.open(1).unwrap();
+    shop.result(1, StartResult::Uncertain("time-out".into()));
+    shop.claim(1, ClaimPurpose::Close).unwrap();
+    let closing = shop.asked(1);
+    shop.silent(1, QueryPurpose::Cancel, false);
+    assert!(shop.attempt(1).closing);
+    shop.claim(1, ClaimPurpose::Start).unwrap();
+    assert!(!shop.attempt(1).closing);
+    // An answer about the closing that comes late leaves the start in hand.
+    shop.step(Step::QueryFailed {
+        attempt: id(1),
+        asked: closing,
+        absent: false,
+        scheduled: false,
+    });
+    assert!(shop.attempt(1).is_busy(shop.now));
+    shop.result(1, redirect());
+    assert_eq!(shop.attempt(1).busy_until, None);
+    // A closing that took the attempt from a start that was lost stays in hand when that start is heard of.
+    let mut shop = Shop::new();
+    shop.open(1).unwrap();
+    shop.pass(LEASE);
+    shop.claim(1, ClaimPurpose::Close).unwrap();
+    shop.result(1, redirect());
+    assert!(shop.attempt(1).closing && shop.attempt(1).is_busy(shop.now));
+}
+
+#[test]
+fn answers_to_questions_end_a_closing_that_was_lost() {
+    let mut shop = Shop::new();
+    shop.open(1).unwrap();
+    let asks = StartResult::Open {
+        reference: None,
+        action: Action::Ask(Vec::new()),
+        until: None,
+    };
+    shop.result(1, asks);
+    shop.claim(1, ClaimPurpose::Close).unwrap();
+    shop.pass(LEASE);
+    shop.step(Step::Answered {
+        attempt: id(1),
+        answers: Vec::new(),
+        busy_until: shop.now.after(LEASE),
+    });
+    assert!(!shop.attempt(1).closing);
+    shop.result(1, redirect());
+    assert_eq!(shop.attempt(1).busy_until, None);
 }
 
 #[test]

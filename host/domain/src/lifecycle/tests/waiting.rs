@@ -29,6 +29,10 @@ fn live_in_silence_until(shop: &mut Shop, end: Time) {
                 shop.claim(1, ClaimPurpose::Close).unwrap();
                 shop.silent(1, QueryPurpose::Cancel, false);
             }
+            NextAction::Start(_) => {
+                shop.claim(1, ClaimPurpose::Start).unwrap();
+                shop.result(1, StartResult::Uncertain("silence".into()));
+            }
             NextAction::Expire => {
                 shop.act(Act::Expire).unwrap();
             }
@@ -37,6 +41,146 @@ fn live_in_silence_until(shop: &mut Shop, end: Time) {
             }
         }
     }
+}
+
+/// Has the starts that are due fail; how long after the beginning each was.
+fn live_in_silence_of_starts(shop: &mut Shop) -> Vec<Duration> {
+    let mut repeats = Vec::new();
+    while let Some(due) = shop.aggregate.due_at() {
+        let before = shop.now;
+        shop.now = before.max(due);
+        if shop.next_action() != Some(NextAction::Start(id(1))) {
+            shop.now = before;
+            break;
+        }
+        shop.claim(1, ClaimPurpose::Start).unwrap();
+        shop.result(1, StartResult::Uncertain("time-out".into()));
+        repeats.push(shop.now.since(START));
+    }
+    repeats
+}
+
+/// With attempt 1 started without an outcome.
+fn unknown() -> Shop {
+    let mut shop = Shop::new();
+    shop.open(1).unwrap();
+    shop.result(1, StartResult::Uncertain("time-out".into()));
+    shop
+}
+
+#[test]
+fn a_start_without_an_outcome_is_repeated_until_it_has_one() {
+    let mut shop = unknown();
+    shop.pass(Duration::from_secs(5));
+    assert_eq!(shop.next_action(), Some(NextAction::Start(id(1))));
+    shop.claim(1, ClaimPurpose::Start).unwrap();
+    assert_eq!(shop.next_action(), None, "it is under way");
+    shop.result(1, redirect());
+    assert_eq!(
+        (shop.state(1), shop.next_action()),
+        (AttemptState::Open, None)
+    );
+    assert_eq!(shop.aggregate.attempts.len(), 1);
+}
+
+#[test]
+fn a_start_that_the_vendor_has_heard_of_is_repeated_for_what_its_payer_is_to_do() {
+    let mut shop = unknown();
+    shop.callback(1, VendorStatus::Pending);
+    assert_eq!(shop.state(1), AttemptState::Open);
+    shop.pass(Duration::from_secs(5));
+    assert_eq!(shop.next_action(), Some(NextAction::Start(id(1))));
+    shop.claim(1, ClaimPurpose::Start).unwrap();
+    shop.result(1, redirect());
+    assert_eq!(shop.next_action(), None);
+}
+
+#[test]
+fn a_start_that_took_long_to_fail_is_repeated_once() {
+    let mut shop = Shop::new();
+    shop.open(1).unwrap();
+    shop.pass(Duration::from_secs(15));
+    shop.result(1, StartResult::Uncertain("time-out".into()));
+    assert_eq!(
+        live_in_silence_of_starts(&mut shop),
+        [Duration::from_secs(30)]
+    );
+}
+
+#[test]
+fn a_start_that_is_lost_is_repeated_when_its_claim_has_ended_and_not_for_ever() {
+    let mut shop = Shop::new();
+    shop.open(1).unwrap();
+    assert_eq!(shop.aggregate.due_at(), Some(START.after(LEASE)));
+    shop.pass(LEASE);
+    assert_eq!(shop.next_action(), Some(NextAction::Start(id(1))));
+    shop.claim(1, ClaimPurpose::Start).unwrap();
+    // The second task is lost too.
+    shop.pass(LEASE);
+    assert_ne!(shop.next_action(), Some(NextAction::Start(id(1))));
+}
+
+#[test]
+fn a_start_counts_from_the_answers_that_it_carries() {
+    let mut shop = Shop::new();
+    shop.open(1).unwrap();
+    let asks = StartResult::Open {
+        reference: None,
+        action: Action::Ask(Vec::new()),
+        until: None,
+    };
+    shop.result(1, asks);
+    shop.pass(MINUTE / 2);
+    assert_eq!(shop.next_action(), None, "the payer is to answer first");
+    shop.step(Step::Answered {
+        attempt: id(1),
+        answers: Vec::new(),
+        busy_until: shop.now.after(LEASE),
+    });
+    shop.result(1, StartResult::Uncertain("time-out".into()));
+    let answered = MINUTE / 2;
+    let after = |seconds| answered + Duration::from_secs(seconds);
+    assert_eq!(live_in_silence_of_starts(&mut shop), [5, 10, 20].map(after));
+}
+
+#[test]
+fn what_the_payer_wants_to_leave_is_not_started_again() {
+    let mut shop = unknown();
+    shop.claim(1, ClaimPurpose::Close).unwrap();
+    shop.silent(1, QueryPurpose::Cancel, false);
+    assert_eq!(live_in_silence_of_starts(&mut shop), []);
+    // But where the payer wants it after all.
+    shop.claim(1, ClaimPurpose::Start).unwrap();
+    shop.result(1, StartResult::Uncertain("time-out".into()));
+    assert_eq!(live_in_silence_of_starts(&mut shop).len(), 3);
+}
+
+#[test]
+fn a_payment_in_review_starts_nothing() {
+    let mut shop = Shop::started();
+    shop.close(1);
+    shop.open(2).unwrap();
+    shop.result(2, StartResult::Uncertain("time-out".into()));
+    shop.hear(1, confirmed(), Via::Callback);
+    assert_eq!(
+        (shop.status(), shop.state(2)),
+        (Status::Review, AttemptState::Unknown)
+    );
+    shop.pass(MINUTE);
+    assert_eq!(shop.next_action(), Some(NextAction::Close(id(2))));
+    shop.claim(2, ClaimPurpose::Close).unwrap();
+    shop.silent(2, QueryPurpose::Cancel, false);
+    assert_ne!(shop.next_action(), Some(NextAction::Start(id(2))));
+}
+
+#[test]
+fn an_attempt_whose_time_has_passed_is_closed_and_not_started_again() {
+    let mut shop = Shop::new();
+    shop.pass(DAY - Duration::from_secs(4));
+    shop.open(1).unwrap();
+    shop.result(1, StartResult::Uncertain("time-out".into()));
+    shop.pass(Duration::from_secs(5));
+    assert_eq!(shop.next_action(), Some(NextAction::Close(id(1))));
 }
 
 #[test]
@@ -306,12 +450,16 @@ fn a_payment_unknown_to_the_vendor_is_over_only_when_no_request_can_be_under_way
     let mut shop = Shop::new();
     shop.open(1).unwrap();
     shop.result(1, StartResult::Uncertain("time-out".into()));
-    shop.pass(Duration::from_secs(30));
+    let repeats = live_in_silence_of_starts(&mut shop);
+    assert_eq!(repeats, [5, 10, 20].map(Duration::from_secs));
+    let last = shop.now;
+    shop.now = shop.aggregate.due_at().unwrap();
+    assert_eq!(shop.now, START.after(Duration::from_secs(30)));
     assert_eq!(shop.next_action(), Some(NextAction::Look(id(1))));
     shop.silent(1, QueryPurpose::Sync, true);
     assert_eq!(shop.state(1), AttemptState::Unknown, "too early to believe");
-    assert_eq!(shop.aggregate.due_at(), Some(START.after(MINUTE * 2)));
-    shop.now = START.after(MINUTE * 2);
+    assert_eq!(shop.aggregate.due_at(), Some(last.after(MINUTE * 2)));
+    shop.now = last.after(MINUTE * 2);
     shop.silent(1, QueryPurpose::Sync, true);
     assert_eq!(
         (shop.status(), shop.state(1)),

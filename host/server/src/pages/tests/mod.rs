@@ -35,6 +35,7 @@ use crate::proxies::Proxies;
 
 mod guards;
 mod invitations;
+mod sentences;
 mod showing;
 
 /// The consent code that accepts.
