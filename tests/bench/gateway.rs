@@ -209,20 +209,38 @@ impl Gateway {
 
     /// Calls the admin API.
     pub(crate) fn admin(&self, method: &str, path: &str, body: &Value) -> Value {
+        let body = body.to_string();
+        self.send(method, path, "application/json", body.as_bytes())
+    }
+
+    /// Puts the module of a slot on trial beside itself, under another digest.
+    pub(crate) fn stage(&self, slot: &str) -> Value {
+        let file = self
+            .folder
+            .path()
+            .join("plugins")
+            .join(format!("{slot}.wasm"));
+        // A custom section, which means nothing.
+        let module = [std::fs::read(file).unwrap(), vec![0, 3, 1, b'm', 0]].concat();
+        let path = format!("/plugins/{slot}?mode=shadow");
+        self.send("POST", &path, "application/wasm", &module)["candidate"]["digest"].clone()
+    }
+
+    fn send(&self, method: &str, path: &str, kind: &str, body: &[u8]) -> Value {
         let url = self.ready["admin_url"].as_str().unwrap();
         let (host, base) = url
             .strip_prefix("http://")
             .unwrap()
             .split_once('/')
             .unwrap();
-        let body = body.to_string();
-        let request = format!(
+        let head = format!(
             "{method} /{base}{path} HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {}\r\n\
-             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+             content-type: {kind}\r\ncontent-length: {}\r\n\r\n",
             self.token,
             body.len()
         );
-        let (status, answer) = client::once(host.parse().unwrap(), request.as_bytes());
+        let request = [head.as_bytes(), body].concat();
+        let (status, answer) = client::once(host.parse().unwrap(), &request);
         let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
         assert!(status / 100 == 2, "{method} {path}: {status} {answer}");
         answer

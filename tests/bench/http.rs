@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::client::{self, Measured, Requests};
 use super::figure::{Figure, Goal, median};
@@ -31,6 +31,7 @@ enum Case {
     Create,
     Replay,
     Methods,
+    MethodsBesideTrials,
     MethodsRemembered,
     CreateDirect,
     Start,
@@ -39,10 +40,11 @@ enum Case {
 
 impl Case {
     /// In the order of measuring: what is compared most closely stands side by side.
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::FloorGet,
         Self::ReadPayment,
         Self::Methods,
+        Self::MethodsBesideTrials,
         Self::MethodsRemembered,
         Self::FloorPost,
         Self::Create,
@@ -73,6 +75,7 @@ impl Case {
             Self::Create => "create, hosted",
             Self::Replay => "create, replayed",
             Self::Methods => "GET methods (10 ranks)",
+            Self::MethodsBesideTrials => "GET methods (10 ranks) beside a shadow and a canary",
             Self::MethodsRemembered => "GET methods, remembered",
             Self::CreateDirect => "create, direct (1 rank)",
             Self::Start => "start at the simulator",
@@ -92,6 +95,7 @@ impl Case {
     const fn floor(self) -> Option<Self> {
         match self {
             Self::FloorGet | Self::FloorPost => None,
+            Self::MethodsBesideTrials => Some(Self::Methods),
             Self::ReadPayment | Self::Methods | Self::MethodsRemembered | Self::Page => {
                 Some(Self::FloorGet)
             }
@@ -104,6 +108,7 @@ impl Case {
             Self::ReadPayment => Some(Goal::Ratio(0.8)),
             Self::Create => Some(Goal::Ratio(0.35)),
             Self::Methods => Some(Goal::Ratio(0.25)),
+            Self::MethodsBesideTrials => Some(Goal::Ratio(0.95)),
             Self::MethodsRemembered => Some(Goal::Ratio(0.6)),
             _ => None,
         }
@@ -124,6 +129,8 @@ struct World {
     gateway: Gateway,
     /// The same, but that no answer of a method is remembered.
     forgetful: Gateway,
+    /// Such a one with a module in the shadow, and another that decides one payment in a hundred.
+    trying: Gateway,
     /// Ids and checkout paths of stored payments.
     stored: Rc<Vec<(String, String)>>,
 }
@@ -141,10 +148,17 @@ struct Rounds {
 pub(crate) fn run(options: &Options) -> Vec<Figure> {
     let gateway = Gateway::fresh("");
     let stored = make(&gateway, Creates::hosted(&gateway.key), STORED);
+    let forgetful = || Gateway::fresh("[plugins]\nremembered_mib = 0");
+    let trying = forgetful();
+    trying.stage("method.ideal");
+    let digest = trying.stage("method.paypal");
+    let canary = json!({ "digest": digest, "share": 1, "actor": "bench", "reason": "bench" });
+    trying.admin("POST", "/plugins/method.paypal/canary", &canary);
     let world = World {
         floor: Floor::start(),
         gateway,
-        forgetful: Gateway::fresh("[plugins]\nremembered_mib = 0"),
+        forgetful: forgetful(),
+        trying,
         stored: Rc::new(stored),
     };
     let mut rounds: [Rounds; Case::ALL.len()] = Default::default();
@@ -198,6 +212,7 @@ impl World {
         match case {
             Case::FloorGet | Case::FloorPost => self.floor.cpu(),
             Case::Methods => self.forgetful.cpu(),
+            Case::MethodsBesideTrials => self.trying.cpu(),
             _ => self.gateway.cpu(),
         }
     }
@@ -240,6 +255,10 @@ impl World {
             }
             Case::Methods => {
                 let Gateway { address, key, .. } = &self.forgetful;
+                closed(*address, same(get(key, LISTING)))
+            }
+            Case::MethodsBesideTrials => {
+                let Gateway { address, key, .. } = &self.trying;
                 closed(*address, same(get(key, LISTING)))
             }
             Case::MethodsRemembered => closed(address, same(get(key, LISTING))),

@@ -23,6 +23,7 @@ use crate::harness::{Answer, PATIENCE, Server, merge, new_payment};
 use crate::service::signal;
 use crate::signatures::Key;
 use crate::swap::{label, put, slot, swapped};
+use crate::trials::{IDEAL, SOON, act, digest_of_decision, staged, start};
 use crate::uploads::upload;
 
 const PAYMENTS: &str = "/api/v1/payments";
@@ -438,6 +439,69 @@ async fn a_module_that_one_node_cannot_serve_serves_on_none() {
         active(&server, "method.ideal").await,
         [(); 3].map(|()| after.clone())
     );
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL"]
+async fn a_candidate_decides_its_share_on_every_node_and_is_rolled_back_on_all() {
+    let server = Server::nodes(3, SOON).await;
+    let [first, second, _] = each(&server);
+    let digest = staged(&first).await;
+    let candidates = async || {
+        let slots = NAMES.map(|name| async { slot(&server.node(name), IDEAL).await });
+        let slots = join_all(slots).await;
+        slots
+            .into_iter()
+            .map(|slot| slot["candidate"].clone())
+            .collect::<Vec<_>>()
+    };
+    let order = json!({ "digest": digest, "share": 50 });
+    act(&second, IDEAL, "canary", order).await.expect(200);
+    let shown = candidates().await;
+    assert_eq!(
+        (&shown[0]["digest"], &shown[0]["share"]),
+        (&json!(digest), &json!(50))
+    );
+    assert!(shown.iter().all(|other| *other == shown[0]), "{shown:?}");
+
+    // A node that comes back has it too, and comes to the same side.
+    let before = pid(&server.told_of("n3"));
+    signal(before, "KILL");
+    wait_for_another(&server, "n3", before).await;
+    let third = server.node("n3");
+    let loaded = || async { (candidates().await[2] == shown[0]).then_some(()) };
+    server
+        .wait_for("the candidate of the node that came back", loaded)
+        .await;
+    let key = first.test_key();
+    for _ in 0..6 {
+        let (payment, started) = start(&first, "49.90").await;
+        let url = started.expect(200).json()["redirect_url"].clone();
+        let side = digest_of_decision(&first, &payment).await;
+        first
+            .pay(url.as_str().unwrap(), "decline")
+            .await
+            .expect(303);
+        third.until(key, &payment, "created").await;
+        third.start(key, &payment, "ideal").await.expect(200);
+        assert_eq!(digest_of_decision(&first, &payment).await, side);
+    }
+
+    // What the nodes have counted is judged together: no single one would have had enough.
+    let nodes = [&first, &second, &third];
+    let turn = std::cell::Cell::new(0);
+    let none = || async {
+        turn.set(turn.get() + 1);
+        start(nodes[turn.get() % nodes.len()], "200.00").await;
+        candidates().await.iter().all(Value::is_null).then_some(())
+    };
+    server.wait_for("all nodes to end the trial", none).await;
+    let (payment, started) = start(&third, "200.00").await;
+    started.expect(200);
+    assert_ne!(digest_of_decision(&first, &payment).await, json!(digest));
+    let path = "/audit?operator=system&action=plugin.rollback";
+    let lines = first.admin("GET", path, None).await.expect(200).json();
+    assert_eq!(lines["entries"].as_array().unwrap().len(), 1, "{lines}");
 }
 
 /// What clients were told while nodes ended.

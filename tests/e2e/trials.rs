@@ -10,12 +10,12 @@ use crate::swap::{label, put, slot, swapped};
 use crate::uploads::upload;
 use crate::versions::{Open, other};
 
-const IDEAL: &str = "method.ideal";
+pub(crate) const IDEAL: &str = "method.ideal";
 const SANDBOX: &str = "provider.sandbox";
 /// So few payments that a test makes them in a moment.
-const SOON: &str = "[plugins]\ncanary_min_payments = 5\n";
+pub(crate) const SOON: &str = "[plugins]\ncanary_min_payments = 5\n";
 
-async fn act(server: &Server, slot: &str, what: &str, more: Value) -> Answer {
+pub(crate) async fn act(server: &Server, slot: &str, what: &str, more: Value) -> Answer {
     let mut words = json!({ "actor": "Ada", "reason": "a cheaper route" });
     crate::harness::merge(&mut words, more);
     let path = format!("/plugins/{slot}/{what}");
@@ -23,7 +23,7 @@ async fn act(server: &Server, slot: &str, what: &str, more: Value) -> Answer {
 }
 
 /// Puts the other iDEAL on trial; its digest.
-async fn staged(server: &Server) -> String {
+pub(crate) async fn staged(server: &Server) -> String {
     let module = std::fs::read(swapped().await).unwrap();
     let plugin = upload(server, IDEAL, "?mode=shadow", module).await;
     let plugin = plugin.expect(200).json();
@@ -49,7 +49,7 @@ async fn diff(server: &Server, slot: &str) -> Value {
 }
 
 /// A direct payment of an amount, and what its start was answered.
-async fn start(server: &Server, amount: &str) -> (Value, Answer) {
+pub(crate) async fn start(server: &Server, amount: &str) -> (Value, Answer) {
     let fields = json!({ "amount": amount, "checkout_mode": "direct", "payment_method": "ideal" });
     let payment = server.create(server.test_key(), fields).await;
     let answer = server.start(server.test_key(), &payment, "ideal").await;
@@ -100,7 +100,7 @@ async fn told(server: &Server, plugin: &Value, word: &str, sentence: &str) {
     );
 }
 
-async fn digest_of_decision(server: &Server, payment: &Value) -> Value {
+pub(crate) async fn digest_of_decision(server: &Server, payment: &Value) -> Value {
     let inside = server.inside(payment).await;
     let decisions = inside["decisions"].as_array().unwrap().iter();
     let start = decisions

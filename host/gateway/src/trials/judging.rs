@@ -229,7 +229,7 @@ fn ended(finding: Finding, counted: &[(u8, Counts)]) -> Ended {
                 Rate::Starts => ("starts", "starts failed", all.starts),
                 Rate::Completions => (
                     "completions",
-                    "started attempts were not paid",
+                    "payments were not paid",
                     all.completions,
                 ),
             };

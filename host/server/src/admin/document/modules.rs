@@ -166,7 +166,7 @@ struct PinOrder {
 struct TrialEvidence {
     /// Starts: failed where no attempt was opened at a provider.
     starts: TrialRate,
-    /// Attempts that were opened: failed where they were not paid.
+    /// Payments whose first attempt came to its end, or was not started: failed where it was not paid.
     completions: TrialRate,
 }
 
