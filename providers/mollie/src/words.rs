@@ -1,6 +1,6 @@
 //! The questions about a payer's address in the languages of our pages. (The host has words of its own for an e-mail
 //! address and a name.)
-use kassette_plugin::provider::translated;
+use kassette_plugin::provider::words::translated;
 
 type Words = [(&'static str, &'static str); 12];
 
