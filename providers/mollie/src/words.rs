@@ -87,7 +87,7 @@ const COUNTRY: Words = [
 
 type Country = (&'static str, &'static str);
 
-const EURO: [(&str, [Country; 12]); 12] = [
+static EURO: [(&str, [Country; 12]); 12] = [
     (
         "cs",
         [

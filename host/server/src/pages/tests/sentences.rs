@@ -63,7 +63,7 @@ const REVIEW: &[Status] = &[Status::Review];
 const CREATED: &[Status] = &[Status::Created];
 
 /// Words that stand in one sentence alone, the statuses that it is shown in, and what it says.
-const TABLE: [(&str, &[Status], Claim); 22] = [
+static TABLE: [(&str, &[Status], Claim); 22] = [
     (
         "Nothing is charged when you choose.",
         CREATED,
