@@ -175,12 +175,7 @@ async fn what_cannot_be_uploaded_is_refused_and_changes_nothing() {
         let path = format!("/plugins/{unknown}/history");
         server.admin("GET", &path, None).await.expect(404).error();
     }
-    for query in [
-        "?mode=",
-        "?mode=later",
-        "?mode=shadow",
-        "?mode=activate&x=1",
-    ] {
+    for query in ["?mode=", "?mode=later", "?mode=activate&x=1"] {
         upload(&server, IDEAL, query, good.clone())
             .await
             .expect(422)

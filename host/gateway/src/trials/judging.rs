@@ -91,7 +91,7 @@ impl Gateway {
                 .await;
             return Ok(());
         }
-        let counted = self.flush_counts(&trial(slot, candidate)).await?;
+        let counted = self.counted(slot, candidate).await?;
         if !self.store().take_task(Task::JudgeTrials, LEASE).await? {
             return Ok(());
         }
@@ -227,11 +227,7 @@ fn ended(finding: Finding, counted: &[(u8, Counts)]) -> Ended {
         Finding::Worse { rate, evidence } => {
             let (word, what, pair) = match rate {
                 Rate::Starts => ("starts", "starts failed", all.starts),
-                Rate::Completions => (
-                    "completions",
-                    "payments were not paid",
-                    all.completions,
-                ),
+                Rate::Completions => ("completions", "payments were not paid", all.completions),
             };
             let (its, others) = (pair.candidate, pair.control);
             Ended {

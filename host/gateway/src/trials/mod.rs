@@ -34,8 +34,6 @@ use self::shadow::Shadows;
 pub(crate) struct Trials {
     /// What was counted and is not in the store yet.
     pending: Mutex<HashMap<Slot, (Trial, BTreeMap<u8, Counts>)>>,
-    /// What all nodes have counted, as of the last look.
-    sums: Mutex<HashMap<Slot, (Trial, Vec<(u8, Counts)>)>>,
     refused: Mutex<RefusedPayments>,
     /// A candidate has failed: its trial is looked at at once.
     look: Notify,

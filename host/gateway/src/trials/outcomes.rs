@@ -10,7 +10,7 @@ use kassette_domain::id::{AttemptId, PaymentId, Slot};
 use kassette_domain::lifecycle::{PaymentAggregate, Resolution};
 use kassette_domain::method::MethodId;
 use kassette_domain::payment::Payment;
-use kassette_store::{Fault, Trial};
+use kassette_store::Fault;
 
 use super::sides::side;
 use super::trial;
@@ -144,44 +144,21 @@ impl Gateway {
         }
     }
 
-    /// Adds what this node has counted to what all have; the sums by share.
-    pub(super) async fn flush_counts(&self, of: &Trial) -> Result<Vec<(u8, Counts)>, Fault> {
-        let trials = &self.inner.trials;
-        let pending = trials.pending.lock().remove(&of.slot);
-        let counted = pending
-            .filter(|(trial, _)| trial == of)
-            .map(|(_, counted)| counted);
-        let counted = counted.unwrap_or_default();
-        let adding: Vec<_> = counted
-            .iter()
-            .map(|(percent, counts)| (*percent, *counts))
-            .collect();
-        match self.store().count_trial(of.clone(), adding).await {
-            Ok(sums) => {
-                let known = (of.clone(), sums.clone());
-                trials.sums.lock().insert(of.slot.clone(), known);
-                Ok(sums)
-            }
-            Err(fault) => {
-                // It is added with the next look.
-                let mut pending = trials.pending.lock();
-                let entry = pending.entry(of.slot.clone());
-                let (_, later) = entry.or_insert_with(|| (of.clone(), Default::default()));
-                for (percent, counts) in counted {
-                    later.entry(percent).or_default().add(&counts);
-                }
-                Err(fault)
-            }
-        }
-    }
-
-    /// What all nodes have counted of a trial, by share, as of a moment ago.
-    pub fn counted(&self, slot: &Slot, candidate: &Candidate) -> Vec<(u8, Counts)> {
-        let sums = self.inner.trials.sums.lock();
-        let of_slot = sums
-            .get(slot)
-            .filter(|(of, _)| *of == trial(slot, candidate));
-        of_slot.map(|(_, sums)| sums.clone()).unwrap_or_default()
+    /// What all nodes have counted of a trial, by share, with what this one has counted since it was asked last.
+    ///
+    /// # Errors
+    /// The store's. What was to be added may be there or not: it is not added again, since a payment must not count
+    /// twice.
+    pub async fn counted(
+        &self,
+        slot: &Slot,
+        candidate: &Candidate,
+    ) -> Result<Vec<(u8, Counts)>, Fault> {
+        let of = trial(slot, candidate);
+        let pending = self.inner.trials.pending.lock().remove(slot);
+        let counted = pending.filter(|(trial, _)| *trial == of);
+        let counted = counted.into_iter().flat_map(|(_, counted)| counted);
+        self.store().count_trial(of, counted.collect()).await
     }
 }
 

@@ -156,7 +156,11 @@ pub(super) async fn diff(
         return Err(failed(TrialError::Nothing));
     };
     let report = state.gateway.shadow_report(&slot, &candidate);
-    let counted = state.gateway.counted(&slot, &candidate);
+    let counted = match candidate.canary {
+        Some(_) => state.gateway.counted(&slot, &candidate).await,
+        None => Ok(Vec::new()),
+    };
+    let counted = counted.map_err(ApiError::from)?;
     let mut view = view(&slot, "module", (active, candidate.digest), &report.diff);
     if candidate.canary.is_some() {
         let compared =

@@ -211,7 +211,7 @@ pub(in crate::cli) struct Pace {
     )]
     steps: Vec<u8>,
     /// The least time between two steps, such as 90s, 10m, 2h; seconds where there is no unit.
-    #[arg(long, value_name = "TIME", requires = "steps", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", requires = "steps", conflicts_with = "share", value_parser = seconds)]
     every: Option<u64>,
 }
 
