@@ -116,7 +116,7 @@ pub enum Stepped {
         /// The machine's word.
         outcome: Outcome,
         /// What it did.
-        change: Change,
+        change: Box<Change>,
     },
     /// The machine refused; the payment as it is.
     Refused {
@@ -139,7 +139,7 @@ pub enum RefundOrdered {
         /// The payment as it is now.
         aggregate: PaymentAggregate,
         /// What it did.
-        change: Change,
+        change: Box<Change>,
     },
     /// The same was ordered before.
     Replay {

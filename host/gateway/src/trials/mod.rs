@@ -33,11 +33,17 @@ use self::shadow::Shadows;
 #[derive(Default)]
 pub(crate) struct Trials {
     /// What was counted and is not in the store yet.
-    pending: Mutex<HashMap<Slot, (Trial, BTreeMap<u8, Counts>)>>,
+    pending: Mutex<HashMap<Slot, Pending>>,
     refused: Mutex<RefusedPayments>,
     /// A candidate has failed: its trial is looked at at once.
     look: Notify,
     shadows: Shadows,
+}
+
+/// What was counted of a trial, by share.
+struct Pending {
+    of: Trial,
+    counted: BTreeMap<u8, Counts>,
 }
 
 fn trial(slot: &Slot, candidate: &Candidate) -> Trial {

@@ -3,7 +3,7 @@
 //! Of each payment the first attempt in the slot counts, and nothing that follows it: failures of one payment depend
 //! on each other, and the test takes them for independent.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 
 use kassette_domain::candidate::{Arm, Candidate, Counts};
 use kassette_domain::id::{AttemptId, PaymentId, Slot};
@@ -13,7 +13,7 @@ use kassette_domain::payment::Payment;
 use kassette_store::Fault;
 
 use super::sides::side;
-use super::trial;
+use super::{Pending, trial};
 use crate::Gateway;
 
 /// Payments that are remembered because a start of theirs was refused before there was an attempt.
@@ -76,12 +76,16 @@ impl Gateway {
         };
         let trial = trial(slot, candidate);
         let mut pending = self.inner.trials.pending.lock();
-        let entry = pending.entry(slot.clone());
-        let (of, counted) = entry.or_insert_with(|| (trial.clone(), Default::default()));
-        if *of != trial {
-            (*of, *counted) = (trial, Default::default());
+        let fresh = || Pending {
+            of: trial.clone(),
+            counted: BTreeMap::new(),
+        };
+        let entry = pending.entry(slot.clone()).or_insert_with(fresh);
+        if entry.of != trial {
+            *entry = fresh();
         }
-        count(counted.entry(side.percent).or_default(), side.arm);
+        let counts = entry.counted.entry(side.percent).or_default();
+        count(counts, side.arm);
     }
 
     /// Counts what a step has resolved.
@@ -156,8 +160,8 @@ impl Gateway {
     ) -> Result<Vec<(u8, Counts)>, Fault> {
         let of = trial(slot, candidate);
         let pending = self.inner.trials.pending.lock().remove(slot);
-        let counted = pending.filter(|(trial, _)| *trial == of);
-        let counted = counted.into_iter().flat_map(|(_, counted)| counted);
+        let counted = pending.filter(|pending| pending.of == of);
+        let counted = counted.into_iter().flat_map(|pending| pending.counted);
         self.store().count_trial(of, counted.collect()).await
     }
 }

@@ -330,7 +330,7 @@ pub async fn done(
     match store.step(about, step, None, now).await.unwrap() {
         Stepped::Done {
             aggregate, change, ..
-        } => (aggregate, change),
+        } => (aggregate, *change),
         other => panic!("{other:?}"),
     }
 }

@@ -149,6 +149,7 @@ impl PostgresStore {
             );
             parts.assert("open_line", 1);
         }
+        let change = Box::new(change);
         let done = RefundOrdered::New { aggregate, change };
         Ok(Tried::Write { done, parts })
     }

@@ -162,7 +162,7 @@ impl PostgresStore {
             done: Stepped::Done {
                 aggregate,
                 outcome,
-                change,
+                change: Box::new(change),
             },
             parts,
             audited,

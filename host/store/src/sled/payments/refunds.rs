@@ -103,7 +103,7 @@ impl Operation<Memory> for OrderRefund {
         if let Some(audited) = self.audited {
             audit::append(rows, audited, self.now)?;
         }
-        let aggregate = after.aggregate;
+        let (aggregate, change) = (after.aggregate, Box::new(change));
         Ok(RefundOrdered::New { aggregate, change })
     }
 }

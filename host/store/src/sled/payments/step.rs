@@ -79,7 +79,7 @@ impl Operation<Memory> for DoStep {
         Ok(Stepped::Done {
             aggregate,
             outcome,
-            change,
+            change: Box::new(change),
         })
     }
 }
