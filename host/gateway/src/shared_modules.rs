@@ -449,7 +449,9 @@ impl Gateway {
                     true => runtime.candidate(&slot).map(|candidate| candidate.digest),
                     false => runtime.active(&slot),
                 };
-                if known == Some(*digest) {
+                let is_pinned = *cause == Cause::Pin.as_str();
+                let stays = is_trial || runtime.is_pinned(&slot) == is_pinned;
+                if known == Some(*digest) && stays {
                     return Ok(Ok(()));
                 }
                 let prepared = match following.checked.remove(digest) {

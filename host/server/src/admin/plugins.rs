@@ -217,7 +217,8 @@ async fn share(
     line: Audited,
 ) -> Result<Json<Value>, ApiError> {
     let digest = prepared.digest();
-    if prepared.changes() || prepared.cause() == Cause::Pin {
+    let pins = prepared.cause() == Cause::Pin;
+    if prepared.changes() || pins != runtime.is_pinned(slot) {
         let shared = state.gateway.share_version(prepared, line).await;
         shared.map_err(not_shared)?;
         if runtime.active(slot) != Some(digest) {
