@@ -206,11 +206,13 @@ async fn a_payment_stays_on_its_side_and_each_side_is_counted() {
             .await
             .expect(303);
     }
+    for (payment, ..) in &payments[..6] {
+        server.until(server.test_key(), payment, "created").await;
+    }
     let server = Server::in_folder(server.stop().await).await;
     let order = json!({ "digest": candidate, "share": 51 });
     act(&server, IDEAL, "canary", order).await.expect(200);
     for (payment, _, side) in &payments[..6] {
-        server.until(server.test_key(), payment, "created").await;
         server
             .start(server.test_key(), payment, "ideal")
             .await

@@ -101,6 +101,7 @@ impl Gateway {
         }
         self.finish().await;
         self.write_records().await;
+        self.keep_counts().await;
     }
 
     /// Reconciles payments as they fall due.

@@ -48,6 +48,18 @@ impl Gateway {
         }
     }
 
+    /// Writes down what was counted since the last look, before the process ends.
+    pub(crate) async fn keep_counts(&self) {
+        let all = self.runtime().map(|runtime| runtime.all_staged());
+        for (slot, staged) in all.unwrap_or_default() {
+            if staged.candidate.canary.is_some()
+                && let Err(fault) = self.counted(&slot, &staged.candidate).await
+            {
+                tracing::warn!(plugin.slot = %slot, error = %fault, "what was counted last of a trial is lost");
+            }
+        }
+    }
+
     /// Looks at each version on trial once.
     pub(crate) async fn look_at_trials(&self) {
         let Some(runtime) = self.runtime() else {
