@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use kassette_domain::candidate::Candidate;
 use kassette_domain::id::{AccountId, Digest, Slot};
 use kassette_domain::key::Environment;
 use kassette_domain::method::MethodId;
@@ -20,8 +21,6 @@ use kassette_domain::secret::Secret;
 use kassette_http::HostPattern;
 use kassette_runtime::CallError;
 use tokio::time::Instant;
-
-use crate::trials::OnTrial;
 
 /// A call to a module under way. Dropping it ends it; what it has sent stays sent.
 pub type Calling<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -55,6 +54,14 @@ pub trait Modules: Send + Sync + 'static {
     }
     /// An account's credentials changed: forget what was obtained with them.
     fn forget_tokens(&self, account: &AccountId);
+}
+
+/// A version on trial.
+pub struct OnTrial<M: ?Sized> {
+    /// How it is tried.
+    pub candidate: Arc<Candidate>,
+    /// It.
+    pub module: Arc<M>,
 }
 
 /// A version of a method's module.

@@ -20,8 +20,7 @@ use kassette_runtime::{
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use crate::modules::{Access, Calling, Inquiry, Method, Modules, Provider};
-use crate::trials::OnTrial;
+use crate::modules::{Access, Calling, Inquiry, Method, Modules, OnTrial, Provider};
 
 /// Interpreted modules that rank at the same time: each takes a thread of the blocking pool for up
 /// to 50 ms.

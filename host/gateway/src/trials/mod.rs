@@ -18,7 +18,6 @@ pub use self::changes::{CanaryError, TrialError};
 pub use self::shadow::{QUEUED_MOST as SHADOWED, ShadowReport};
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 
 use kassette_domain::candidate::{Candidate, Counts};
 use kassette_domain::id::Slot;
@@ -52,12 +51,4 @@ fn trial(slot: &Slot, candidate: &Candidate) -> Trial {
         digest: candidate.digest,
         since: candidate.since,
     }
-}
-
-/// A version on trial.
-pub struct OnTrial<M: ?Sized> {
-    /// How it is tried.
-    pub candidate: Arc<Candidate>,
-    /// It.
-    pub module: Arc<M>,
 }

@@ -31,6 +31,7 @@ mod resellers;
 mod slots;
 mod trials;
 mod upkeep;
+mod uploads;
 mod webhooks;
 mod work;
 
@@ -181,12 +182,12 @@ pub(crate) fn router(state: AdminState) -> Router {
         .route("/plugins", get(plugins::list))
         .route(
             "/plugins/{slot}",
-            post(plugins::upload).delete(slots::remove),
+            post(uploads::upload).delete(slots::remove),
         )
         .route("/plugins/{slot}/disable", post(slots::disable))
         .route("/plugins/{slot}/enable", post(slots::enable))
         .route("/plugins/{slot}/promote", post(trials::promote))
-        .route("/plugins/{slot}/rollback", post(plugins::rollback))
+        .route("/plugins/{slot}/rollback", post(uploads::rollback))
         .route("/plugins/{slot}/canary", post(trials::canary))
         .route("/plugins/{slot}/pin", post(trials::pin))
         .route("/plugins/{slot}/diff", get(trials::diff))
