@@ -48,6 +48,18 @@ async fn regress(server: &Server) -> Vec<Value> {
     );
 }
 
+/// Without how many of an account's starts worked, which is told only of accounts that have had some.
+fn without_health(text: &str) -> String {
+    let parts: Vec<&str> = text.split(" % work").collect();
+    let (last, parts) = parts.split_last().unwrap();
+    let before = |part: &&str| part[..part.rfind(", ").unwrap()].to_owned();
+    parts
+        .iter()
+        .map(before)
+        .chain([(*last).to_owned()])
+        .collect()
+}
+
 /// The words of a table or of JSON, sorted: where a cell is wrapped depends on figures. A word that holds a digit is
 /// a figure, a time or an id.
 fn words(text: &str) -> Vec<&str> {
@@ -122,7 +134,8 @@ async fn the_operators_story_happens_as_it_is_told() {
         return;
     }
     for (block, shown, told) in outputs {
-        let same = words(&shown.text) == words(&told);
+        let [shown, now] = [&shown.text, &told].map(|text| without_health(text));
+        let same = words(&shown) == words(&now);
         assert!(same, "{}: it prints\n{told}", block.at);
     }
 }
