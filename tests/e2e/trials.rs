@@ -76,28 +76,22 @@ async fn last_line(server: &Server, slot: &str) -> Value {
     audit["entries"][0].clone()
 }
 
-/// The audit line, the metric and the slot of a canary that was rolled back.
+/// The audit line and the metric of a canary that was rolled back, and the slot at the node that did it.
 async fn told(server: &Server, plugin: &Value, word: &str, sentence: &str) {
-    let error = plugin["last_error"].as_str().unwrap();
-    assert!(
-        error.contains("was rolled back") && error.contains(sentence),
-        "{error}"
-    );
     let line = || async {
         let line = last_line(server, IDEAL).await;
         (line["action"] == "plugin.rollback").then_some(line)
     };
     let line = server.wait_for("the audit line", line).await;
-    assert_eq!(
-        (&line["operator"], &line["reason"]),
-        (&json!("system"), &json!(error))
-    );
-    assert_eq!(
-        server
-            .counted("kassette_canary_rollbacks_total", word)
-            .await,
-        1
-    );
+    assert_eq!(line["operator"], "system");
+    let reason = line["reason"].as_str().unwrap();
+    let says_so = reason.contains("was rolled back") && reason.contains(sentence);
+    assert!(says_so, "{reason}");
+    if server.ready()["nodes"].as_array().unwrap().len() == 1 {
+        assert_eq!(plugin["last_error"], reason);
+        let rollbacks = server.counted("kassette_canary_rollbacks_total", word);
+        assert_eq!(rollbacks.await, 1);
+    }
 }
 
 pub(crate) async fn digest_of_decision(server: &Server, payment: &Value) -> Value {
@@ -416,7 +410,8 @@ async fn what_is_no_trial_is_refused_and_changes_nothing() {
     let path = format!("/plugins/{IDEAL}/diff");
     server.admin("GET", &path, None).await.expect(409).error();
     let digest = staged(&server).await;
-    let before = slot(&server, IDEAL).await;
+    let candidate = async || slot(&server, IDEAL).await["candidate"].clone();
+    let before = candidate().await;
     for wrong in [
         json!({ "digest": digest }),
         json!({ "digest": "no", "share": 5 }),
@@ -442,5 +437,5 @@ async fn what_is_no_trial_is_refused_and_changes_nothing() {
     .await
     .expect(409)
     .error();
-    assert_eq!(slot(&server, IDEAL).await, before);
+    assert_eq!(candidate().await, before);
 }
