@@ -106,7 +106,7 @@ impl Gateway {
                 Err(rejected) => &rejected.asked,
             };
             let made = || DecisionMade::new(asked.clone(), question.merchant.id, Purpose::Listing);
-            self.shadow(asked, made);
+            self.shadow(asked, Purpose::Listing, made);
             if is_recorded {
                 self.keep_decision(made());
             }

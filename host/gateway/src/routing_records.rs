@@ -142,7 +142,7 @@ impl RoutingRecords {
 impl Gateway {
     /// Has a decision written into the routing log, and a candidate asked the same, soon and without waiting for it.
     pub(crate) fn record_decision(&self, made: DecisionMade) {
-        self.shadow(&made.asked, || made.clone());
+        self.shadow(&made.asked, made.purpose, || made.clone());
         self.keep_decision(made);
     }
 

@@ -47,6 +47,10 @@ struct Compared {
     /// Payments of which a decision was counted; the earliest is.
     payments: HashSet<PaymentId>,
     number: u64,
+    /// Decisions that had been dropped when it was taken.
+    dropped_before: u64,
+    /// Of those that were dropped so many are in the metric.
+    told: u64,
 }
 
 /// What a candidate would have decided otherwise, on this node.
@@ -61,23 +65,31 @@ pub struct ShadowReport {
 }
 
 impl Shadows {
-    fn put(&self, of: &Trial, made: DecisionMade) -> bool {
+    /// Has a decision wait, where there is room.
+    fn put(
+        &self,
+        slot: &Slot,
+        candidate: &Candidate,
+        purpose: Purpose,
+        made: impl FnOnce() -> DecisionMade,
+    ) {
         let mut all = self.0.lock();
-        let shadow = all.entry(of.slot.clone()).or_insert_with(|| Shadow::of(of));
-        if shadow.of != *of {
-            *shadow = Shadow::of(of);
+        let is_its = |of: &Trial| of.digest == candidate.digest && of.since == candidate.since;
+        if !all.get(slot).is_some_and(|shadow| is_its(&shadow.of)) {
+            all.insert(slot.clone(), Shadow::of(trial(slot, candidate)));
         }
-        let most = match made.purpose {
+        let Some(shadow) = all.get_mut(slot) else {
+            return;
+        };
+        let most = match purpose {
             Purpose::Listing => LISTINGS_MOST,
             _ => QUEUED_MOST,
         };
-        let has_room = shadow.queue.len() < most;
-        if has_room {
-            shadow.queue.push_back(made);
+        if shadow.queue.len() < most {
+            shadow.queue.push_back(made());
         } else {
             shadow.compared.report.dropped += 1;
         }
-        has_room
     }
 
     /// What waits of a trial, and what was compared of it; `None` where nothing waits.
@@ -87,18 +99,19 @@ impl Shadows {
         if shadow.queue.is_empty() {
             return None;
         }
-        Some((
-            std::mem::take(&mut shadow.queue),
-            std::mem::take(&mut shadow.compared),
-        ))
+        let mut compared = std::mem::take(&mut shadow.compared);
+        compared.dropped_before = compared.report.dropped;
+        // What it came to so far is told meanwhile.
+        shadow.compared.report = compared.report.clone();
+        Some((std::mem::take(&mut shadow.queue), compared))
     }
 
     fn give_back(&self, of: &Trial, compared: Compared) {
         let mut all = self.0.lock();
         if let Some(shadow) = all.get_mut(&of.slot).filter(|shadow| shadow.of == *of) {
-            let dropped = shadow.compared.report.dropped;
+            let meanwhile = shadow.compared.report.dropped - compared.dropped_before;
             shadow.compared = compared;
-            shadow.compared.report.dropped += dropped;
+            shadow.compared.report.dropped += meanwhile;
         }
     }
 
@@ -118,9 +131,9 @@ impl Shadows {
 }
 
 impl Shadow {
-    fn of(trial: &Trial) -> Self {
+    fn of(of: Trial) -> Self {
         Self {
-            of: trial.clone(),
+            of,
             queue: VecDeque::new(),
             compared: Compared::default(),
         }
@@ -156,6 +169,10 @@ impl Compared {
     }
 }
 
+fn count(outcome: &'static str, decisions: u64) {
+    metrics::counter!("kassette_shadow_decisions_total", "outcome" => outcome).increment(decisions);
+}
+
 async fn ask(module: &Arc<dyn Method>, context: &Context) -> Result<Arc<Answer>, CallError> {
     match module.at_once(context) {
         Some(answer) => answer,
@@ -165,7 +182,12 @@ async fn ask(module: &Arc<dyn Method>, context: &Context) -> Result<Arc<Answer>,
 
 impl Gateway {
     /// Has the candidate asked what the active version decided, where one is tried in the shadow.
-    pub(crate) fn shadow(&self, asked: &Asked, made: impl FnOnce() -> DecisionMade) {
+    pub(crate) fn shadow(
+        &self,
+        asked: &Asked,
+        purpose: Purpose,
+        made: impl FnOnce() -> DecisionMade,
+    ) {
         if !self.modules().has_trials() {
             return;
         }
@@ -177,14 +199,8 @@ impl Gateway {
         if candidate.canary.is_some() {
             return;
         }
-        let (slot, made) = (asked.module.slot().clone(), made());
-        let has_room = self
-            .inner
-            .trials
-            .shadows
-            .put(&trial(&slot, candidate), made);
-        let outcome = if has_room { "queued" } else { "dropped" };
-        metrics::counter!("kassette_shadow_decisions_total", "outcome" => outcome).increment(1);
+        let shadows = &self.inner.trials.shadows;
+        shadows.put(asked.module.slot(), candidate, purpose, made);
     }
 
     /// Compares what waits of a trial.
@@ -192,6 +208,9 @@ impl Gateway {
         let Some((queue, mut compared)) = self.inner.trials.shadows.take(of) else {
             return;
         };
+        let told = std::mem::replace(&mut compared.told, compared.report.dropped);
+        count("dropped", compared.report.dropped - told);
+        count("queued", queue.len() as u64);
         // On a thread where it holds no request up.
         let handle = tokio::runtime::Handle::current();
         let comparing = tokio::task::spawn_blocking(move || {
