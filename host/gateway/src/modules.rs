@@ -88,6 +88,17 @@ pub trait Method: Send + Sync {
     ) -> Calling<'a, Result<Arc<Answer>, CallError>>;
 }
 
+/// What a method's module says, whether at once or not.
+///
+/// # Errors
+/// As [`Method::rank`].
+pub async fn answer(module: &Arc<dyn Method>, context: &Context) -> Result<Arc<Answer>, CallError> {
+    match module.at_once(context) {
+        Some(answer) => answer,
+        None => Arc::clone(module).rank(context).await,
+    }
+}
+
 /// A version of a provider's module.
 pub trait Provider: Send + Sync {
     /// Its slot.

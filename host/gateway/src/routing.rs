@@ -19,7 +19,7 @@ use kassette_store::Fault;
 use crate::Gateway;
 use crate::access::{Configured, lacks};
 use crate::configure::Switches;
-use crate::modules::{Method, Provider};
+use crate::modules::{Method, Provider, answer};
 use crate::routing_records::{Asked, DecisionMade};
 use crate::settings::{Account, Merchants, Terms};
 
@@ -258,13 +258,19 @@ impl Gateway {
             Some(payment) => self.rank_by_candidate(method, payment, query).await,
             None => None,
         };
-        let judged = match by_candidate.map_or_else(|| Err(query(None)), Ok) {
-            Ok(Ok(judged)) => judged,
-            Ok(Err(barred)) | Err(Err(barred)) => return Ok(Err(barred)),
-            Err(Ok(query)) => match query.at_once() {
-                Ok(judged) => judged,
-                Err(query) => query.wait().await,
+        let judged = match by_candidate {
+            Some(judged) => judged,
+            None => match query(None) {
+                Ok(query) => {
+                    let answer = query.answer().await;
+                    Ok(query.judge(answer))
+                }
+                Err(barred) => Err(barred),
             },
+        };
+        let judged = match judged {
+            Ok(judged) => judged,
+            Err(barred) => return Ok(Err(barred)),
         };
         Ok(judged.map_err(|Rejected { barred, asked }| {
             let merchant = question.merchant.id;
@@ -416,10 +422,7 @@ impl RankingQuery {
 
     /// What the module says, whatever it is.
     pub(crate) async fn answer(&self) -> Result<Arc<Answer>, CallError> {
-        match self.module.at_once(&self.context) {
-            Some(answer) => answer,
-            None => Arc::clone(&self.module).rank(&self.context).await,
-        }
+        answer(&self.module, &self.context).await
     }
 
     /// The ranking.

@@ -39,6 +39,8 @@ pub(crate) struct SlotRecord {
 /// The version on trial.
 pub(crate) struct StagedVersion {
     pub(crate) candidate: Candidate,
+    /// How often it had failed when its canary, or its time in the shadow, began.
+    pub(crate) faults_before: u64,
     /// None where it is only on disk so far, from before the last start.
     pub(crate) module: Option<Module>,
 }
@@ -63,6 +65,7 @@ impl SlotRecord {
             retired: retired.take(MAX_RETIRED).map(kept).collect(),
             candidate: history.candidate.map(|candidate| StagedVersion {
                 candidate,
+                faults_before: 0,
                 module: None,
             }),
             pinned: history.pinned,
@@ -112,7 +115,10 @@ impl SlotRecord {
 
     /// Ends the trial. Attempts that the candidate may have begun finish on it.
     pub(crate) fn retire(&mut self, slot: &Slot, now: Time) {
-        let Some(StagedVersion { candidate, module }) = self.candidate.take() else {
+        let Some(StagedVersion {
+            candidate, module, ..
+        }) = self.candidate.take()
+        else {
             return;
         };
         let digest = candidate.digest;

@@ -39,6 +39,14 @@ pub struct Staged {
     pub candidate: Arc<Candidate>,
     /// It.
     pub module: Module,
+    faults_before: u64,
+}
+
+impl Staged {
+    /// How often it has failed for its own fault since its canary, or its time in the shadow, began.
+    pub fn faults(&self) -> u64 {
+        self.module.faults() - self.faults_before
+    }
 }
 
 /// What became of an activation.
@@ -159,14 +167,16 @@ impl Slots {
     pub(crate) fn stage(&self, slot: &Slot, candidate: Candidate, module: Module, now: Time) {
         let mut records = self.records.lock();
         let record = records.entry(slot.clone()).or_default();
-        if record
-            .candidate
-            .as_ref()
-            .is_some_and(|staged| staged.candidate.digest != candidate.digest)
-        {
+        let before = record.candidate.as_ref();
+        let is_same = before.is_some_and(|staged| staged.candidate.digest == candidate.digest);
+        if before.is_some() && !is_same {
             record.retire(slot, now);
         }
+        // What it did in the shadow decided nothing, and is no fault of its canary.
+        let goes_on = |staged: &&StagedVersion| staged.candidate.since == candidate.since;
+        let before = record.candidate.as_ref().filter(goes_on);
         record.candidate = Some(StagedVersion {
+            faults_before: before.map_or_else(|| module.faults(), |staged| staged.faults_before),
             candidate,
             module: Some(module),
         });
@@ -468,12 +478,14 @@ impl Snapshot {
                 }));
             if let Some(StagedVersion {
                 candidate,
+                faults_before,
                 module: Some(module),
             }) = &record.candidate
             {
                 let staged = Staged {
                     candidate: Arc::new(candidate.clone()),
                     module: module.clone(),
+                    faults_before: *faults_before,
                 };
                 snapshot.staged.insert(slot.clone(), Arc::new(staged));
             }

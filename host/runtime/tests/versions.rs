@@ -21,7 +21,9 @@ use kassette_domain::candidate::{Canary, Candidate};
 use kassette_domain::id::Digest;
 use kassette_domain::method::MethodId;
 use kassette_domain::time::Time;
-use kassette_runtime::{Cause, LoadError, RollbackError, Runtime, SlotState, SlotStatus};
+use kassette_runtime::{
+    Cause, LoadError, OpenedModule, RollbackError, Runtime, SlotState, SlotStatus,
+};
 use support::{Method, NOW, active, context, provider, runtime_with, slot};
 
 const IDEAL: &str = "method.ideal";
@@ -423,6 +425,37 @@ fn attempts_that_a_candidate_began_find_it_after_its_trial_and_nothing_new_does(
     drop(runtime);
     let runtime = place.start();
     assert!(runtime.is_kept(&slot(VENDOR), &tried));
+}
+
+#[test]
+fn what_a_candidate_did_in_the_shadow_is_no_fault_of_its_canary() {
+    let place = Place::new();
+    let runtime = place.start();
+    upload(&runtime, IDEAL, &saying("active"));
+    let digest = stage(
+        &runtime,
+        IDEAL,
+        &Method::ideal("unreachable").build(),
+        false,
+    );
+    let faults = || runtime.staged(&slot(IDEAL)).unwrap().faults();
+    let fail = || match &runtime.staged(&slot(IDEAL)).unwrap().module {
+        OpenedModule::Method(module) => assert!(module.rank(&context(&["a"])).is_err()),
+        OpenedModule::Provider(_) => panic!("it is a method"),
+    };
+    fail();
+    assert_eq!(faults(), 1);
+    let canary = |steps: &[u8]| Candidate {
+        digest,
+        since: NOW.after(Duration::from_secs(1)),
+        canary: Some(Canary::begin(steps, 0, [1; 16], NOW).unwrap()),
+    };
+    runtime.restage(&slot(IDEAL), canary(&[10]), NOW).unwrap();
+    assert_eq!(faults(), 0);
+    fail();
+    // Another share of the same canary forgets nothing.
+    runtime.restage(&slot(IDEAL), canary(&[20]), NOW).unwrap();
+    assert_eq!(faults(), 1);
 }
 
 #[test]

@@ -117,6 +117,13 @@ impl Counts {
         }
     }
 
+    /// What was counted under all shares.
+    pub fn total(counted: &[(u8, Self)]) -> Self {
+        let mut all = Self::default();
+        counted.iter().for_each(|(_, counts)| all.add(counts));
+        all
+    }
+
     /// Whether nothing was counted.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

@@ -77,8 +77,7 @@ pub enum Finding {
 
 /// Judges what was counted under each share, in percent; none: it may go on. May be asked after each payment.
 pub fn judge(counted: &[(u8, Counts)], limits: &Limits) -> Option<Finding> {
-    let mut all = Counts::default();
-    counted.iter().for_each(|(_, counts)| all.add(counts));
+    let all = Counts::total(counted);
     if let Some(most) = limits.max_divergence_percent {
         let differing = u128::from(all.differing) * 100;
         let is_judged = all.compared >= limits.min_sample;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kassette_domain::audit::Audited;
-use kassette_domain::candidate::{Advance, Canary, Candidate, Counts, Finding, Rate, judge};
+use kassette_domain::candidate::{Advance, Canary, Candidate, Counts, Finding, Rate, Tally, judge};
 use kassette_domain::id::Slot;
 use kassette_runtime::{OpenedModule, Staged};
 use kassette_store::{Fault, SlotContent, Task};
@@ -97,9 +97,9 @@ impl Gateway {
     ) -> Result<(), Fault> {
         let candidate = &staged.candidate;
         // It need not wait for the store.
-        if staged.module.faults() > 0 {
+        if staged.faults() > 0 {
             let why = "it failed: the log of this node says how".to_owned();
-            self.roll_back(slot, candidate, Ended { word: "fault", why }, &[])
+            self.roll_back(slot, candidate, Ended { word: "fault", why }, None)
                 .await;
             return Ok(());
         }
@@ -109,7 +109,7 @@ impl Gateway {
         }
         let limits = self.settings().trial_limits;
         if let Some(finding) = judge(&counted, &limits) {
-            self.roll_back(slot, candidate, ended(finding, &counted), &counted)
+            self.roll_back(slot, candidate, ended(finding, &counted), Some(counted))
                 .await;
             return Ok(());
         }
@@ -124,13 +124,14 @@ impl Gateway {
         Ok(())
     }
 
-    /// Ends a trial that goes badly: at once on this node, then on all.
+    /// Ends a trial that goes badly: at once on this node, then on all. What was counted is read after that where it
+    /// is not given.
     async fn roll_back(
         &self,
         slot: &Slot,
         candidate: &Candidate,
         ended: Ended,
-        counted: &[(u8, Counts)],
+        counted: Option<Vec<(u8, Counts)>>,
     ) {
         let Some(runtime) = self.runtime() else {
             return;
@@ -140,9 +141,14 @@ impl Gateway {
         let (ending, of, told, now) = (Arc::clone(runtime), slot.clone(), why.clone(), self.now());
         let kept =
             tokio::task::spawn_blocking(move || ending.end_trial(&of, Some(told), now)).await;
+        let counted = match counted {
+            Some(counted) => Ok(counted),
+            None => self.counted(slot, candidate).await,
+        };
+        let counted = counted.ok().as_deref().map(figures);
         tracing::error!(
             plugin.slot = %slot, plugin.digest = %candidate.digest, trial.reason = word,
-            trial.counted = %figures(counted), "{why}"
+            trial.counted = counted.as_ref().map(tracing::field::display), "{why}"
         );
         metrics::counter!(
             "kassette_canary_rollbacks_total", "slot" => slot.as_str().to_owned(), "reason" => word
@@ -151,7 +157,7 @@ impl Gateway {
         let line = Audited {
             reason: Some(why),
             before: Some(json!({ "candidate": shown(candidate) }).to_string()),
-            after: Some(json!({ "candidate": null, "counted": figures(counted) }).to_string()),
+            after: Some(json!({ "candidate": null, "counted": counted }).to_string()),
             ..Audited::of_system("plugin.rollback", format!("plugin/{slot}"))
         };
         let told = if self.store().shares_modules() {
@@ -212,22 +218,27 @@ fn shown(candidate: &Candidate) -> serde_json::Value {
     })
 }
 
+/// What an audit line has of a canary's payments.
 fn figures(counted: &[(u8, Counts)]) -> serde_json::Value {
-    let mut all = Counts::default();
-    counted.iter().for_each(|(_, counts)| all.add(counts));
-    let tally = |tally: kassette_domain::candidate::Tally| json!({ "payments": tally.payments, "failed": tally.failed });
-    let pair = |pair: kassette_domain::candidate::Pair| json!({ "candidate": tally(pair.candidate), "control": tally(pair.control) });
-    json!({
-        "starts": pair(all.starts),
-        "completions": pair(all.completions),
-        "compared": all.compared,
-        "differing": all.differing,
-    })
+    let all = Counts::total(counted);
+    let mut figures = rates(&all);
+    figures["compared"] = all.compared.into();
+    figures["differing"] = all.differing.into();
+    figures
+}
+
+/// How the payments of both sides fare.
+pub fn rates(counts: &Counts) -> serde_json::Value {
+    let tally = |tally: Tally| json!({ "payments": tally.payments, "failed": tally.failed });
+    let rate = |rate: Rate| {
+        let pair = rate.of(counts);
+        json!({ "candidate": tally(pair.candidate), "control": tally(pair.control) })
+    };
+    json!({ "starts": rate(Rate::Starts), "completions": rate(Rate::Completions) })
 }
 
 fn ended(finding: Finding, counted: &[(u8, Counts)]) -> Ended {
-    let mut all = Counts::default();
-    counted.iter().for_each(|(_, counts)| all.add(counts));
+    let all = Counts::total(counted);
     match finding {
         Finding::Diverges => Ended {
             word: "divergence",
@@ -237,10 +248,11 @@ fn ended(finding: Finding, counted: &[(u8, Counts)]) -> Ended {
             ),
         },
         Finding::Worse { rate, evidence } => {
-            let (word, what, pair) = match rate {
-                Rate::Starts => ("starts", "starts failed", all.starts),
-                Rate::Completions => ("completions", "payments were not paid", all.completions),
+            let (word, what) = match rate {
+                Rate::Starts => ("starts", "starts failed"),
+                Rate::Completions => ("completions", "payments were not paid"),
             };
+            let pair = rate.of(&all);
             let (its, others) = (pair.candidate, pair.control);
             Ended {
                 word,
@@ -273,6 +285,21 @@ mod tests {
         assert_eq!(
             why,
             "45 of its 150 starts failed, and 135 of the others' 1350: 431 to 1 against chance"
+        );
+        // Those that were not started are among those that were not paid, as they are judged.
+        let counts = Counts::of_figures([20, 5, 20, 1, 15, 10, 19, 2, 0, 0]);
+        let finding = Finding::Worse {
+            rate: Rate::Completions,
+            evidence: 200.0,
+        };
+        let Ended { why, .. } = ended(finding, &[(10, counts)]);
+        assert!(
+            why.starts_with("15 of its 20 payments were not paid, and 3 of the others' 20"),
+            "{why}"
+        );
+        assert_eq!(
+            rates(&counts)["completions"]["candidate"],
+            json!({ "payments": 20, "failed": 15 })
         );
     }
 }

@@ -15,6 +15,7 @@ mod shadow;
 mod sides;
 
 pub use self::changes::{CanaryError, TrialError};
+pub use self::judging::rates;
 pub use self::shadow::{QUEUED_MOST as SHADOWED, ShadowReport};
 
 use std::collections::{BTreeMap, HashMap};

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
 use kassette_domain::candidate::{Arm, Candidate, Counts};
-use kassette_domain::id::{AttemptId, PaymentId, Slot};
+use kassette_domain::id::{AttemptId, PaymentId, Slot, SlotKind};
 use kassette_domain::lifecycle::{PaymentAggregate, Resolution};
 use kassette_domain::method::MethodId;
 use kassette_domain::payment::Payment;
@@ -50,31 +50,22 @@ impl Gateway {
         payment: &Payment,
         count: impl FnOnce(&mut Counts, Arm),
     ) {
-        if let Some(candidate) = self.candidate(slot) {
-            self.count(slot, &candidate, payment, count);
-        }
-    }
-
-    fn candidate(&self, slot: &Slot) -> Option<std::sync::Arc<Candidate>> {
-        let method = MethodId::parse(slot.name());
-        let by_method = method.filter(|method| Slot::of_method(*method) == *slot);
-        match by_method {
-            Some(method) => Some(self.modules().method_on_trial(method)?.candidate),
-            None => Some(self.modules().provider_on_trial(slot)?.candidate),
-        }
-    }
-
-    fn count(
-        &self,
-        slot: &Slot,
-        candidate: &Candidate,
-        payment: &Payment,
-        count: impl FnOnce(&mut Counts, Arm),
-    ) {
-        let Some(side) = side(candidate, payment) else {
+        let modules = self.modules();
+        let candidate = match slot.kind() {
+            SlotKind::Method => MethodId::parse(slot.name())
+                .and_then(|method| modules.method_on_trial(method))
+                .map(|on_trial| on_trial.candidate),
+            SlotKind::Provider => modules
+                .provider_on_trial(slot)
+                .map(|on_trial| on_trial.candidate),
+        };
+        let Some(candidate) = candidate else {
             return;
         };
-        let trial = trial(slot, candidate);
+        let Some(side) = side(&candidate, payment) else {
+            return;
+        };
+        let trial = trial(slot, &candidate);
         let mut pending = self.inner.trials.pending.lock();
         let fresh = || Pending {
             of: trial.clone(),

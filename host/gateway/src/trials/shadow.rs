@@ -10,14 +10,12 @@ use std::time::{Duration, Instant};
 use kassette_domain::candidate::Candidate;
 use kassette_domain::id::{PaymentId, Slot};
 use kassette_domain::payment::Purpose;
-use kassette_domain::routing::{Answer, Context};
-use kassette_runtime::CallError;
 use kassette_store::Trial;
 use parking_lot::Mutex;
 
 use super::trial;
 use crate::Gateway;
-use crate::modules::Method;
+use crate::modules::{Method, answer};
 use crate::replay::{Diff, Recorded, is_of_money, said};
 use crate::routing_records::{Asked, DecisionMade};
 
@@ -154,7 +152,7 @@ impl Compared {
         };
         let counts = is_of_money(&record) && is_first();
         let began = Instant::now();
-        let answer = ask(module, &record.context).await;
+        let answer = answer(module, &record.context).await;
         let diff = &mut self.report.diff;
         diff.candidate_cost.calls += 1;
         diff.candidate_cost.time += began.elapsed();
@@ -171,13 +169,6 @@ impl Compared {
 
 fn count(outcome: &'static str, decisions: u64) {
     metrics::counter!("kassette_shadow_decisions_total", "outcome" => outcome).increment(decisions);
-}
-
-async fn ask(module: &Arc<dyn Method>, context: &Context) -> Result<Arc<Answer>, CallError> {
-    match module.at_once(context) {
-        Some(answer) => answer,
-        None => Arc::clone(module).rank(context).await,
-    }
 }
 
 impl Gateway {
@@ -224,7 +215,7 @@ impl Gateway {
             }
             compared
         });
-        // A panic loses the figures, which begin anew.
+        // A panic loses what this look has compared.
         if let Ok(compared) = comparing.await {
             self.inner.trials.shadows.give_back(of, compared);
         }

@@ -231,12 +231,20 @@ fn active(version: &ActiveVersion) -> Value {
     })
 }
 
+/// How a version is tried.
+pub(super) const fn mode(candidate: &Candidate) -> &'static str {
+    match candidate.canary {
+        Some(_) => "canary",
+        None => "shadow",
+    }
+}
+
 /// The version on trial.
 fn candidate(candidate: &Candidate) -> Value {
     let canary = candidate.canary.as_ref();
     json!({
         "digest": candidate.digest.to_string(),
-        "mode": if canary.is_some() { "canary" } else { "shadow" },
+        "mode": mode(candidate),
         "share": canary.map(Canary::percent),
         "since": candidate.since.rfc3339(),
         "steps": canary.map_or(&[][..], Canary::ramp),

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use kassette_domain::audit::Audited;
-use kassette_domain::candidate::{BadCanary, Canary, Candidate, Counts, Rate, Tally};
+use kassette_domain::candidate::{BadCanary, Canary, Candidate, Counts, Rate};
 use kassette_domain::id::{Digest, Slot};
-use kassette_gateway::trials::{CanaryError, TrialError};
+use kassette_gateway::trials::{CanaryError, TrialError, rates};
 use kassette_runtime::{Cause, Prepared, RollbackError, Runtime};
 use serde_json::json;
 
 use super::AdminState;
 use super::body::{Attribution, JsonBody};
 use super::caller::{Changes, Viewer};
-use super::plugins::{blocking, find, not_shared, refused, shown};
+use super::plugins::{blocking, find, mode, not_shared, refused, shown};
 use super::replay::view;
 use crate::web::ApiError;
 use crate::web::json::{Fields, Value, Wrong};
@@ -162,21 +162,14 @@ pub(super) async fn diff(
     };
     let counted = counted.map_err(ApiError::from)?;
     let mut view = view(&slot, "module", (active, candidate.digest), &report.diff);
-    if candidate.canary.is_some() {
-        let compared =
-            |of: fn(&Counts) -> u64| counted.iter().map(|(_, counts)| of(counts)).sum::<u64>();
-        view["decisions"] = compared(|counts| counts.compared).into();
-        view["differing"] = compared(|counts| counts.differing).into();
-        view["evidence"] = judged(&state, &counted);
-    } else {
-        view["evidence"] = serde_json::Value::Null;
+    let is_canary = candidate.canary.is_some();
+    if is_canary {
+        let all = Counts::total(&counted);
+        view["decisions"] = all.compared.into();
+        view["differing"] = all.differing.into();
     }
-    view["mode"] = if candidate.canary.is_some() {
-        "canary"
-    } else {
-        "shadow"
-    }
-    .into();
+    view["evidence"] = is_canary.then(|| judged(&state, &counted)).into();
+    view["mode"] = mode(&candidate).into();
     view["since"] = candidate.since.rfc3339().into();
     view["queued"] = report.queued.into();
     view["dropped"] = report.dropped.into();
@@ -187,23 +180,13 @@ pub(super) async fn diff(
 /// What speaks for and against a canary.
 fn judged(state: &AdminState, counted: &[(u8, Counts)]) -> serde_json::Value {
     let limits = state.gateway.settings().trial_limits;
-    let mut all = Counts::default();
-    counted.iter().for_each(|(_, counts)| all.add(counts));
-    let tally = |tally: Tally| json!({ "payments": tally.payments, "failed": tally.failed });
-    let rate = |rate: Rate| {
-        let pair = rate.of(&all);
+    let mut judged = rates(&Counts::total(counted));
+    for (name, rate) in [("starts", Rate::Starts), ("completions", Rate::Completions)] {
         // A whole number: what is below 1 speaks for it.
         let odds = rate.evidence(counted, limits.margin_percent).floor();
-        json!({
-            "candidate": tally(pair.candidate),
-            "control": tally(pair.control),
-            "evidence": format!("{odds:.0}"),
-        })
-    };
-    json!({
-        "starts": rate(Rate::Starts),
-        "completions": rate(Rate::Completions),
-    })
+        judged[name]["evidence"] = format!("{odds:.0}").into();
+    }
+    judged
 }
 
 fn digest(value: Value) -> Result<Digest, Wrong> {
