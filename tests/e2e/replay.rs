@@ -9,12 +9,17 @@ use serde_json::{Value, json};
 use crate::fallback::{SECOND, second_provider};
 use crate::harness::{Answer, Server};
 use crate::swap::{slot, swapped};
+use crate::versions::other;
 
 const IDEAL: &str = "method.ideal";
 
 /// Makes the last decisions of iDEAL again by a module.
 async fn replay(server: &Server, query: &str, bytes: Vec<u8>) -> Answer {
-    let url = format!("{}/plugins/{IDEAL}/replay{query}", server.admin_base());
+    replay_of(server, IDEAL, query, bytes).await
+}
+
+async fn replay_of(server: &Server, slot: &str, query: &str, bytes: Vec<u8>) -> Answer {
+    let url = format!("{}/plugins/{slot}/replay{query}", server.admin_base());
     let request = server.http.post(url).bearer_auth(server.operator_token());
     let request = request.header("content-type", "application/wasm");
     server.send(request.body(bytes)).await
@@ -189,7 +194,7 @@ async fn what_cannot_be_replayed_is_refused() {
         server.send(request.json(&json!({ "settings": {} })))
     };
     let provider = refused("provider.sandbox").await.expect(409).error();
-    assert!(provider.contains("slots of methods"), "{provider}");
+    assert!(provider.contains("another version"), "{provider}");
     refused("method.nothing").await.expect(404).error();
     // Another slot's refusals are not its own.
     assert_eq!(slot(&server, IDEAL).await["last_error"], Value::Null);
@@ -234,4 +239,64 @@ async fn the_command_tells_people_and_scripts() {
     );
     let (code, _, said) = run(&["/nowhere.wasm"]).await;
     assert_eq!((code, said.contains("/nowhere.wasm")), (Some(1), true));
+}
+
+#[tokio::test]
+async fn another_version_of_a_provider_s_module_is_tried_on_what_the_provider_said() {
+    let server = Server::configured("[plugins]\nrecord_conversations = true\n").await;
+    let file = server.plugin_dir().join("provider.sandbox.wasm");
+    let active = std::fs::read(&file).unwrap();
+    let (_, page) = server
+        .started(server.test_key(), "ideal", json!({ "amount": "12.34" }))
+        .await;
+    let back = server.pay(&page, "approve").await.expect(303);
+    server
+        .open(back.header("location").unwrap())
+        .await
+        .expect(200);
+    let all = || async {
+        let diff = replay_of(&server, "provider.sandbox", "", active.clone()).await;
+        let diff = diff.expect(200).json();
+        // A start, a callback, and a question where it came before that.
+        (diff["decisions"].as_u64() >= Some(2)).then_some(diff)
+    };
+    let same = server.wait_for("the calls to be recorded", all).await;
+    assert_eq!(
+        (&same["differing"], &same["faults"]),
+        (&json!(0), &json!(0)),
+        "{same}"
+    );
+
+    // The other sandbox tells what was paid as under review, and acknowledges in other words.
+    let candidate = replay_of(&server, "provider.sandbox", "", other().await).await;
+    let diff = candidate.expect(200).json();
+    assert_eq!(
+        (&diff["faults"], &diff["active_faults"]),
+        (&json!(0), &json!(0)),
+        "{diff}"
+    );
+    assert_eq!(
+        (&diff["newly_possible"], &diff["newly_impossible"]),
+        (&json!(0), &json!(0))
+    );
+    assert_eq!(
+        diff["differing"].as_u64(),
+        same["decisions"].as_u64().map(|all| all - 1),
+        "{diff}"
+    );
+    let reasons = diff["reasons"].as_array().unwrap().iter();
+    let reasons: BTreeSet<_> = reasons
+        .map(|it| (it["change"].as_str(), it["reason"].as_str()))
+        .collect();
+    assert!(
+        reasons.contains(&(Some("otherwise"), Some("notices"))),
+        "{diff}"
+    );
+    let unknown = diff["unknown"].as_str().unwrap();
+    assert!(unknown.contains("record_conversations"), "{unknown}");
+    // What was tried serves nothing.
+    assert_eq!(
+        slot(&server, "provider.sandbox").await["active"]["digest"],
+        same["active"]
+    );
 }

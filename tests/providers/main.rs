@@ -13,6 +13,7 @@
 //! | `money` | wrong amounts, money after the end, refunds, disputes, the work list and its commands |
 //! | `refunds` | money given back through our API: all of it, parts, lost answers, failures |
 //! | `prompt` | how soon after a vendor's notice a payment is a paid order |
+//! | `replayed` | recorded calls of each module, made again |
 //! | `restored` | payments of which a store that was restored from a backup knows nothing |
 //! | `fallback` | thousands of payments while the first in rank fails in every way and the gateway is killed |
 //! | `world`, `visit`, `tap`, `table` | the server with its shops; a payer's way; a wiretap on callbacks; what vendors lack |
@@ -46,6 +47,7 @@ mod news;
 mod paying;
 mod prompt;
 mod refunds;
+mod replayed;
 mod restored;
 mod table;
 mod tap;

@@ -66,11 +66,20 @@ pub(crate) async fn hurried() -> (&'static World, MutexGuard<'static, ()>) {
 impl World {
     /// One of a test's own, whose server it may stop.
     pub(crate) async fn alone() -> &'static Self {
-        Box::leak(Box::new(Self::new().await))
+        Self::with("").await
+    }
+
+    /// The same with a `kassette.toml`.
+    pub(crate) async fn with(main: &str) -> &'static Self {
+        Box::leak(Box::new(Self::configured(main).await))
     }
 
     async fn new() -> Self {
-        let server = Arc::new(Server::simulating(&wanted(), "").await);
+        Self::configured("").await
+    }
+
+    async fn configured(main: &str) -> Self {
+        let server = Arc::new(Server::simulating(&wanted(), main).await);
         let inside = Arc::clone(&server);
         // Whatever listens must live as long as the server.
         let made = BACKGROUND.spawn(async move {

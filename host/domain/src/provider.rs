@@ -104,7 +104,7 @@ impl Encoding {
 }
 
 /// The configured account that a call is for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
     /// Its id.
     pub id: AccountId,
@@ -119,7 +119,7 @@ pub struct Account {
 }
 
 /// One try to be paid, as a module sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptFacts {
     /// Idempotency key and merchant's reference at the vendor.
     pub id: AttemptId,
@@ -157,7 +157,7 @@ pub struct Payer {
 }
 
 /// How a start went on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Started {
     /// The vendor has the payment.
     Open(Open),
@@ -166,7 +166,7 @@ pub enum Started {
 }
 
 /// A payment that waits for the payer at the vendor.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Open {
     /// The vendor's id for it, unique in the account, at most 255 bytes.
     pub reference: String,
@@ -235,7 +235,7 @@ pub enum QuestionKind {
 }
 
 /// Why there is no payment. The texts are for the operator.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StartFailure {
     /// Surely nothing was created: go on to the next account.
     Unavailable(String),
@@ -533,7 +533,7 @@ impl DisputeState {
 }
 
 /// Which payment a notice is about.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Subject {
     /// Our attempt's id.
     Attempt(AttemptId),
@@ -542,7 +542,7 @@ pub enum Subject {
 }
 
 /// One of the notices of a callback.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice {
     /// Which payment.
     pub about: Subject,
@@ -553,7 +553,7 @@ pub struct Notice {
 }
 
 /// A request to the account's callback address, unchanged.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallbackRequest {
     /// HTTP method, upper case.
     pub verb: Verb,
@@ -568,7 +568,7 @@ pub struct CallbackRequest {
 }
 
 /// What HTTP calls the method.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "HTTP's own names")]
 pub enum Verb {
     Get,
@@ -579,7 +579,7 @@ pub enum Verb {
 }
 
 /// What to do about a callback and what to answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallbackReply {
     /// The host saw a proof in the same call: a signature that is right under a secret of the account, or
     /// a vendor's certificate.
@@ -595,7 +595,7 @@ pub struct CallbackReply {
 }
 
 /// Nothing of a callback is believed. The texts are for the operator.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CallbackFailure {
     /// Answered 401.
     Forged(String),
@@ -606,7 +606,7 @@ pub enum CallbackFailure {
 }
 
 /// For what the host asks a provider.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum QueryPurpose {
     /// Tell where the payment stands; neither capture nor void.
     Sync,
@@ -617,7 +617,7 @@ pub enum QueryPurpose {
 }
 
 /// Why a question has no answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum QueryFailure {
     /// No certain answer now.
     Unavailable(String),

@@ -73,6 +73,7 @@ impl Configured {
             plain_loopback: self.settings.plain_loopback && account.simulated,
             stranger: None,
             not_after: None,
+            recorder: None,
         })
     }
 

@@ -108,7 +108,8 @@ impl Gateway {
         ) else {
             return unread("failed", 500, "the account is not usable");
         };
-        let access = Access { stranger, ..access };
+        let mut access = Access { stranger, ..access };
+        self.have_recorded(&mut access, None);
         let kind = match stranger {
             None => Kind::Callback,
             Some(_) => Kind::Unproved,

@@ -9,6 +9,7 @@
 //! | `reseller` | what a reseller does for merchants, and how they let it |
 //! | `rates` | tables of exchange rates, whatever their source |
 //! | `routing`, `routing_records` | candidates, what a method's module says of them, and the log of that |
+//! | `conversations` | calls of provider modules, on their way into the same log |
 //! | `trials` | versions that are tried beside the active one: shadow, canary |
 //! | `replay` | another version, setting or policy, asked what the log holds |
 //! | `vendor` | calls to a provider's module, measured and bounded |
@@ -35,6 +36,7 @@ pub mod checkout;
 pub mod clock;
 mod configure;
 pub mod connect;
+mod conversations;
 pub mod create;
 mod directory_cache;
 mod early;
@@ -99,6 +101,7 @@ use crate::access::Configured;
 use crate::clock::Clock;
 use crate::configure::Switches;
 use crate::connect::Connecting;
+use crate::conversations::Conversations;
 use crate::directory_cache::DirectoryCache;
 use crate::early::Early;
 use crate::health::Measured;
@@ -154,6 +157,7 @@ struct Inner {
     alarm: Alarm,
     shared_modules: SharedModulesState,
     routing_records: RoutingRecords,
+    conversations: Conversations,
     trials: Trials,
     /// One replay at a time.
     replays: Arc<Semaphore>,
@@ -270,6 +274,7 @@ impl Gateway {
             alarm: Alarm::default(),
             shared_modules: SharedModulesState::default(),
             routing_records: RoutingRecords::default(),
+            conversations: Conversations::default(),
             trials: Trials::default(),
             replays: Arc::new(Semaphore::new(1)),
             end_replays: CancellationToken::new(),

@@ -19,7 +19,7 @@ use kassette_domain::provider::{
 use kassette_domain::routing::{Answer, Context, MethodDescription};
 use kassette_domain::secret::Secret;
 use kassette_http::HostPattern;
-use kassette_runtime::CallError;
+use kassette_runtime::{CallError, Recorder};
 use tokio::time::Instant;
 
 /// A call to a module under way. Dropping it ends it; what it has sent stays sent.
@@ -187,6 +187,8 @@ pub struct Access {
     pub stranger: Option<IpAddr>,
     /// From then on nothing is sent: the attempt is another task's. None where any may call.
     pub not_after: Option<Instant>,
+    /// Who is told of the call, where it is recorded.
+    pub recorder: Option<Recorder>,
 }
 
 /// A secret of an account, ready for use.

@@ -168,6 +168,7 @@ impl Gateway {
                 () = stop.cancelled() => {}
             }
             self.write_records().await;
+            self.write_conversations().await;
         }
     }
 

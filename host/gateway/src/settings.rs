@@ -50,6 +50,8 @@ pub struct Settings {
     pub retention: Retention,
     /// Of a hundred listings so many are written into the routing log, 0 to 100. Default 0.
     pub listing_sample_percent: u8,
+    /// Whether calls of provider modules are written into the routing log, with all that is said. Default: no.
+    pub record_conversations: bool,
     /// Whether a module that is uploaded is put on trial before it may serve. Default: no.
     pub is_staging_required: bool,
     /// What a canary is allowed.

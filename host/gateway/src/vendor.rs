@@ -89,6 +89,7 @@ impl Gateway {
         };
         access.not_after = attempt.busy_until.map(|held| self.not_after(held));
         let payment = &aggregate.payment;
+        self.have_recorded(&mut access, Some(payment.id));
         let holder = Holder {
             account: Some(attempt.account.clone()),
             merchant: Some(payment.merchant),
@@ -135,6 +136,7 @@ impl Gateway {
         if purpose != QueryPurpose::Sync {
             access.not_after = attempt.busy_until.map(|held| self.not_after(held));
         }
+        self.have_recorded(&mut access, Some(aggregate.payment.id));
         let permits = &self.inner.permits;
         let environment = aggregate.payment.environment;
         let permit = permits.acquire(Kind::Query, environment, (&attempt.account).into());

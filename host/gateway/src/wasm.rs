@@ -14,8 +14,8 @@ use kassette_domain::provider::{
 use kassette_domain::routing::{Answer, Context, MethodDescription};
 use kassette_domain::secret::Secret;
 use kassette_runtime::{
-    AccountAccess, CallError, Class, MethodModule, OpenedModule, ProviderModule, Runtime,
-    SecretEntry, TokenStore,
+    AccountAccess, CallError, Class, MethodModule, OpenedModule, ProviderModule, Recording,
+    Runtime, SecretEntry, TokenStore,
 };
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -188,7 +188,10 @@ impl WasmProvider {
             tokens: Arc::clone(tokens),
             stranger: access.stranger,
             not_after: access.not_after,
-            recorder: None,
+            recording: match &access.recorder {
+                Some(recorder) => Recording::On(recorder.clone()),
+                None => Recording::Off,
+            },
         }
     }
 }

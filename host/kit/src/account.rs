@@ -10,7 +10,7 @@ use kassette_domain::money::Money;
 use kassette_domain::provider::{Account, AttemptFacts, Payer, ProviderDescription};
 use kassette_domain::secret;
 use kassette_http::HostPattern;
-use kassette_runtime::{AccountAccess, SecretEntry, TokenStore};
+use kassette_runtime::{AccountAccess, Recording, SecretEntry, TokenStore};
 
 use crate::harness::NOW;
 
@@ -48,7 +48,7 @@ pub fn account(
         tokens: Arc::new(TokenStore::new()),
         stranger: None,
         not_after: None,
-        recorder: None,
+        recording: Recording::Off,
     })
 }
 

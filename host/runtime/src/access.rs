@@ -3,14 +3,16 @@
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use kassette_domain::provider::{Account, Encoding, Verb};
+use kassette_domain::conversation::{Conversation, Exchange};
+use kassette_domain::provider::{Account, Encoding};
 use kassette_domain::secret::Secret;
 use kassette_http::HostPattern;
 use tokio::time::Instant;
 
+use crate::error::CallError;
 use crate::links::AllowedPages;
+use crate::redact::Redactor;
 use crate::tokens::TokenStore;
 
 /// One account, as its module may use it. Made anew for each call, because it carries the time.
@@ -33,8 +35,8 @@ pub struct AccountAccess {
     /// From then on nothing is sent: the caller's right to the call has ended, and another may have it. None where
     /// any may call.
     pub not_after: Option<Instant>,
-    /// Who is told of each request.
-    pub recorder: Option<Arc<dyn Recorder>>,
+    /// Whether calls are recorded.
+    pub recording: Recording,
 }
 
 impl AccountAccess {
@@ -43,6 +45,13 @@ impl AccountAccess {
             hosts: &self.redirect_hosts,
             plain_loopback: self.plain_loopback,
         }
+    }
+
+    /// Redacts every secret of the account, tokens among them.
+    pub(crate) fn redactor(&self) -> Redactor {
+        let tokens = self.tokens.values();
+        let secrets = self.secrets.iter().flat_map(|entry| &entry.values);
+        Redactor::new(secrets.chain(&tokens))
     }
 }
 
@@ -67,25 +76,46 @@ pub struct SecretEntry {
     pub hosts: Vec<HostPattern>,
 }
 
-/// Is told of every request that a module sends. Must not block.
-pub trait Recorder: Send + Sync {
-    /// One request and how it ended.
-    fn record(&self, exchange: &Exchange<'_>);
+/// Whether the calls with an access are recorded.
+#[derive(Clone, Default)]
+pub enum Recording {
+    /// Nothing is kept.
+    #[default]
+    Off,
+    /// Each call that ends in time is told to this.
+    On(Recorder),
+    /// Nothing is sent: what a module asks its host is answered out of this, and the call told to that.
+    Replay(Arc<[Exchange]>, Recorder),
 }
 
-/// A request as it is recorded: nothing in it identifies a payer or opens anything.
-#[derive(Clone, Copy, Debug)]
-pub struct Exchange<'a> {
-    /// The account it was sent for.
-    pub account: &'a str,
-    /// HTTP method.
-    pub verb: Verb,
-    /// Host and port.
-    pub host: &'a str,
-    /// The path, with every part that looks like an id replaced by `*`.
-    pub path: &'a str,
-    /// The answer's status; none where there was no whole answer.
-    pub status: Option<u16>,
-    /// How long it took.
-    pub took: Duration,
+/// Takes recorded calls.
+#[derive(Clone)]
+pub struct Recorder(Arc<dyn Fn(RecordedCall) + Send + Sync>);
+
+impl Recorder {
+    /// Tells this, which must not block.
+    pub fn new(takes: impl Fn(RecordedCall) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(takes))
+    }
+
+    pub(crate) fn tell(&self, recorded: RecordedCall) {
+        (self.0)(recorded);
+    }
+}
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Recorder")
+    }
+}
+
+/// A call that was recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordedCall {
+    /// It, without a payment.
+    pub conversation: Conversation,
+    /// Everything that the module asked had a recorded answer; so it is always where a host answers.
+    pub is_complete: bool,
+    /// Why the module gave no answer that counts.
+    pub failure: Option<CallError>,
 }

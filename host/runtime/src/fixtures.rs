@@ -9,7 +9,7 @@ use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_http::HostPattern;
 
-use crate::access::{AccountAccess, SecretEntry};
+use crate::access::{AccountAccess, Recording, SecretEntry};
 use crate::tokens::TokenStore;
 
 /// An account that may talk to `api.vendor.example` and `login.vendor.example`.
@@ -29,7 +29,7 @@ pub(crate) fn access() -> AccountAccess {
         tokens: Arc::new(TokenStore::new()),
         stranger: None,
         not_after: None,
-        recorder: None,
+        recording: Recording::Off,
     }
 }
 

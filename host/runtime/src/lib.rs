@@ -70,7 +70,7 @@ extern crate self as kassette_runtime;
 #[expect(unreachable_pub, reason = "it is the integration tests' module")]
 mod support;
 
-pub use access::{AccountAccess, Exchange, Recorder, SecretEntry};
+pub use access::{AccountAccess, RecordedCall, Recorder, Recording, SecretEntry};
 pub use artifacts::{CacheConfig, CacheKey};
 pub use compile::{ChildError, CompileLimits, Compiler, CompilerChild, compile_as_child};
 pub use config::{Clock, RuntimeConfig};

@@ -52,6 +52,16 @@ impl Module {
         }
     }
 
+    /// Of its file.
+    pub fn digest(&self) -> Digest {
+        self.identity().digest
+    }
+
+    /// Its limits.
+    pub fn class(&self) -> Class {
+        self.identity().class
+    }
+
     /// How often it has failed for its own fault since it was loaded, callbacks apart: strangers send those.
     pub fn faults(&self) -> u64 {
         self.identity().quarantine.faults()
@@ -101,19 +111,17 @@ fn check_origin(host: &Host, slot: &Slot, digest: Digest, bytes: &[u8]) -> Resul
     Ok(signature::check(&host.config.signing_keys, slot, bytes)?)
 }
 
-/// A method's module that is asked beside the one that serves: it has a quarantine of its own, neither uses nor
-/// fills the cache of answers, and is told of in no metric and no log.
+/// A module that is asked beside the one that serves: it has a quarantine of its own, neither uses nor fills the cache
+/// of answers, and is told of in no metric and no log.
 pub(crate) fn load_trial(
     host: &Arc<Host>,
     slot: &Slot,
     digest: Digest,
     bytes: &[u8],
-) -> Result<Arc<MethodModule>, LoadError> {
+) -> Result<Module, LoadError> {
     check_origin(host, slot, digest, bytes)?;
     let loaded = load_or_compile(host, &digest, bytes)?;
-    check_world(slot, loaded.first())?;
-    let identity = identity(host, slot, digest, bytes, true);
-    Ok(Arc::new(MethodModule::load(host, identity, &loaded)?))
+    linked(host, identity(host, slot, digest, bytes, true), &loaded)
 }
 
 /// A file that is a component of an allowed size, as machine code.
@@ -196,9 +204,16 @@ pub(crate) fn link(
     bytes: &[u8],
     loaded: &LoadedComponent,
 ) -> Result<Module, LoadError> {
-    check_world(slot, loaded.first())?;
-    let identity = identity(host, slot, digest, bytes, false);
-    Ok(match slot.kind() {
+    linked(host, identity(host, slot, digest, bytes, false), loaded)
+}
+
+fn linked(
+    host: &Arc<Host>,
+    identity: Arc<Identity>,
+    loaded: &LoadedComponent,
+) -> Result<Module, LoadError> {
+    check_world(&identity.slot, loaded.first())?;
+    Ok(match identity.slot.kind() {
         SlotKind::Method => Module::Method(Arc::new(MethodModule::load(host, identity, loaded)?)),
         SlotKind::Provider => Module::Provider(Arc::new(ProviderModule::load(
             host,

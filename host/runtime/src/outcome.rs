@@ -107,9 +107,9 @@ mod tests {
 
     fn sent(answered: bool) -> SentRequests {
         let mut sent = SentRequests::default();
-        sent.sending(7);
+        let sending = sent.sending(7);
         if answered {
-            sent.answered(7);
+            sent.answered(&sending);
         }
         sent
     }

@@ -1,5 +1,6 @@
 //! A provider's module, ready to be called.
 
+mod recorded;
 mod refunds;
 
 use std::fmt;
@@ -7,12 +8,14 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use kassette_domain::conversation::{self, Outcome};
 use kassette_domain::id::{Digest, Slot};
 use kassette_domain::key::Environment;
 use kassette_domain::provider::{
     AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Condition, ProviderDescription,
     QueryFailure, QueryPurpose, Report,
 };
+use kassette_domain::secret::Secret;
 use metrics::Histogram;
 use tokio::time::Instant;
 use wasmtime::Store;
@@ -21,10 +24,12 @@ use wasmtime::component::{Component, HasSelf, Linker};
 use crate::access::AccountAccess;
 use crate::error::{CallError, LoadError};
 use crate::guest::provider::{Call, ProviderState, SentRequests};
+use crate::guest::tape::Tape;
 use crate::host::{Host, Identity};
 use crate::limits::Class;
 use crate::meter::{Metered as _, apply_limits, diagnose};
 use crate::outcome::{StartOutcome, query_outcome, start_outcome};
+use crate::provider::recorded::failure;
 use crate::v0_2;
 use crate::v0_2::bindings::provider::RefundingProvider;
 use crate::v0_2::exports::{Exports, ExportsPre};
@@ -46,6 +51,15 @@ struct CallHistograms {
     refund_terms: Histogram,
     refund: Histogram,
     query_refund: Histogram,
+}
+
+/// What came of a call of the guest.
+struct Called<T> {
+    answer: Result<T, CallError>,
+    /// What left during it.
+    sent: SentRequests,
+    /// What it asked its host, where that is recorded.
+    tape: Option<Tape>,
 }
 
 /// A call of the guest, waited for with its store.
@@ -81,12 +95,16 @@ impl ProviderModule {
     /// Whatever the module says, the result is `Uncertain` where it trapped, ran out of time or
     /// broke the contract after a request that may have changed something, and where such a
     /// request got no whole answer.
-    pub async fn start(&self, access: &AccountAccess, attempt: &AttemptFacts) -> StartOutcome {
+    pub async fn start(
+        &self,
+        access: &AccountAccess,
+        attempt_facts: &AttemptFacts,
+    ) -> StartOutcome {
         let (account, attempt) = (
             v0_2::provider::account(&access.account),
-            v0_2::provider::attempt(attempt),
+            v0_2::provider::attempt(attempt_facts),
         );
-        let (answer, sent) = self
+        let Called { answer, sent, tape } = self
             .call("start", &self.calls.start, access, |exports, store| {
                 Box::pin(
                     async move { exports.payments.call_start(store, &account, &attempt).await },
@@ -96,7 +114,13 @@ impl ProviderModule {
         let pages = access.pages();
         let answer =
             answer.and_then(|answer| self.checked("start", v0_2::provider::started(answer, pages)));
-        start_outcome(answer, &sent)
+        let failed = answer.as_ref().err().cloned();
+        let outcome = start_outcome(answer, &sent);
+        self.keep(access, tape, failed, || {
+            let call = conversation::Call::Start(attempt_facts.clone());
+            (call, Outcome::Start(outcome.result.clone()))
+        });
+        outcome
     }
 
     /// Verifies and reads what arrived at the account's callback address.
@@ -106,13 +130,13 @@ impl ProviderModule {
     pub async fn callback(
         &self,
         access: &AccountAccess,
-        incoming: &CallbackRequest,
+        request: &CallbackRequest,
     ) -> Result<Result<CallbackReply, CallbackFailure>, CallError> {
         let (account, incoming) = (
             v0_2::provider::account(&access.account),
-            v0_2::provider::incoming(incoming),
+            v0_2::provider::incoming(request),
         );
-        let (answer, sent) = self
+        let Called { answer, sent, tape } = self
             .call(
                 "callback",
                 &self.calls.callback,
@@ -127,10 +151,24 @@ impl ProviderModule {
                 },
             )
             .await;
-        self.checked(
-            "callback",
-            v0_2::provider::acknowledged(answer?, sent.proved),
-        )
+        let answer = answer.and_then(|answer| {
+            let read = v0_2::provider::acknowledged(answer, sent.proved);
+            self.checked("callback", read)
+        });
+        let failed = answer.as_ref().err().cloned();
+        self.keep(access, tape, failed, || {
+            let redactor = access.redactor();
+            let request = CallbackRequest {
+                verb: request.verb,
+                path: redactor.text(&request.path),
+                query: redactor.text(&request.query),
+                headers: redactor.pairs(&request.headers),
+                body: redactor.bytes(&request.body),
+            };
+            let outcome = answer.clone().map_or_else(failure, Outcome::Callback);
+            (conversation::Call::Callback(request), outcome)
+        });
+        answer
     }
 
     /// Asks the vendor where a payment stands, after doing what `purpose` says.
@@ -143,30 +181,42 @@ impl ProviderModule {
     pub async fn query(
         &self,
         access: &AccountAccess,
-        attempt: &AttemptFacts,
+        attempt_facts: &AttemptFacts,
         reference: Option<&str>,
         purpose: QueryPurpose,
         returned: Option<&str>,
     ) -> Result<Result<Report, QueryFailure>, CallError> {
         let (account, attempt) = (
             v0_2::provider::account(&access.account),
-            v0_2::provider::attempt(attempt),
+            v0_2::provider::attempt(attempt_facts),
         );
-        let (reference, returned) = (reference.map(str::to_owned), returned.map(str::to_owned));
-        let purpose = v0_2::provider::purpose(purpose);
-        let (answer, sent) = self
+        let wish = v0_2::provider::purpose(purpose);
+        let (about, query) = (reference.map(str::to_owned), returned.map(str::to_owned));
+        let Called { answer, sent, tape } = self
             .call("query", &self.calls.query, access, |exports, store| {
                 Box::pin(async move {
                     let payments = &exports.payments;
-                    let (reference, returned) = (reference.as_deref(), returned.as_deref());
+                    let (about, query) = (about.as_deref(), query.as_deref());
                     payments
-                        .call_query(store, &account, &attempt, reference, purpose, returned)
+                        .call_query(store, &account, &attempt, about, wish, query)
                         .await
                 })
             })
             .await;
-        let answer = self.checked("query", v0_2::provider::queried(answer?))?;
-        Ok(query_outcome(answer, &sent))
+        let answer =
+            answer.and_then(|answer| self.checked("query", v0_2::provider::queried(answer)));
+        let answer = answer.map(|answer| query_outcome(answer, &sent));
+        let failed = answer.as_ref().err().cloned();
+        self.keep(access, tape, failed, || {
+            let call = conversation::Call::Query {
+                attempt: attempt_facts.clone(),
+                reference: reference.map(str::to_owned),
+                purpose,
+                returned: returned.map(Secret::new),
+            };
+            (call, answer.clone().map_or_else(failure, Outcome::Query))
+        });
+        answer
     }
 
     /// Asks whether the vendor can be reached with this account.
@@ -175,7 +225,7 @@ impl ProviderModule {
     /// Why there is no answer.
     pub async fn health(&self, access: &AccountAccess) -> Result<Condition, CallError> {
         let account = v0_2::provider::account(&access.account);
-        let (answer, _) = self
+        let Called { answer, .. } = self
             .call("health", &self.calls.health, access, |exports, store| {
                 Box::pin(async move { exports.payments.call_health(store, &account).await })
             })
@@ -211,21 +261,25 @@ impl ProviderModule {
         Ok(v0_2::settings::judged(judged))
     }
 
-    /// One call in a fresh instance, under the module's limits; and what left during it.
+    /// One call in a fresh instance, under the module's limits.
     async fn call<T>(
         &self,
         function: &'static str,
         calls: &Histogram,
         access: &AccountAccess,
         call: impl for<'a> FnOnce(&'a Exports, &'a mut Store<ProviderState>) -> CallFuture<'a, T> + Send,
-    ) -> (Result<T, CallError>, SentRequests) {
+    ) -> Called<T> {
         let environment = access.account.environment;
         let permits = self.host.acquire_waiting(self.identity.class, environment);
         let _permits = match permits.await {
             Ok(permits) => permits,
             Err(busy) => {
                 self.identity.record_failure(function, &busy, "");
-                return (Err(busy), SentRequests::default());
+                return Called {
+                    answer: Err(busy),
+                    sent: SentRequests::default(),
+                    tape: None,
+                };
             }
         };
         self.identity.quarantine.count(0);
@@ -243,8 +297,12 @@ impl ProviderModule {
         let outcome = tokio::time::timeout_at(ends, running).await;
         calls.record(started.elapsed());
         let sent = store.data().sent_requests();
+        let tape = store.data_mut().take_tape();
         let failure = match outcome {
-            Ok(Ok(answer)) => return (Ok(answer), sent),
+            Ok(Ok(answer)) => {
+                let answer = Ok(answer);
+                return Called { answer, sent, tape };
+            }
             Ok(Err(error)) => {
                 let kind = diagnose(&error, store.data_mut().meter());
                 self.identity
@@ -257,7 +315,8 @@ impl ProviderModule {
                 CallError::Timeout
             }
         };
-        (Err(failure), sent)
+        let answer = Err(failure);
+        Called { answer, sent, tape }
     }
 
     /// Logs and counts an answer that breaks the contract.

@@ -54,6 +54,13 @@ impl Redactor {
         text
     }
 
+    /// The same for each name and value.
+    pub(crate) fn pairs(&self, pairs: &[(String, String)]) -> Vec<(String, String)> {
+        let pairs = pairs.iter();
+        let redacted = pairs.map(|(name, value)| (self.text(name), self.text(value)));
+        redacted.collect()
+    }
+
     /// The same for text; a pattern may only match whole characters, so it stays text.
     pub(crate) fn text(&self, text: &str) -> String {
         String::from_utf8_lossy(&self.bytes(text.as_bytes())).into_owned()

@@ -430,19 +430,18 @@ impl Runtime {
         Ok(self.make_active(&slot, module, &bytes, cause, now))
     }
 
-    /// Opens a method's module beside the one that serves, with the checks of an upload: to ask it, never to
+    /// Opens a module beside the one that serves, with the checks of an upload: to ask it, never to
     /// activate it. Nothing of it reaches the slot's status, metrics, the log or the cache of answers. Blocks
     /// while it compiles.
     ///
     /// # Errors
     /// Why an upload would be refused.
-    pub fn open_trial(&self, slot: &Slot, bytes: &[u8]) -> Result<Arc<MethodModule>, LoadError> {
+    pub fn open_trial(&self, slot: &Slot, bytes: &[u8]) -> Result<Module, LoadError> {
         let _lock = self.loading.lock();
         // Machine code of the one that was tried before stays no longer.
         self.clean_cache();
         let module = load::load_trial(&self.host, slot, Digest::of(bytes), bytes)?;
-        let judged = self.judge(&Module::Method(Arc::clone(&module)));
-        judged.map_err(LoadError::NotAccepted)?;
+        self.judge(&module).map_err(LoadError::NotAccepted)?;
         Ok(module)
     }
 
@@ -450,7 +449,7 @@ impl Runtime {
     ///
     /// # Errors
     /// Where the slot has none, or it cannot be had any more.
-    pub fn open_active(&self, slot: &Slot) -> Result<Arc<MethodModule>, RollbackError> {
+    pub fn open_active(&self, slot: &Slot) -> Result<Module, RollbackError> {
         let _lock = self.loading.lock();
         let digest = self.slots.active(slot).ok_or(RollbackError::Nothing)?;
         let bytes = self.versions.get(slot, &digest);

@@ -18,7 +18,7 @@ use std::time::Duration;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::Minor;
 use kassette_domain::routing::Context;
-use kassette_runtime::{CallError, MethodModule, Runtime};
+use kassette_runtime::{CallError, MethodModule, OpenedModule, Runtime};
 use support::{Method, NOW, context, runtime, runtime_with, slot};
 
 /// An amount at which [`failing`] traps.
@@ -127,7 +127,11 @@ fn what_a_module_on_trial_does_is_neither_cached_nor_held_against_the_one_that_s
     let serving = install(&runtime, failing());
     let ideal = slot("method.ideal");
     let candidate = runtime.open_trial(&ideal, &saying("tried").build());
-    let trials = [runtime.open_active(&ideal).unwrap(), candidate.unwrap()];
+    let opened = [runtime.open_active(&ideal).unwrap(), candidate.unwrap()];
+    let trials = opened.map(|module| match module {
+        OpenedModule::Method(module) => module,
+        OpenedModule::Provider(_) => panic!("a provider's module in a method's slot"),
+    });
     assert_eq!(trials[0].digest(), serving.digest());
     for _ in 0..10 {
         assert_eq!(trials[0].rank(&asking(UNLUCKY)), Err(CallError::Trap));

@@ -11,12 +11,13 @@
 
 mod support;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use kassette_domain::conversation::{Deviation, Exchange, Outcome};
 use kassette_domain::provider::{
     Action, CallbackRequest, QueryPurpose, StartFailure, Started, Verb,
 };
-use kassette_runtime::{CallError, StartOutcome};
+use kassette_runtime::{CallError, RecordedCall, Recorder, Recording, StartOutcome};
 use support::vendor::{Bench, Vendor, sending};
 use support::{Data, NOW, access, attempt, failure, provider, provider_with, redirect};
 use tokio::net::TcpListener;
@@ -202,4 +203,95 @@ async fn more_calls_than_places_are_busy_and_nothing_is_called() {
     assert_eq!(silent.requests(), 2);
     waiting.iter().for_each(tokio::task::JoinHandle::abort);
     drop(runtime);
+}
+
+/// The calls that a bench makes, as they are recorded.
+fn recording(bench: &mut Bench) -> Arc<Mutex<Vec<RecordedCall>>> {
+    let calls = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&calls);
+    let recorder = Recorder::new(move |call| kept.lock().unwrap().push(call));
+    bench.access.recording = Recording::On(recorder);
+    calls
+}
+
+/// Sends a request to a path of the vendor's, then has the payer sent to another.
+fn asking(vendor: &Vendor, path: &str, page: &str) -> Vec<u8> {
+    let mut data = Data::default();
+    let page = format!("(i32.const {})", redirect(&mut data, page));
+    let url = format!("{}{path}", vendor.url());
+    let start = sending(&mut data, 1, &url, &page);
+    provider(data, &start)
+}
+
+#[tokio::test]
+async fn a_recorded_call_is_made_again_out_of_the_record_alone() {
+    let vendor = Vendor::start(true).await;
+    let page = format!("http://{}/pay/1", vendor.address);
+    let mut bench = Bench::new(&vendor, &asking(&vendor, "", &page));
+    let calls = recording(&mut bench);
+    let outcome = bench.start().await;
+    let call = calls.lock().unwrap().pop().unwrap();
+    assert!(call.is_complete && call.failure.is_none());
+    let recorded = call.conversation;
+    assert_eq!(recorded.outcome, Outcome::Start(outcome.result));
+    let [
+        Exchange::Http {
+            request,
+            answer: Ok(answer),
+        },
+    ] = &recorded.exchanges[..]
+    else {
+        panic!("{recorded:?}");
+    };
+    assert_eq!((&request.url, answer.status), (&vendor.url(), 201));
+
+    let again = bench.module.replay(&recorded).await.unwrap();
+    assert!(again.is_complete && again.failure.is_none());
+    assert_eq!(again.conversation, recorded);
+    let replay = async |bytes: Vec<u8>| {
+        let bench = Bench::new(&vendor, &bytes);
+        bench.module.replay(&recorded).await.unwrap()
+    };
+    for (path, to, deviation) in [
+        ("", page.as_str(), None),
+        ("?expand=all", page.as_str(), Some(Deviation::Requests)),
+        ("", &page.replace("/1", "/2"), Some(Deviation::Action)),
+        (
+            "?expand=all",
+            &page.replace("/1", "/2"),
+            Some(Deviation::Action),
+        ),
+    ] {
+        let other = replay(asking(&vendor, path, to)).await;
+        assert!(other.is_complete && other.failure.is_none(), "{path} {to}");
+        assert_eq!(
+            recorded.deviation(&other.conversation),
+            deviation,
+            "{path} {to}"
+        );
+    }
+    let unrecorded = replay(asking(&vendor, "/1/capture", &page)).await;
+    assert!(
+        !unrecorded.is_complete,
+        "nothing says what the vendor would have answered"
+    );
+    let astray = replay(asking(&vendor, "", "https://elsewhere.example/")).await;
+    assert!(
+        matches!(astray.failure, Some(CallError::BadReply(_))),
+        "{astray:?}"
+    );
+    let broken = replay(provider(Data::default(), TRAP)).await;
+    assert_eq!(broken.failure, Some(CallError::Trap));
+    let endless = replay(provider(Data::default(), LOOP)).await;
+    assert!(endless.failure.is_some(), "{endless:?}");
+    assert_eq!(vendor.requests(), 1, "the recorded call's own");
+}
+
+#[tokio::test]
+async fn a_call_that_ran_out_of_time_is_not_recorded() {
+    let vendor = Vendor::start(false).await;
+    let mut bench = Bench::new(&vendor, &asking(&vendor, "", "https://pay.vendor.example/"));
+    let calls = recording(&mut bench);
+    assert!(uncertain(&bench.start().await));
+    assert_eq!(*calls.lock().unwrap(), []);
 }

@@ -1,15 +1,18 @@
-//! The routing log: what each method's module saw and said, so that another version can be asked the same.
+//! The routing log: what each method's module saw and said, and where that is switched on what each provider's was
+//! asked, heard and answered, so that another version can be asked the same.
 //!
 //! A payment keeps why it went where it went by itself. The log is for replay: it may lose what the last second
 //! brought when a node is killed, and nothing of a payment depends on it.
 
+use kassette_domain::conversation::Conversation;
+use kassette_domain::id::Slot;
 use kassette_domain::method::MethodId;
 use kassette_domain::routing::RoutingRecord;
 use kassette_domain::time::Time;
 
 use crate::Answer;
 
-/// Most decisions of one batch, which is one row. Fewer where they are large.
+/// Most entries of one batch, which is one row. Fewer where they are large.
 pub const ROUTING_BATCH: usize = 256;
 
 /// Where a page of the routing log ended.
@@ -21,19 +24,19 @@ pub struct RoutingCursor {
     pub number: u64,
 }
 
-/// Some decisions of a method.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RoutingPage {
+/// Some entries of a slot: decisions, or conversations with providers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoutingPage<R> {
     /// Newest first, at most [`ROUTING_PAGE`].
-    pub records: Vec<RoutingRecord>,
+    pub records: Vec<R>,
     /// Where earlier ones begin; none at the end.
     pub next: Option<RoutingCursor>,
 }
 
-/// Most decisions of one page.
+/// Most entries of one page.
 pub const ROUTING_PAGE: usize = 16 * ROUTING_BATCH;
 
-/// Keeps routing decisions for replay.
+/// Keeps routing decisions, and conversations with providers, for replay.
 pub trait RoutingLog: Send + Sync {
     /// Appends decisions, oldest first and of any methods. Many are written in parts: where it fails, some may be
     /// there. One that is over 32 KiB when it is compressed is left out, which the log of the program tells.
@@ -43,5 +46,14 @@ pub trait RoutingLog: Send + Sync {
         &self,
         method: MethodId,
         before: Option<RoutingCursor>,
-    ) -> Answer<'_, RoutingPage>;
+    ) -> Answer<'_, RoutingPage<RoutingRecord>>;
+    /// Appends conversations with providers, oldest first and of any slots, as [`RoutingLog::append_routing`] does
+    /// decisions.
+    fn append_conversations(&self, conversations: Vec<Conversation>, now: Time) -> Answer<'_, ()>;
+    /// Conversations of a provider's slot, from the newest or from where a page ended.
+    fn conversations(
+        &self,
+        slot: &Slot,
+        before: Option<RoutingCursor>,
+    ) -> Answer<'_, RoutingPage<Conversation>>;
 }

@@ -142,6 +142,7 @@ fn settings() -> Settings {
         },
         retention: kassette_store::Retention::default(),
         listing_sample_percent: 0,
+        record_conversations: false,
         is_staging_required: false,
         trial_limits: Default::default(),
         release: None,

@@ -1,11 +1,13 @@
 //! What another answer to the same question changes, and sums of that.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use kassette_domain::conversation::{Conversation, Deviation, Outcome};
 use kassette_domain::id::{AccountId, PaymentId};
 use kassette_domain::money::Currency;
 use kassette_domain::payment::Purpose;
+use kassette_domain::provider::StartFailure;
 use kassette_domain::routing::{Answer, Ground, RoutingRecord};
 use kassette_domain::time::Time;
 
@@ -34,7 +36,7 @@ pub struct Diff {
     /// Decisions over which the active version failed.
     pub active_faults: u64,
     /// Why payments become possible or impossible, and how the candidate failed, with the money.
-    pub reasons: BTreeMap<(Change, &'static str, Currency), Sum>,
+    pub reasons: BTreeMap<(Change, &'static str, Option<Currency>), Sum>,
     /// The latest payments that change, by how many decisions are later than theirs.
     pub examples: BTreeMap<u64, Example>,
     /// What the active version's calls took, as far as it was asked.
@@ -54,6 +56,8 @@ pub enum Change {
     NewlyImpossible,
     /// The candidate failed.
     Fault,
+    /// A provider is asked, or what it says is understood, otherwise.
+    Otherwise,
 }
 
 impl Change {
@@ -64,6 +68,7 @@ impl Change {
             Self::NewlyPossible => "newly_possible",
             Self::NewlyImpossible => "newly_impossible",
             Self::Fault => "fault",
+            Self::Otherwise => "otherwise",
         }
     }
 }
@@ -88,8 +93,8 @@ pub struct Example {
     pub change: Change,
     /// Minor units.
     pub amount: u64,
-    /// Of what.
-    pub currency: Currency,
+    /// Of what; none for a call that is about no payment that is known.
+    pub currency: Option<Currency>,
     /// Where it went.
     pub from: Option<AccountId>,
     /// Where it would have gone.
@@ -113,6 +118,15 @@ impl Cost {
         let tenths = self.time.as_nanos() / 100;
         let each = tenths.checked_div(u128::from(self.calls))?;
         u64::try_from(each).ok()
+    }
+
+    /// Makes a call.
+    pub(super) fn take<T>(&mut self, call: impl FnOnce() -> T) -> T {
+        let began = Instant::now();
+        let answer = call();
+        self.calls += 1;
+        self.time += began.elapsed();
+        answer
     }
 
     fn add(&mut self, other: Self) {
@@ -172,10 +186,13 @@ impl Diff {
         match change {
             Change::NewlyPossible => self.newly_possible += 1,
             Change::NewlyImpossible => self.newly_impossible += 1,
-            Change::Moved | Change::Fault => {}
+            Change::Moved | Change::Fault | Change::Otherwise => {}
         }
         let sum = match (reason, &from, &to) {
-            (Some(reason), ..) => Some(self.reasons.entry((change, reason, currency)).or_default()),
+            (Some(reason), ..) => {
+                let key = (change, reason, Some(currency));
+                Some(self.reasons.entry(key).or_default())
+            }
             (None, Some(from), Some(to)) => {
                 let key = (currency, from.clone(), to.clone());
                 Some(self.moved.entry(key).or_default())
@@ -193,12 +210,67 @@ impl Diff {
             at: record.at,
             change,
             amount,
-            currency,
+            currency: Some(currency),
             from,
             to,
             reason,
         };
         self.examples.insert(recorded.number, example);
+        self.shorten();
+    }
+
+    /// Counts a recorded call of a provider's module, and how a candidate makes it; the word where one failed.
+    pub(crate) fn count_call(
+        &mut self,
+        number: u64,
+        active: Result<&Conversation, &'static str>,
+        candidate: Result<&Conversation, &'static str>,
+    ) {
+        self.decisions += 1;
+        let has_failed = |said: Result<&Conversation, _>| {
+            said.is_err() || said.is_ok_and(|it| matches!(it.outcome, Outcome::Failed(_)))
+        };
+        self.active_faults += u64::from(has_failed(active));
+        self.faults += u64::from(candidate.is_err());
+        let (change, reason) = match (active, candidate) {
+            (_, Err(fault)) => (Change::Fault, fault),
+            (Ok(active), Ok(candidate)) => match active.deviation(candidate) {
+                None => return,
+                Some(deviation) => changed(active, candidate, deviation),
+            },
+            (Err(_), Ok(_)) => (Change::Otherwise, Deviation::Failure.as_str()),
+        };
+        self.differing += 1;
+        match change {
+            Change::NewlyPossible => self.newly_possible += 1,
+            Change::NewlyImpossible => self.newly_impossible += 1,
+            Change::Moved | Change::Fault | Change::Otherwise => {}
+        }
+        let Some(of) = active.ok().or(candidate.ok()) else {
+            return;
+        };
+        let due = of.call.due();
+        let (amount, currency) = (
+            due.map_or(0, |due| due.amount.0),
+            due.map(|due| due.currency),
+        );
+        let sum = self.reasons.entry((change, reason, currency)).or_default();
+        sum.add(Sum {
+            payments: 1,
+            amount: amount.into(),
+        });
+        let account = || Some(of.account.id.clone());
+        let example = Example {
+            payment: of.payment,
+            at: of.at(),
+            change,
+            amount,
+            currency,
+            from: (change != Change::NewlyPossible).then(account).flatten(),
+            to: (change != Change::NewlyImpossible).then(account).flatten(),
+            reason: Some(reason),
+        };
+        self.examples.insert(number, example);
         self.shorten();
     }
 
@@ -247,6 +319,27 @@ pub(crate) fn is_same(active: Said<'_>, candidate: Said<'_>) -> bool {
     match (is_none(active), is_none(candidate)) {
         (true, true) => ground(active) == ground(candidate),
         _ => eligible(active).eq(eligible(candidate)),
+    }
+}
+
+/// What becomes of a payment whose provider is spoken to otherwise, and why.
+fn changed(
+    active: &Conversation,
+    candidate: &Conversation,
+    deviation: Deviation,
+) -> (Change, &'static str) {
+    let why = |outcome: &Outcome| match outcome {
+        Outcome::Start(Err(StartFailure::Declined(_))) => "declined",
+        Outcome::Start(Err(StartFailure::Unavailable(_))) => "unavailable",
+        Outcome::Start(Err(StartFailure::Uncertain(_))) => "uncertain",
+        _ => deviation.as_str(),
+    };
+    match (&active.outcome, &candidate.outcome) {
+        (before, after) if before.is_open() == after.is_open() => {
+            (Change::Otherwise, deviation.as_str())
+        }
+        (_, after) if after.is_open() => (Change::NewlyPossible, why(&active.outcome)),
+        (_, after) => (Change::NewlyImpossible, why(after)),
     }
 }
 

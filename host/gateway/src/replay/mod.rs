@@ -1,5 +1,6 @@
 //! Where money would have gone: the decisions of the routing log, made again by another version, under another
-//! setting or under another policy of merchants.
+//! setting or under another policy of merchants. And what a provider would have been asked: its recorded calls, made
+//! again by another version of its module, which hears what the one before heard.
 //!
 //! Modules are pure, and the log has all that they saw. So a difference is one of the candidate, and the active
 //! version against itself differs nowhere.
@@ -18,18 +19,20 @@ use std::sync::Arc;
 use kassette_domain::id::{AccountId, Digest, MerchantId, Slot, SlotKind};
 use kassette_domain::method::MethodId;
 use kassette_domain::policy::Policy;
-use kassette_domain::routing::{Answer, Context, Ground, Refusal, RoutingRecord};
+use kassette_domain::routing::{Answer, Context, Ground, Refusal};
 use kassette_runtime::{
-    Class, INTERPRETED_AT_ONCE, LoadError, MethodModule, RollbackError, Runtime,
+    Class, INTERPRETED_AT_ONCE, LoadError, MethodModule, OpenedModule, ProviderModule,
+    RollbackError, Runtime,
 };
-use kassette_store::{Fault, RoutingCursor};
+use kassette_store::{Fault, RoutingCursor, RoutingPage};
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 
 pub use self::compare::{Change, Cost, Diff, Example, Sum};
 pub(crate) use self::compare::{Recorded, is_of_money, is_same};
 pub(crate) use self::run::said;
-use self::run::{Ask, Feed, Part, Sides, ask};
+use self::run::{Ask, Feed, Part, Rehearse, Sides, Speakers, ask, call};
 use crate::Gateway;
 use crate::configure::violations;
 
@@ -52,7 +55,7 @@ pub enum Candidate {
 pub enum ReplayError {
     /// 409.
     #[error(
-        "a provider's module routes nothing that could be replayed: replay is for slots of methods"
+        "a provider's module routes nothing: only another version of it can be tried on its recorded calls"
     )]
     NotAMethod,
     /// 409.
@@ -137,13 +140,17 @@ impl Gateway {
         last: u64,
         merchant: Option<MerchantId>,
     ) -> Result<Replay, ReplayError> {
-        let method = MethodId::parse(slot.name()).filter(|_| slot.kind() == SlotKind::Method);
-        let method = method.ok_or(ReplayError::NotAMethod)?;
+        if slot.kind() == SlotKind::Provider && !matches!(candidate, Candidate::Module(_)) {
+            return Err(ReplayError::NotAMethod);
+        }
         let runtime = self.runtime().ok_or(ReplayError::NotAMethod)?;
         // What was decided a moment ago is part of it.
         let gateway = self.clone();
-        self.carry(async move { gateway.write_records().await })
-            .await?;
+        self.carry(async move {
+            gateway.write_records().await;
+            gateway.write_conversations().await;
+        })
+        .await?;
         let settings = self.settings();
         let accounts = Arc::clone(&settings);
         let (opening, of) = (Arc::clone(runtime), slot.clone());
@@ -153,45 +160,63 @@ impl Gateway {
             open(&opening, &of, candidate, accounts.live_default, &is_account)
         });
         let opened = opened.await.map_err(broken)??;
-        let feed = Feed::new(self.pages(method), last, merchant);
+        let (store, threads) = (Arc::clone(self.store()), Handle::current());
+        let parts = match opened.sides {
+            Opening::Method(method, sides) => {
+                let pages =
+                    pages(move |before| threads.block_on(store.routing_log(method, before)));
+                let feed = Feed::new(pages, last, merchant);
+                run::begin(move |items| sides.compare(items), feed, opened.threads)
+            }
+            Opening::Provider(speakers) => {
+                let of = slot.clone();
+                let pages = pages(move |before| threads.block_on(store.conversations(&of, before)));
+                let feed = Feed::new(pages, last, merchant);
+                run::begin(move |items| speakers.compare(items), feed, opened.threads)
+            }
+        };
         Ok(Replay {
-            active: opened.sides.digest,
+            active: opened.active,
             candidate: opened.candidate,
-            parts: run::begin(opened.sides, feed, opened.threads).map_err(broken)?,
+            parts: parts.map_err(broken)?,
             read: 0,
             diff: Diff::default(),
             end: self.inner.end_replays.clone(),
             _turn: turn,
         })
     }
+}
 
-    /// The pages of a method's part of the log, one after the other. Each is read where it is asked for.
-    fn pages(
-        &self,
-        method: MethodId,
-    ) -> impl FnMut() -> Result<Vec<RoutingRecord>, Fault> + Send + 'static {
-        let (store, threads) = (Arc::clone(self.store()), tokio::runtime::Handle::current());
-        let mut before: Option<Option<RoutingCursor>> = Some(None);
-        move || {
-            // A page may be empty although there are more.
-            while let Some(cursor) = before {
-                let page = threads.block_on(store.routing_log(method, cursor))?;
-                before = page.next.map(Some);
-                if !page.records.is_empty() {
-                    return Ok(page.records);
-                }
+/// The pages of a slot's part of the log, one after the other. Each is read where it is asked for.
+fn pages<R>(
+    read: impl Fn(Option<RoutingCursor>) -> Result<RoutingPage<R>, Fault> + Send + 'static,
+) -> impl FnMut() -> Result<Vec<R>, Fault> + Send + 'static {
+    let mut before: Option<Option<RoutingCursor>> = Some(None);
+    move || {
+        // A page may be empty although there are more.
+        while let Some(cursor) = before {
+            let page = read(cursor)?;
+            before = page.next.map(Some);
+            if !page.records.is_empty() {
+                return Ok(page.records);
             }
-            Ok(Vec::new())
         }
+        Ok(Vec::new())
     }
 }
 
 /// Two versions that were opened to be compared.
 struct Opened {
-    sides: Sides,
+    sides: Opening,
+    active: Digest,
     candidate: Digest,
     /// Most threads that may ask them.
     threads: usize,
+}
+
+enum Opening {
+    Method(MethodId, Sides),
+    Provider(Speakers),
 }
 
 /// Of the interpreted modules that the runtime runs at once the others are for requests.
@@ -206,47 +231,83 @@ fn open(
 ) -> Result<Opened, ReplayError> {
     let active = runtime.open_active(slot);
     let active = active.map_err(ReplayError::NothingActive)?;
-    let (digest, module) = (active.digest(), Arc::clone(&active));
-    let mut classes = vec![active.class()];
-    let (candidate, side): (Digest, Ask) = match candidate {
-        Candidate::Module(bytes) => {
-            let module = runtime.open_trial(slot, &bytes)?;
-            classes.push(module.class());
-            (module.digest(), plain(module))
+    let tried = match &candidate {
+        Candidate::Module(bytes) => Some(runtime.open_trial(slot, bytes)?),
+        Candidate::Settings(_) | Candidate::Policy(_) => None,
+    };
+    let digest = active.digest();
+    let tried_digest = tried.as_ref().map_or(digest, OpenedModule::digest);
+    let classes = [
+        Some(active.class()),
+        tried.as_ref().map(OpenedModule::class),
+    ];
+    let sides = match (active, tried) {
+        (OpenedModule::Method(active), tried) => {
+            let method = active.description().id;
+            let candidate = match tried {
+                Some(OpenedModule::Method(module)) => plain(module),
+                _ => changed(&active, candidate, live_default, is_account)?,
+            };
+            let active = plain(active);
+            let sides = Sides {
+                digest,
+                active,
+                candidate,
+            };
+            Opening::Method(method, sides)
         }
-        Candidate::Settings(settings) => {
-            let specs = &module.description().settings;
-            let judge = || module.check_settings(&settings);
-            let problems = violations(specs, &settings, is_account, false, judge);
-            if !problems.is_empty() {
-                return Err(ReplayError::Settings(problems));
-            }
-            let module = plain(module);
-            (digest, under_settings(module, settings))
+        (OpenedModule::Provider(active), Some(OpenedModule::Provider(candidate))) => {
+            Opening::Provider(Speakers {
+                digest,
+                active: rehearse(active),
+                candidate: rehearse(candidate),
+            })
         }
-        Candidate::Policy(policy) => {
-            let method = module.description().id;
-            let module = plain(module);
-            (digest, under_policy(module, method, *policy, live_default))
-        }
+        (OpenedModule::Provider(_), _) => return Err(ReplayError::NotAMethod),
     };
     Ok(Opened {
-        sides: Sides {
-            digest,
-            active: plain(active),
-            candidate: side,
-        },
-        candidate,
-        threads: match classes.contains(&Class::Interpreted) {
+        sides,
+        active: digest,
+        candidate: tried_digest,
+        threads: match classes.contains(&Some(Class::Interpreted)) {
             true => INTERPRETED,
             false => usize::MAX,
         },
     })
 }
 
+/// The active version of a method's module, told something else.
+fn changed(
+    active: &Arc<MethodModule>,
+    candidate: Candidate,
+    live_default: bool,
+    is_account: &dyn Fn(&str) -> bool,
+) -> Result<Ask, ReplayError> {
+    let description = active.description();
+    let module = plain(Arc::clone(active));
+    Ok(match candidate {
+        Candidate::Module(_) => module,
+        Candidate::Settings(settings) => {
+            let judge = || active.check_settings(&settings);
+            let problems = violations(&description.settings, &settings, is_account, false, judge);
+            if !problems.is_empty() {
+                return Err(ReplayError::Settings(problems));
+            }
+            under_settings(module, settings)
+        }
+        Candidate::Policy(policy) => under_policy(module, description.id, *policy, live_default),
+    })
+}
+
 /// A module, asked as it is.
 fn plain(module: Arc<MethodModule>) -> Ask {
     Box::new(move |context| ask(|context| module.answer(context), context))
+}
+
+/// A provider's module that makes recorded calls again.
+fn rehearse(module: Arc<ProviderModule>) -> Rehearse {
+    let threads = Handle::current();
+    Box::new(move |recorded| call(|| threads.block_on(module.replay(recorded))))
 }
 
 /// A version that is told other settings.

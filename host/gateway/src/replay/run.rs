@@ -3,11 +3,12 @@
 use std::collections::{HashSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use kassette_domain::conversation::Conversation;
 use kassette_domain::id::{Digest, MerchantId, PaymentId};
 use kassette_domain::routing::{self, Answer, Context, RoutingRecord};
-use kassette_runtime::CallError;
+use kassette_runtime::{CallError, RecordedCall};
 use kassette_store::Fault;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -45,19 +46,54 @@ pub(super) struct Part {
     pub(super) diff: Diff,
 }
 
-/// A decision as it is handed to a thread.
-struct Item {
-    number: u64,
-    counts: bool,
-    record: RoutingRecord,
+/// An entry of the log that can be made again.
+pub(super) trait Entry: Send + 'static {
+    /// Whose payment it is about, where it tells.
+    fn merchant(&self) -> Option<MerchantId>;
+    /// Whether it moves money, of which payment: of these only the latest counts.
+    fn moves_money(&self) -> Result<Option<PaymentId>, NoMoney>;
 }
 
-/// The log's decisions in turn, newest first.
-pub(super) struct Feed<P> {
+/// An entry moves no money.
+pub(super) struct NoMoney;
+
+impl Entry for RoutingRecord {
+    fn merchant(&self) -> Option<MerchantId> {
+        Some(self.merchant)
+    }
+
+    fn moves_money(&self) -> Result<Option<PaymentId>, NoMoney> {
+        is_of_money(self).then_some(self.payment).ok_or(NoMoney)
+    }
+}
+
+impl Entry for Conversation {
+    fn merchant(&self) -> Option<MerchantId> {
+        None
+    }
+
+    /// Each call is looked at by itself.
+    fn moves_money(&self) -> Result<Option<PaymentId>, NoMoney> {
+        Ok(None)
+    }
+}
+
+/// An entry as it is handed to a thread.
+pub(super) struct Item<R> {
+    number: u64,
+    counts: bool,
+    record: R,
+}
+
+/// Some entries, and how many were read for them.
+type Chunk<R> = (u64, Vec<Item<R>>);
+
+/// The log's entries in turn, newest first.
+pub(super) struct Feed<R, P> {
     /// Gives the next page; an empty one at the end.
     pages: P,
-    waiting: VecDeque<RoutingRecord>,
-    /// Decisions that are still to be read.
+    waiting: VecDeque<R>,
+    /// Entries that are still to be read.
     left: u64,
     number: u64,
     merchant: Option<MerchantId>,
@@ -65,7 +101,7 @@ pub(super) struct Feed<P> {
     seen: HashSet<PaymentId>,
 }
 
-impl<P: FnMut() -> Result<Vec<RoutingRecord>, Fault>> Feed<P> {
+impl<R: Entry, P: FnMut() -> Result<Vec<R>, Fault>> Feed<R, P> {
     /// The last so many, of which those of other merchants than `merchant` are passed by.
     pub(super) fn new(pages: P, last: u64, merchant: Option<MerchantId>) -> Self {
         Self {
@@ -78,8 +114,8 @@ impl<P: FnMut() -> Result<Vec<RoutingRecord>, Fault>> Feed<P> {
         }
     }
 
-    /// Some decisions, and how many were read for them; none at the end.
-    fn chunk(&mut self) -> Result<Option<(u64, Vec<Item>)>, Fault> {
+    /// The next entries; none at the end.
+    fn chunk(&mut self) -> Result<Option<Chunk<R>>, Fault> {
         let mut items = Vec::with_capacity(CHUNK);
         let mut read = 0;
         while self.left > 0 && read < CHUNK as u64 {
@@ -94,11 +130,11 @@ impl<P: FnMut() -> Result<Vec<RoutingRecord>, Fault>> Feed<P> {
             read += 1;
             let number = self.number;
             self.number += 1;
-            if self.merchant.is_some_and(|only| only != record.merchant) {
+            if self.merchant.is_some() && self.merchant != record.merchant() {
                 continue;
             }
-            let is_first = |payment| self.seen.insert(payment);
-            let counts = is_of_money(&record) && record.payment.is_none_or(is_first);
+            let is_first = |payment: Option<_>| payment.is_none_or(|it| self.seen.insert(it));
+            let counts = record.moves_money().is_ok_and(is_first);
             items.push(Item {
                 number,
                 counts,
@@ -109,30 +145,30 @@ impl<P: FnMut() -> Result<Vec<RoutingRecord>, Fault>> Feed<P> {
     }
 }
 
-/// Compares all that a feed gives, on as many threads as there are processors but at most so many. What comes of each part is
-/// sent as it is done; where it is received no longer, the threads end.
+/// Compares all that a feed gives, on as many threads as there are processors but at most so many. What comes of each
+/// part is sent as it is done; where it is received no longer, the threads end.
 ///
 /// # Errors
 /// Where no thread can be started.
-pub(super) fn begin<P>(
-    sides: Sides,
-    feed: Feed<P>,
+pub(super) fn begin<R: Entry, P>(
+    compare: impl Fn(&[Item<R>]) -> Diff + Send + Sync + 'static,
+    feed: Feed<R, P>,
     most: usize,
 ) -> std::io::Result<mpsc::Receiver<Result<Part, ReplayError>>>
 where
-    P: FnMut() -> Result<Vec<RoutingRecord>, Fault> + Send + 'static,
+    P: FnMut() -> Result<Vec<R>, Fault> + Send + 'static,
 {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = threads.min(most);
     let (sender, receiver) = mpsc::channel(2 * threads);
-    let (sides, feed) = (Arc::new(sides), Arc::new(Mutex::new(feed)));
+    let (compare, feed) = (Arc::new(compare), Arc::new(Mutex::new(feed)));
     let mut begun = Ok(());
     for number in 0..threads {
-        let (sides, feed, sender) = (Arc::clone(&sides), Arc::clone(&feed), sender.clone());
+        let (compare, feed, sender) = (Arc::clone(&compare), Arc::clone(&feed), sender.clone());
         let thread = std::thread::Builder::new().name("replay".into());
         let started = thread.spawn(move || {
             give_way();
-            work(&sides, &feed, &sender);
+            work(&*compare, &feed, &sender);
         });
         // One is enough.
         if let Err(error) = started
@@ -152,16 +188,16 @@ fn give_way() {
     let _ = rustix::process::nice(NICENESS);
 }
 
-fn work<P: FnMut() -> Result<Vec<RoutingRecord>, Fault>>(
-    sides: &Sides,
-    feed: &Mutex<Feed<P>>,
+fn work<R: Entry, P: FnMut() -> Result<Vec<R>, Fault>>(
+    compare: &impl Fn(&[Item<R>]) -> Diff,
+    feed: &Mutex<Feed<R, P>>,
     results: &mpsc::Sender<Result<Part, ReplayError>>,
 ) {
     loop {
         let chunk = feed.lock().chunk();
         let part = match chunk {
             Ok(None) => return,
-            Ok(Some((read, items))) => catch_unwind(AssertUnwindSafe(|| sides.compare(&items)))
+            Ok(Some((read, items))) => catch_unwind(AssertUnwindSafe(|| compare(&items)))
                 .map(|diff| Part { read, diff })
                 .map_err(|_| ReplayError::Broken("a thread panicked".into())),
             Err(fault) => Err(fault.into()),
@@ -174,23 +210,17 @@ fn work<P: FnMut() -> Result<Vec<RoutingRecord>, Fault>>(
 }
 
 impl Sides {
-    fn compare(&self, items: &[Item]) -> Diff {
+    pub(super) fn compare(&self, items: &[Item<RoutingRecord>]) -> Diff {
         let mut diff = Diff::default();
         for item in items {
             let record = &item.record;
             let own = record.answer.as_ref();
             let own = own.filter(|_| record.digest == self.digest);
-            let again = (own.is_none() || item.number.is_multiple_of(ASKED_AGAIN)).then(|| {
-                let began = Instant::now();
-                let answer = (self.active)(&record.context);
-                diff.active_cost.calls += 1;
-                diff.active_cost.time += began.elapsed();
-                answer
-            });
-            let began = Instant::now();
-            let candidate = (self.candidate)(&record.context);
-            diff.candidate_cost.calls += 1;
-            diff.candidate_cost.time += began.elapsed();
+            let again = item.is_asked_again(own.is_some());
+            let again = again.then(|| diff.active_cost.take(|| (self.active)(&record.context)));
+            let candidate = diff
+                .candidate_cost
+                .take(|| (self.candidate)(&record.context));
             let active = match (own, &again) {
                 (Some(own), _) => Ok(own),
                 (None, Some(again)) => said(again),
@@ -207,28 +237,84 @@ impl Sides {
     }
 }
 
+impl<R> Item<R> {
+    /// Whether the active version is asked too: where the log does not say what it answered, and now and then.
+    const fn is_asked_again(&self, is_known: bool) -> bool {
+        !is_known || self.number.is_multiple_of(ASKED_AGAIN)
+    }
+}
+
+/// A version of a provider's module that makes recorded calls again. It blocks.
+pub(super) type Rehearse =
+    Box<dyn Fn(&Conversation) -> Result<RecordedCall, CallError> + Send + Sync>;
+
+/// Two versions of a provider's module to be compared.
+pub(super) struct Speakers {
+    /// Which one is active: what it said stands in the log.
+    pub(super) digest: Digest,
+    pub(super) active: Rehearse,
+    pub(super) candidate: Rehearse,
+}
+
+impl Speakers {
+    pub(super) fn compare(&self, items: &[Item<Conversation>]) -> Diff {
+        let mut diff = Diff::default();
+        for item in items {
+            let record = &item.record;
+            let is_known = record.digest == self.digest;
+            let again = item.is_asked_again(is_known);
+            let again = again.then(|| diff.active_cost.take(|| (self.active)(record)));
+            let candidate = diff.candidate_cost.take(|| (self.candidate)(record));
+            let active = match &again {
+                Some(again) if !is_known => spoken(again),
+                _ => Ok(record),
+            };
+            diff.count_call(item.number, active, spoken(&candidate));
+        }
+        diff
+    }
+}
+
+/// A call as it was made again, or the word for why it could not.
+fn spoken(made: &Result<RecordedCall, CallError>) -> Result<&Conversation, &'static str> {
+    match made {
+        Err(error) => Err(error.kind()),
+        Ok(RecordedCall {
+            failure: Some(error),
+            ..
+        }) => Err(error.kind()),
+        Ok(made) if !made.is_complete => Err("unanswered"),
+        Ok(made) => Ok(&made.conversation),
+    }
+}
+
 /// The answer, or the word for its failure.
 pub(crate) fn said(answer: &Result<Arc<Answer>, CallError>) -> Result<&Answer, &'static str> {
     answer.as_deref().map_err(CallError::kind)
 }
 
-/// Asks a version and holds its answer against the host's rules. Load is no failure of it: it is asked again.
+/// Asks a version and holds its answer against the host's rules.
 pub(super) fn ask(
     module: impl Fn(&Context) -> Result<Arc<Answer>, CallError>,
     context: &Context,
 ) -> Result<Arc<Answer>, CallError> {
-    let mut tries = 0;
-    let answer = loop {
-        match module(context) {
-            Err(CallError::Busy) if tries < TRIES => {
-                tries += 1;
-                std::thread::sleep(PAUSE);
-            }
-            answer => break answer?,
-        }
-    };
+    let answer = call(|| module(context))?;
     if let Ok(verdicts) = &*answer {
         routing::check(context, verdicts).map_err(CallError::Faulty)?;
     }
     Ok(answer)
+}
+
+/// What a version says where there is room to call it: load is no failure of it, so it is called again.
+pub(super) fn call<T>(module: impl Fn() -> Result<T, CallError>) -> Result<T, CallError> {
+    let mut tries = 0;
+    loop {
+        match module() {
+            Err(CallError::Busy) if tries < TRIES => {
+                tries += 1;
+                std::thread::sleep(PAUSE);
+            }
+            answer => return answer,
+        }
+    }
 }

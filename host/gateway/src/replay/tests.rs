@@ -1,14 +1,19 @@
 //! Scripted versions over a log in memory.
 
-use kassette_domain::id::PaymentId;
+use kassette_domain::conversation::{Call, Conversation, Outcome};
+use kassette_domain::id::{AttemptId, PaymentId};
 use kassette_domain::key::Environment;
-use kassette_domain::money::{Currency, Minor};
+use kassette_domain::money::{Currency, Minor, Money};
 use kassette_domain::payment::Purpose;
 use kassette_domain::policy::MethodPolicy;
-use kassette_domain::routing::{Availability, Candidate as Offered, Faulty, Health, Verdict};
+use kassette_domain::provider::{self, Action, AttemptFacts, Open, Payer, StartFailure, Started};
+use kassette_domain::routing::{
+    Availability, Candidate as Offered, Faulty, Health, RoutingRecord, Verdict,
+};
 use kassette_domain::time::Time;
 use kassette_runtime::CallError;
 
+use super::run::Item;
 use super::*;
 
 const ACTIVE: Digest = Digest([1; 32]);
@@ -105,7 +110,8 @@ fn through(sides: Sides, log: Vec<RoutingRecord>, last: u64, merchant: Option<Me
     let mut log = log.into_iter();
     // In pages of three.
     let pages = move || Ok(log.by_ref().take(3).collect());
-    let mut parts = run::begin(sides, Feed::new(pages, last, merchant), 8).unwrap();
+    let compare = move |items: &[Item<RoutingRecord>]| sides.compare(items);
+    let mut parts = run::begin(compare, Feed::new(pages, last, merchant), 8).unwrap();
     let mut diff = Diff::default();
     while let Some(part) = parts.blocking_recv() {
         diff.add(part.unwrap().diff);
@@ -150,11 +156,11 @@ fn fails(script: Script, word: &'static str) {
     assert_eq!((diff.decisions, diff.differing, diff.faults), (3, 3, 3));
     assert_eq!((diff.newly_impossible, diff.reordered), (0, 0));
     assert!(diff.moved.is_empty());
-    let of = |(change, reason, currency): &(Change, &'static str, Currency)| {
+    let of = |(change, reason, currency): &(Change, &'static str, Option<Currency>)| {
         (*change, *reason, *currency)
     };
     let reasons: Vec<_> = diff.reasons.keys().map(of).collect();
-    assert_eq!(reasons, [(Change::Fault, word, Currency::EUR)]);
+    assert_eq!(reasons, [(Change::Fault, word, Some(Currency::EUR))]);
     let money: Vec<_> = diff.reasons.values().map(|sum| sum.amount).collect();
     assert_eq!(money, [600]);
 }
@@ -213,7 +219,7 @@ fn a_candidate_that_refuses_some_is_not_the_same_and_each_payment_is_told() {
         }),
     );
     assert_eq!((diff.differing, diff.newly_impossible), (1, 1));
-    let key = (Change::NewlyImpossible, "amount", Currency::EUR);
+    let key = (Change::NewlyImpossible, "amount", Some(Currency::EUR));
     let sum = Sum {
         payments: 1,
         amount: 200,
@@ -235,7 +241,7 @@ fn a_refusal_on_another_ground_is_another_answer() {
     assert_eq!((diff.differing, diff.newly_impossible), (1, 0));
     let diff = compared(vec![refused], scripted(|context| Ok(in_order(context))));
     assert_eq!((diff.differing, diff.newly_possible), (1, 1));
-    let key = (Change::NewlyPossible, "country", Currency::EUR);
+    let key = (Change::NewlyPossible, "country", Some(Currency::EUR));
     assert_eq!(diff.reasons[&key].amount, 100);
 }
 
@@ -368,6 +374,84 @@ fn a_policy_takes_accounts_methods_and_amounts_out() {
     };
     assert_eq!(of(off, None).newly_impossible, 3);
     let over = of(any, Some(Minor(250)));
-    let key = (Change::NewlyImpossible, "policy", Currency::EUR);
+    let key = (Change::NewlyImpossible, "policy", Some(Currency::EUR));
     assert_eq!(over.reasons[&key].amount, 300);
+}
+
+/// A recorded start, as a version makes it that ends it so.
+fn started(outcome: Result<Started, StartFailure>, amount: u64) -> Conversation {
+    let due = Money {
+        amount: Minor(amount),
+        currency: Currency::EUR,
+    };
+    Conversation {
+        slot: Slot::of_provider("vendor").unwrap(),
+        digest: ACTIVE,
+        payment: Some(PaymentId::from_bytes([1; 16])),
+        account: provider::Account {
+            id: id("vendor-live"),
+            environment: Environment::Live,
+            now: Time::from_secs(7),
+            callback_url: String::new(),
+            settings: vec![],
+        },
+        payer_hosts: vec![],
+        plain_loopback: false,
+        call: Call::Start(AttemptFacts {
+            id: AttemptId::from_bytes([1; 16]),
+            method: MethodId::Ideal,
+            due,
+            order: String::new(),
+            merchant: String::new(),
+            return_url: String::new(),
+            cancel_url: String::new(),
+            expires: Time::from_secs(9),
+            payer: Payer::default(),
+            answers: vec![],
+        }),
+        exchanges: vec![],
+        outcome: Outcome::Start(outcome),
+    }
+}
+
+#[test]
+fn recorded_calls_are_told_by_what_becomes_of_the_payment() {
+    let open = || Ok(Started::Ask(vec![]));
+    let declined = || Err(StartFailure::Declined("no".into()));
+    let redirected = Ok(Started::Open(Open {
+        reference: "pay_1".into(),
+        action: Action::Redirect("https://pay.example/1".into()),
+        until: None,
+    }));
+    let said = |outcome, amount| Ok(started(outcome, amount));
+    let calls: Vec<(Conversation, Result<Conversation, &str>)> = vec![
+        (started(open(), 1), said(open(), 1)),
+        (started(declined(), 1), said(declined(), 1)),
+        (started(open(), 200), said(declined(), 200)),
+        (started(declined(), 30), said(open(), 30)),
+        (started(open(), 4), said(redirected, 4)),
+        (started(open(), 5000), Err("unanswered")),
+        (started(open(), 60000), Err("trap")),
+    ];
+    let mut diff = Diff::default();
+    for (number, (active, candidate)) in (0..).zip(&calls) {
+        diff.count_call(number, Ok(active), candidate.as_ref().map_err(|why| *why));
+    }
+    assert_eq!((diff.decisions, diff.differing, diff.faults), (7, 5, 2));
+    assert_eq!((diff.newly_possible, diff.newly_impossible), (1, 1));
+    let sums = diff.reasons.iter();
+    let sums: Vec<_> = sums
+        .map(|((change, why, _), sum)| (*change, *why, sum.amount))
+        .collect();
+    assert_eq!(
+        sums,
+        [
+            (Change::NewlyPossible, "declined", 30),
+            (Change::NewlyImpossible, "declined", 200),
+            (Change::Fault, "trap", 60_000),
+            (Change::Fault, "unanswered", 5_000),
+            (Change::Otherwise, "action", 4),
+        ]
+    );
+    assert_eq!(diff.examples.len(), 5);
 }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kassette_domain::conversation::HttpRequest;
+
 use super::provider::Call;
 use crate::host::Identity;
 use crate::response_cache::Lookup;
@@ -24,6 +26,36 @@ impl Call {
             body: vec![],
             keep: None,
         };
+        if let Some(as_kept) = self.as_kept(&request) {
+            return self.cached_on_tape(identity, request, life, as_kept).await;
+        }
+        self.look_up(identity, request, life).await
+    }
+
+    /// The same where calls are recorded or replayed.
+    async fn cached_on_tape(
+        &mut self,
+        identity: &Identity,
+        request: wit::Request,
+        life: u32,
+        as_kept: HttpRequest,
+    ) -> Result<wit::Response, wit::SendFailure> {
+        if let Some(tape) = self.tape.as_mut().filter(|tape| tape.is_replay()) {
+            return tape.play(&as_kept);
+        }
+        let answer = self.look_up(identity, request, life).await;
+        if let Some(tape) = &mut self.tape {
+            tape.record(as_kept, &answer);
+        }
+        answer
+    }
+
+    async fn look_up(
+        &mut self,
+        identity: &Identity,
+        request: wit::Request,
+        life: u32,
+    ) -> Result<wit::Response, wit::SendFailure> {
         // Checked before the cache is looked at: what may not be fetched uses up no other call's request.
         let ready = self.prepare(&request)?;
         let address = ready.url.clone();

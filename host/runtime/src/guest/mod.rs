@@ -8,5 +8,7 @@ pub(crate) mod provider;
 pub(crate) mod secrets;
 mod seeded_random;
 pub(crate) mod send;
+pub(crate) mod tape;
+
 pub(crate) mod wasi;
 pub(crate) mod wasi_state;

@@ -9,6 +9,7 @@ use tracing::Level;
 use kassette_domain::provider::ProviderDescription;
 
 use super::log::LogBudget;
+use super::tape::{SecretQuestion, Tape};
 use crate::access::AccountAccess;
 use crate::host::{Host, Identity};
 use crate::meter::{Meter, Metered};
@@ -36,6 +37,8 @@ pub(crate) struct Call {
     /// clock: a module could go on asking for ever.
     pub(super) waits: u32,
     pub(super) sent_requests: SentRequests,
+    /// Where calls are recorded or replayed: what this one asked so far.
+    pub(super) tape: Option<Tape>,
 }
 
 /// The requests that left this host during a call, and whether the caller proved who it is: the host's own
@@ -50,6 +53,13 @@ pub(crate) struct SentRequests {
     unanswered: Vec<u64>,
 }
 
+/// A request that may change something, while it is under way.
+pub(crate) struct Sending {
+    fingerprint: u64,
+    /// Whether one had left before it.
+    any_sent: bool,
+}
+
 impl SentRequests {
     /// Whether something may have happened at the vendor that no answer told of.
     pub(crate) fn any_unanswered(&self) -> bool {
@@ -57,14 +67,25 @@ impl SentRequests {
     }
 
     /// Notes a request before it is handed over, because the call may end while it is under way.
-    pub(crate) fn sending(&mut self, fingerprint: u64) {
-        self.any_sent = true;
+    pub(crate) fn sending(&mut self, fingerprint: u64) -> Sending {
+        let any_sent = std::mem::replace(&mut self.any_sent, true);
         self.unanswered.push(fingerprint);
+        Sending {
+            fingerprint,
+            any_sent,
+        }
     }
 
     /// It got a whole answer, and with it every earlier try of the same.
-    pub(crate) fn answered(&mut self, fingerprint: u64) {
-        self.unanswered.retain(|&other| other != fingerprint);
+    pub(crate) fn answered(&mut self, sending: &Sending) {
+        self.unanswered
+            .retain(|&other| other != sending.fingerprint);
+    }
+
+    /// It never left. An earlier try of the same that did is as open as before.
+    pub(crate) fn refused(&mut self, sending: &Sending) {
+        self.unanswered.pop();
+        self.any_sent = sending.any_sent;
     }
 }
 
@@ -93,6 +114,10 @@ impl ProviderState {
             .map(|call| call.sent_requests.clone())
             .unwrap_or_default()
     }
+
+    pub(crate) fn take_tape(&mut self) -> Option<Tape> {
+        self.call.as_mut()?.tape.take()
+    }
 }
 
 impl Call {
@@ -106,6 +131,7 @@ impl Call {
             .not_after
             .map_or(ends, |not_after| ends.min(not_after));
         Self {
+            tape: Tape::of(&access),
             access,
             description,
             host,
@@ -114,6 +140,12 @@ impl Call {
             waits: 0,
             sent_requests: SentRequests::default(),
         }
+    }
+}
+
+impl Call {
+    fn ask(&mut self, name: &str, question: &SecretQuestion<'_>) -> Option<Vec<u8>> {
+        question.ask(&self.access, name, &mut self.tape)
     }
 }
 
@@ -172,9 +204,8 @@ impl wit::http::Host for ProviderState {
 
 impl wit::secrets::Host for ProviderState {
     fn ready(&mut self, name: String) -> bool {
-        self.call
-            .as_ref()
-            .is_some_and(|call| super::secrets::ready(&call.access, &name))
+        let call = self.call.as_mut();
+        call.is_some_and(|call| call.ask(&name, &SecretQuestion::Ready).is_some())
     }
 
     fn sign(
@@ -183,7 +214,8 @@ impl wit::secrets::Host for ProviderState {
         algorithm: wit::secrets::Algorithm,
         message: Vec<u8>,
     ) -> Option<Vec<u8>> {
-        super::secrets::sign(&self.call.as_ref()?.access, &name, algorithm, &message)
+        let question = SecretQuestion::Sign(algorithm, &message);
+        self.call.as_mut()?.ask(&name, &question)
     }
 
     fn verify(
@@ -194,7 +226,8 @@ impl wit::secrets::Host for ProviderState {
         code: Vec<u8>,
     ) -> bool {
         self.call.as_mut().is_some_and(|call| {
-            let right = super::secrets::verify(&call.access, &name, algorithm, &message, &code);
+            let question = SecretQuestion::Verify(algorithm, &message, &code);
+            let right = call.ask(&name, &question).is_some();
             call.sent_requests.proved |= right;
             right
         })

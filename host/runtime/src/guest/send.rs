@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kassette_domain::conversation::HttpRequest;
 use kassette_domain::secret::Secret;
 use kassette_http::{
     Guard, HeaderMap, HeaderName, HeaderValue, HostPattern, Method, Request, Response, SendError,
@@ -11,11 +12,9 @@ use url::Url;
 
 use super::credentials;
 use super::provider::{Call, fingerprint};
-use crate::access::Exchange;
+use super::tape;
 use crate::host::Identity;
-use crate::redact::Redactor;
 use crate::v0_2::bindings::provider::kassette::plugin::http as wit;
-use crate::v0_2::provider::verb_from;
 
 /// Requests of one call (the contract's limit).
 const MAX_REQUESTS: u32 = 16;
@@ -47,8 +46,52 @@ pub(super) struct PreparedRequest {
 }
 
 impl Call {
-    /// Sends one request of the module.
+    /// Sends one request of the module, or answers it out of a record.
     pub(super) async fn send(
+        &mut self,
+        identity: &Identity,
+        request: wit::Request,
+    ) -> Result<wit::Response, wit::SendFailure> {
+        let Some(as_kept) = self.as_kept(&request) else {
+            return self.send_out(identity, request).await;
+        };
+        let answer = match &mut self.tape {
+            Some(tape) if tape.is_replay() => {
+                let answer = tape.play(&as_kept);
+                self.replayed(&request, &answer);
+                return answer;
+            }
+            _ => self.send_out(identity, request).await,
+        };
+        if let Some(tape) = &mut self.tape {
+            tape.record(as_kept, &answer);
+        }
+        answer
+    }
+
+    /// A request as it is recorded; none where nothing is.
+    pub(super) fn as_kept(&self, request: &wit::Request) -> Option<HttpRequest> {
+        let tape = self.tape.as_ref();
+        tape.map(|_| tape::http_request(&self.access.redactor(), request))
+    }
+
+    /// Knows of a replayed request what it would of one that left.
+    fn replayed(
+        &mut self,
+        request: &wit::Request,
+        answer: &Result<wit::Response, wit::SendFailure>,
+    ) {
+        if !matches!(request.verb, wit::Verb::Get) {
+            let sent = self.sent_requests.sending(fingerprint(request));
+            match answer {
+                Ok(_) => self.sent_requests.answered(&sent),
+                Err(wit::SendFailure::NotSent(_)) => self.sent_requests.refused(&sent),
+                Err(wit::SendFailure::NoAnswer(_)) => {}
+            }
+        }
+    }
+
+    async fn send_out(
         &mut self,
         identity: &Identity,
         request: wit::Request,
@@ -67,15 +110,11 @@ impl Call {
         ready: PreparedRequest,
     ) -> Result<(wit::Response, bool), wit::SendFailure> {
         let mutating = ready.method != Method::GET;
-        let (before, print) = (self.sent_requests.any_sent, fingerprint(&request));
-        if mutating {
-            self.sent_requests.sending(print);
-        }
-        let started = Instant::now();
-        let deadline = self.ends.saturating_duration_since(started);
+        let sent = mutating.then(|| self.sent_requests.sending(fingerprint(&request)));
+        let deadline = self.ends.saturating_duration_since(Instant::now());
         let sending = Request {
             method: ready.method,
-            url: ready.url.clone(),
+            url: ready.url,
             headers: ready.headers,
             body: ready.body.into(),
             deadline: deadline.min(self.host.config.request_deadline),
@@ -85,14 +124,13 @@ impl Call {
         self.waits += 1;
         let outcome = self.host.outgoing.send(sending).await;
         let unreadable = outcome.as_ref().ok().and_then(unreadable);
-        let is_open = unreadable.is_some() || matches!(outcome, Err(SendError::NoAnswer(_)));
-        if mutating && !is_open {
-            self.sent_requests.answered(print);
+        if let Some(sent) = sent {
+            match &outcome {
+                Ok(_) if unreadable.is_none() => self.sent_requests.answered(&sent),
+                Err(SendError::NotSent(_)) => self.sent_requests.refused(&sent),
+                Ok(_) | Err(SendError::NoAnswer(_)) => {}
+            }
         }
-        if matches!(outcome, Err(SendError::NotSent(_))) {
-            self.sent_requests.any_sent = before;
-        }
-        self.record(&request, &ready.url, &outcome, started.elapsed());
         if let Some(why) = unreadable {
             return Err(wit::SendFailure::NoAnswer(why.into()));
         }
@@ -195,9 +233,7 @@ impl Call {
 
     /// The answer as the module sees it, and whether nothing was redacted.
     fn redacted(&self, response: &Response) -> (wit::Response, bool) {
-        let tokens = self.access.tokens.values();
-        let secrets = self.access.secrets.iter().flat_map(|entry| &entry.values);
-        let redactor = Redactor::new(secrets.chain(&tokens));
+        let redactor = self.access.redactor();
         let mut whole = true;
         let headers = response.headers.iter().map(|(name, value)| {
             let value = String::from_utf8_lossy(value.as_bytes());
@@ -214,29 +250,6 @@ impl Call {
             body,
         };
         (answer, whole)
-    }
-
-    fn record(
-        &self,
-        request: &wit::Request,
-        url: &Url,
-        outcome: &Result<Response, SendError>,
-        took: Duration,
-    ) {
-        let Some(recorder) = &self.access.recorder else {
-            return;
-        };
-        recorder.record(&Exchange {
-            account: self.access.account.id.as_str(),
-            verb: verb_from(request.verb),
-            host: url.authority(),
-            path: &path_template(url.path()),
-            status: outcome
-                .as_ref()
-                .ok()
-                .map(|response| response.status.as_u16()),
-            took,
-        });
     }
 }
 
@@ -291,25 +304,6 @@ fn headers(given: &[(String, String)]) -> Result<HeaderMap, &'static str> {
 fn seconds(value: &serde_json::Value) -> Option<Duration> {
     let number = value.as_u64().or_else(|| value.as_str()?.parse().ok())?;
     Some(Duration::from_secs(number))
-}
-
-/// A path without what may identify a payment: parts with a digit in them (but for versions such
-/// as `v2`) or that are long.
-fn path_template(path: &str) -> String {
-    /// No path component of a vendor's documentation is longer.
-    const WORD: usize = 24;
-    let part = |part: &str| {
-        let version = part
-            .strip_prefix('v')
-            .is_some_and(|rest| rest.len() <= 3 && rest.bytes().all(|b| b.is_ascii_digit()));
-        let word = part.len() <= WORD && !part.bytes().any(|b| b.is_ascii_digit());
-        if version || word {
-            part.to_owned()
-        } else {
-            "*".to_owned()
-        }
-    };
-    path.split('/').map(part).collect::<Vec<_>>().join("/")
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use kassette_http::{NoAnswer, NotSent, StatusCode};
 use parking_lot::Mutex;
 
 use super::*;
-use crate::access::{AccountAccess, Recorder};
+use crate::access::AccountAccess;
 use crate::config::RuntimeConfig;
 use crate::fixtures::{access, hosts, secret};
 use crate::host::Host;
@@ -481,38 +481,19 @@ async fn an_answer_in_which_nothing_can_be_redacted_reaches_no_module() {
     }
 }
 
-#[derive(Default)]
-struct Records(Mutex<Vec<(String, String, Option<u16>)>>);
-
-impl Recorder for Records {
-    fn record(&self, exchange: &Exchange<'_>) {
-        self.0
-            .lock()
-            .push((exchange.host.into(), exchange.path.into(), exchange.status));
-    }
-}
-
 #[tokio::test]
-async fn requests_are_recorded_without_what_identifies_a_payment() {
-    let records = Arc::new(Records::default());
-    let mut bench = Bench::new(AccountAccess {
-        recorder: Some(records.clone()),
-        ..access()
-    });
-    bench
-        .send(request(
-            wit::Verb::Get,
-            &format!("{API}/pi_3N9/capture?key=x"),
-        ))
-        .await
-        .unwrap();
-    let seen = records.0.lock().clone();
-    assert_eq!(
-        seen,
-        [(
-            "api.vendor.example".into(),
-            "/v1/payments/*/capture".into(),
-            Some(200)
-        )]
+async fn a_repeat_that_never_left_leaves_the_first_try_open() {
+    let mut bench = Bench::new(access());
+    bench.next(Err(SendError::NoAnswer(NoAnswer::Deadline)));
+    let first = bench.send(request(wit::Verb::Post, API)).await;
+    assert!(matches!(first, Err(wit::SendFailure::NoAnswer(_))));
+    bench.next(Err(SendError::NotSent(NotSent::NoSuchName)));
+    let repeat = bench.send(request(wit::Verb::Post, API)).await;
+    assert!(matches!(repeat, Err(wit::SendFailure::NotSent(_))));
+    assert!(bench.call.sent_requests.any_sent && bench.call.sent_requests.any_unanswered());
+    bench.send(request(wit::Verb::Post, API)).await.unwrap();
+    assert!(
+        !bench.call.sent_requests.any_unanswered(),
+        "it was answered"
     );
 }

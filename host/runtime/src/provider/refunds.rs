@@ -4,7 +4,7 @@ use kassette_domain::provider::{
     Given, PaidFacts, QueryFailure, RefundFailure, RefundOrder, RefundTerms,
 };
 
-use super::ProviderModule;
+use super::{Called, ProviderModule};
 use crate::access::AccountAccess;
 use crate::error::CallError;
 use crate::outcome::{refund_outcome, refund_query_outcome};
@@ -32,7 +32,7 @@ impl ProviderModule {
         };
         let account = v0_2::provider::account(&access.account);
         let calls = &self.calls.refund_terms;
-        let (answer, _) = self
+        let Called { answer, .. } = self
             .call("refund-terms", calls, &access, |exports, store| {
                 Box::pin(async move {
                     match &exports.refunds {
@@ -61,7 +61,7 @@ impl ProviderModule {
         let account = v0_2::provider::account(&access.account);
         let order = v0_2::refunds::order(order, &paid.currency);
         let paid = v0_2::refunds::paid(paid);
-        let (answer, sent) = self
+        let Called { answer, sent, .. } = self
             .call("refund", &self.calls.refund, access, |exports, store| {
                 Box::pin(async move {
                     match &exports.refunds {
@@ -94,7 +94,7 @@ impl ProviderModule {
         let order = v0_2::refunds::order(order, &paid.currency);
         let paid = v0_2::refunds::paid(paid);
         let calls = &self.calls.query_refund;
-        let (answer, sent) = self
+        let Called { answer, sent, .. } = self
             .call("query-refund", calls, access, |exports, store| {
                 Box::pin(async move {
                     match &exports.refunds {

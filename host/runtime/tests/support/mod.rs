@@ -17,7 +17,7 @@ use kassette_domain::provider::{Account, AttemptFacts, PaidFacts, Payer, RefundO
 use kassette_domain::routing::{Availability, Candidate, Context, Health};
 use kassette_domain::time::Time;
 use kassette_http::{Client, Guard};
-use kassette_runtime::{AccountAccess, Runtime, RuntimeConfig, TokenStore};
+use kassette_runtime::{AccountAccess, Recording, Runtime, RuntimeConfig, TokenStore};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
@@ -437,7 +437,7 @@ pub fn access(host: &str) -> AccountAccess {
         tokens: Arc::new(TokenStore::new()),
         stranger: None,
         not_after: None,
-        recorder: None,
+        recording: Recording::Off,
     }
 }
 

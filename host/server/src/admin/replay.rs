@@ -31,6 +31,9 @@ use crate::web::text::whole;
 pub(super) const DEFAULT: u64 = 10_000;
 /// Answers of lines: how far it is, and last what it came to.
 pub(super) const LINES: &str = "application/x-ndjson";
+/// What recorded calls leave open.
+const UNRECORDED: &str = "calls of a provider's module are on record from while plugins.record_conversations was on, \
+    without those that got no answer in time";
 /// What a policy leaves open.
 const UNKNOWN: &str = "what the policy would add is not judged: the log has no accounts and no methods that the \
     policy of its time left out";
@@ -44,9 +47,6 @@ pub(super) async fn replay(
     request: Request,
 ) -> Result<Response, ApiError> {
     let (_, slot) = find(&state, &slot)?;
-    if slot.kind() != SlotKind::Method {
-        return Err(failed(ReplayError::NotAMethod));
-    }
     let (parts, body) = request.into_parts();
     let mut query = Query::of(parts.uri.query())?;
     let last = query.read(
@@ -195,7 +195,12 @@ impl Told {
             (replay.active, replay.candidate),
             replay.diff(),
         );
-        view["unknown"] = (self.kind == "policy").then_some(UNKNOWN).into();
+        view["unknown"] = match (self.kind, self.slot.kind()) {
+            ("policy", _) => Some(UNKNOWN),
+            (_, SlotKind::Provider) => Some(UNRECORDED),
+            _ => None,
+        }
+        .into();
         view
     }
 }
@@ -260,11 +265,12 @@ fn examples(diff: &Diff) -> Vec<serde_json::Value> {
 }
 
 /// Every change, for the document.
-pub(super) const CHANGES: [Change; 4] = [
+pub(super) const CHANGES: [Change; 5] = [
     Change::Moved,
     Change::NewlyPossible,
     Change::NewlyImpossible,
     Change::Fault,
+    Change::Otherwise,
 ];
 
 /// Minor units as the API writes amounts, of any size.

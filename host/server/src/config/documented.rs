@@ -221,5 +221,5 @@ fn defaults_in_the_table_are_those_that_hold() {
             looked_at += 1;
         }
     }
-    assert_eq!(looked_at, 21);
+    assert_eq!(looked_at, 22);
 }

@@ -270,6 +270,8 @@ pub(crate) struct Plugins {
     pub(crate) keys: Vec<SlotKey>,
     /// What an upload does that does not say so.
     pub(crate) uploads: Uploads,
+    /// Whether calls of providers' modules are written into the routing log.
+    pub(super) record_conversations: bool,
     canary_min_payments: u64,
     canary_margin_percent: u16,
     canary_max_differing_percent: u8,
@@ -296,6 +298,18 @@ impl Plugins {
                 most => Some(most),
             },
         }
+    }
+
+    /// Conversations hold what is known of payers, and are erased with the routing log alone.
+    fn outlives_personal_data(&self, retention: &Retention) -> Option<String> {
+        let (personal, log) = (retention.personal_data_days, retention.routing_log_days);
+        let outlives = personal > 0 && (log == 0 || log > personal);
+        (self.record_conversations && outlives).then(|| {
+            format!(
+                "plugins.record_conversations keeps what is known of payers for retention.routing_log_days, which \
+                 must then be between 1 and retention.personal_data_days = {personal}"
+            )
+        })
     }
 
     fn problems(&self) -> impl Iterator<Item = String> {
@@ -425,6 +439,7 @@ impl Default for Plugins {
             check_before_use: true,
             keys: Vec::new(),
             uploads: Uploads::Activate,
+            record_conversations: false,
             canary_min_payments: 20,
             canary_margin_percent: 0,
             canary_max_differing_percent: 100,
@@ -636,6 +651,7 @@ impl MainFile {
             problems.push("store.cache_mib must be between 8 and 65536".into());
         }
         problems.extend(self.plugins.problems());
+        problems.extend(self.plugins.outlives_personal_data(&self.retention));
         problems.extend(self.log.problem());
         if self.tls_cert.is_some() != self.tls_key.is_some()
             || self.admin_tls_cert.is_some() != self.admin_tls_key.is_some()

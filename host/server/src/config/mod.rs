@@ -319,6 +319,7 @@ impl Config {
             ),
             retention: self.main.retention.rules(),
             listing_sample_percent: self.main.retention.listing_sample_percent,
+            record_conversations: self.main.plugins.record_conversations,
             trial_limits: self.main.plugins.trial_limits(),
             is_staging_required: self.main.plugins.uploads == main_file::Uploads::ShadowFirst,
             release: self.release(profile),

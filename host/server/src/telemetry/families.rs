@@ -539,6 +539,15 @@ const FAMILIES: &[Family] = &[
     ),
     family(
         Counter,
+        "kassette_conversation_records_total",
+        &[(
+            "outcome",
+            Known(&["written", "dropped", "failed", "unproved"]),
+        )],
+        "Calls of providers' modules for the routing log, by what became of them.",
+    ),
+    family(
+        Counter,
         "kassette_shadow_decisions_total",
         &[("outcome", Known(&["queued", "dropped"]))],
         "Live decisions for a candidate in the shadow, by whether there was room.",

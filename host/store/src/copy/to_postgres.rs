@@ -661,10 +661,10 @@ fn routing_batch(
     writer: &mut Writer<'_>,
 ) -> Result<(), CopyError> {
     let of = schema::routing_batch_of(key);
-    let (method, at, batch) = of.ok_or_else(|| records::damaged(key, "it is about nothing"))?;
+    let (slot, at, batch) = of.ok_or_else(|| records::damaged(key, "it is about nothing"))?;
     let size = Size::of(routing::count(key, row)?, row);
     let batch = values![
-        method.as_str().to_owned(),
+        schema::routing_name(&slot).to_owned(),
         millis(at),
         number(batch),
         size.records.cast_signed(),

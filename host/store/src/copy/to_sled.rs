@@ -7,7 +7,6 @@ use kassette_domain::id::{
 };
 use kassette_domain::key::{Environment, KeyOwner, TokenHash};
 use kassette_domain::lifecycle::PaymentAggregate;
-use kassette_domain::method::MethodId;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::DeliveryStatus;
 use kassette_engine::{Bulk, Db, IVec, Memtable};
@@ -441,10 +440,11 @@ fn audit_line(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
 }
 
 fn routing_batch(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
-    let method = MethodId::parse(row.get(0));
-    let method = method.ok_or_else(|| Fault::Corrupt("the method of a decision".into()))?;
+    let slot = schema::slot_of_routing(row.get(0));
+    let slot =
+        slot.ok_or_else(|| Fault::Corrupt("the slot of an entry of the routing log".into()))?;
     let number = row.get::<_, i64>(2).unsigned_abs();
-    let key = schema::routing_batch(method, time(row.get(1)), number);
+    let key = schema::routing_batch(&slot, time(row.get(1)), number);
     target.put(key, row.get::<_, &[u8]>(3))
 }
 

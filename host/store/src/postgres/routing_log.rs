@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use kassette_domain::conversation::Conversation;
+use kassette_domain::id::Slot;
 use kassette_domain::method::MethodId;
 use kassette_domain::routing::RoutingRecord;
 use kassette_domain::time::Time;
 
 use crate::postgres::database::Arguments;
 use crate::postgres::{PostgresStore, millis, number, time};
-use crate::rows::routing::{self, Making, Size};
+use crate::rows::routing::{self, Entry, Making, Size};
 use crate::rows::schema;
 use crate::{Answer, Fault, Forgotten, Retention, RoutingCursor, RoutingLog, RoutingPage};
 
@@ -37,7 +39,7 @@ const ROWS: usize = 32;
 const FORGOTTEN: usize = 512;
 
 impl PostgresStore {
-    async fn append(&self, records: Vec<RoutingRecord>, now: Time) -> Result<(), Fault> {
+    async fn append<R: Entry>(&self, records: Vec<R>, now: Time) -> Result<(), Fault> {
         let packed = tokio::task::spawn_blocking(move || routing::pack(records)).await;
         let batches = packed.unwrap_or(Err(Fault::Stopping))?;
         let count = i64::try_from(batches.len()).unwrap_or(i64::MAX);
@@ -46,35 +48,35 @@ impl PostgresStore {
         }
         let numbers = self.workers.read(NUMBERS, &[&count]).await?;
         let numbers: Vec<i64> = numbers.iter().map(|row| row.get(0)).collect();
-        let (mut methods, mut records, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut names, mut records, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
         let mut bodies = Vec::new();
         for (batch, number) in batches.iter().zip(&numbers) {
-            let key = schema::routing_batch(batch.method, now, number.unsigned_abs());
+            let key = schema::routing_batch(&batch.slot, now, number.unsigned_abs());
             let body = routing::encode(&self.secrets.sealer, &key, batch)?;
             let size = Size::of(batch.records, &body);
-            methods.push(batch.method.as_str());
+            names.push(schema::routing_name(&batch.slot));
             records.push(size.records.cast_signed());
             bytes.push(size.bytes.cast_signed());
             bodies.push(body.to_vec());
         }
-        let arguments: Arguments<'_> =
-            &[&millis(now), &methods, &numbers, &records, &bytes, &bodies];
+        let arguments: Arguments<'_> = &[&millis(now), &names, &numbers, &records, &bytes, &bodies];
         // Under numbers of its own, so it can be done again.
         self.workers.repeat(APPEND, arguments).await.map(drop)
     }
 
-    async fn page(
+    async fn routing_page<R: Entry>(
         &self,
-        method: MethodId,
+        slot: Slot,
         before: Option<RoutingCursor>,
-    ) -> Result<RoutingPage, Fault> {
+    ) -> Result<RoutingPage<R>, Fault> {
+        let name = schema::routing_name(&slot);
         let (mut at, mut last) = before.map_or((i64::MAX, i64::MAX), |cursor| {
             (millis(cursor.at), number(cursor.number))
         });
         let limit = i64::try_from(ROWS).unwrap_or(i64::MAX);
         let mut making = Making::default();
         let more = 'page: loop {
-            let arguments: Arguments<'_> = &[&method.as_str(), &at, &last, &limit];
+            let arguments: Arguments<'_> = &[&name, &at, &last, &limit];
             let rows = self.workers.read(READ, arguments).await?;
             for row in &rows {
                 (at, last) = (row.get(0), row.get(1));
@@ -82,7 +84,7 @@ impl PostgresStore {
                     at: time(at),
                     number: last.unsigned_abs(),
                 };
-                let key = schema::routing_batch(method, cursor.at, cursor.number);
+                let key = schema::routing_batch(&slot, cursor.at, cursor.number);
                 if !making.add(key, row.get::<_, Vec<u8>>(2), cursor)? {
                     break 'page true;
                 }
@@ -135,7 +137,19 @@ impl RoutingLog for PostgresStore {
         &self,
         method: MethodId,
         before: Option<RoutingCursor>,
-    ) -> Answer<'_, RoutingPage> {
-        Box::pin(self.page(method, before))
+    ) -> Answer<'_, RoutingPage<RoutingRecord>> {
+        Box::pin(self.routing_page(Slot::of_method(method), before))
+    }
+
+    fn append_conversations(&self, conversations: Vec<Conversation>, now: Time) -> Answer<'_, ()> {
+        self.carry(async move |store| store.append(conversations, now).await)
+    }
+
+    fn conversations(
+        &self,
+        slot: &Slot,
+        before: Option<RoutingCursor>,
+    ) -> Answer<'_, RoutingPage<Conversation>> {
+        Box::pin(self.routing_page(slot.clone(), before))
     }
 }

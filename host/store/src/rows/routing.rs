@@ -1,12 +1,15 @@
-//! Rows of the routing log: some decisions of one method, compressed, then sealed, because settings of an operator are
-//! among what a module saw. Nothing in them is erased with a payer's data: a context says of a payer only the country,
-//! and whether there is an e-mail address.
+//! Rows of the routing log: some entries of one slot, compressed, then sealed, because settings of an operator are
+//! among what a module saw. Nothing in them is erased with a payer's data before the log forgets them: the context of
+//! a decision says of a payer only the country and whether there is an e-mail address, but a conversation says all
+//! that the provider was told.
 
 use std::collections::BTreeMap;
 
-use kassette_domain::method::MethodId;
+use kassette_domain::conversation::Conversation;
+use kassette_domain::id::{Slot, SlotKind};
 use kassette_domain::routing::RoutingRecord;
 use kassette_engine::IVec;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
@@ -18,10 +21,28 @@ use crate::{Fault, ROUTING_BATCH, ROUTING_PAGE, RoutingCursor, RoutingPage};
 /// Most bytes of a batch. A typical one has 20 KiB; a few of the largest are read in one slice.
 const MOST: usize = 32 << 10;
 
-/// Decisions of one method that become a row.
+/// An entry of the log.
+pub(crate) trait Entry: Serialize + DeserializeOwned + Send + 'static {
+    /// Whose it is.
+    fn slot(&self) -> Slot;
+}
+
+impl Entry for RoutingRecord {
+    fn slot(&self) -> Slot {
+        Slot::of_method(self.method)
+    }
+}
+
+impl Entry for Conversation {
+    fn slot(&self) -> Slot {
+        self.slot.clone()
+    }
+}
+
+/// Entries of one slot that become a row.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    pub(crate) method: MethodId,
+    pub(crate) slot: Slot,
     /// How many.
     pub(crate) records: u32,
     packed: Vec<u8>,
@@ -60,46 +81,44 @@ impl Size {
     }
 }
 
-/// Parts decisions into batches, those of a method in their order. Takes a millisecond for a thousand, so it is not
-/// done where others wait.
-pub(crate) fn pack(records: Vec<RoutingRecord>) -> Result<Vec<Batch>, Fault> {
-    let mut by_method: BTreeMap<MethodId, Vec<RoutingRecord>> = BTreeMap::new();
+/// Parts entries into batches, those of a slot in their order. Takes a millisecond for a thousand decisions, so it is
+/// not done where others wait.
+pub(crate) fn pack<R: Entry>(records: Vec<R>) -> Result<Vec<Batch>, Fault> {
+    let mut by_slot: BTreeMap<Slot, Vec<R>> = BTreeMap::new();
     for record in records {
-        by_method.entry(record.method).or_default().push(record);
+        by_slot.entry(record.slot()).or_default().push(record);
     }
     let mut batches = Vec::new();
-    for (method, records) in by_method {
+    for (slot, records) in by_slot {
         for some in records.chunks(ROUTING_BATCH) {
-            pack_some(method, some, &mut batches)?;
+            pack_some(&slot, some, &mut batches)?;
         }
     }
     Ok(batches)
 }
 
-fn pack_some(
-    method: MethodId,
-    records: &[RoutingRecord],
-    batches: &mut Vec<Batch>,
-) -> Result<(), Fault> {
-    let plain = postcard::to_stdvec(records)
-        .map_err(|error| Fault::Unavailable(format!("a decision cannot be encoded: {error}")))?;
+fn pack_some<R: Entry>(slot: &Slot, records: &[R], batches: &mut Vec<Batch>) -> Result<(), Fault> {
+    let plain = postcard::to_stdvec(records).map(Zeroizing::new);
+    let plain = plain.map_err(|error| {
+        Fault::Unavailable(format!("the routing log cannot be encoded: {error}"))
+    })?;
     let packed = lz4_flex::compress_prepend_size(&plain);
     if packed.len() <= MOST {
         batches.push(Batch {
-            method,
+            slot: slot.clone(),
             records: u32::try_from(records.len()).unwrap_or(u32::MAX),
             packed,
         });
     } else if let [_] = records {
         tracing::warn!(
-            method = method.as_str(),
+            plugin.slot = %slot,
             bytes = packed.len(),
-            "a routing decision is not kept: it is over {MOST} bytes"
+            "an entry of the routing log is not kept: it is over {MOST} bytes"
         );
     } else {
         let (first, last) = records.split_at(records.len() / 2);
-        pack_some(method, first, batches)?;
-        pack_some(method, last, batches)?;
+        pack_some(slot, first, batches)?;
+        pack_some(slot, last, batches)?;
     }
     Ok(())
 }
@@ -113,19 +132,35 @@ pub(crate) fn encode(sealer: &Sealer, key: &[u8], batch: &Batch) -> Result<IVec,
     records::encode(key, &row)
 }
 
-/// How many decisions a row holds.
+/// How many entries a row holds.
 pub(crate) fn count(key: &[u8], row: &[u8]) -> Result<u32, Fault> {
     records::decode_head(key, row)
 }
 
-/// The decisions of a row, in their order.
-pub(crate) fn open(sealer: &Sealer, key: &[u8], row: &[u8]) -> Result<Vec<RoutingRecord>, Fault> {
+/// The entries of a row, in their order.
+pub(crate) fn open<R: Entry>(sealer: &Sealer, key: &[u8], row: &[u8]) -> Result<Vec<R>, Fault> {
     let row: BatchRow = records::decode(key, row)?;
     let packed = open_packed(sealer, key, &row)?;
-    let plain = lz4_flex::decompress_size_prepended(&packed)
-        .map_err(|_| records::damaged(key, "it does not unpack"))?;
+    let plain = lz4_flex::decompress_size_prepended(&packed).map(Zeroizing::new);
+    let plain = plain.map_err(|_| records::damaged(key, "it does not unpack"))?;
     postcard::from_bytes(&plain)
-        .map_err(|_| records::damaged(key, "its decisions do not have their form"))
+        .map_err(|_| records::damaged(key, "its entries do not have their form"))
+}
+
+/// Whose the entries of a row are, which is kept as one of a slot.
+pub(crate) fn slots(
+    sealer: &Sealer,
+    slot: &Slot,
+    key: &[u8],
+    row: &[u8],
+) -> Result<Vec<Slot>, Fault> {
+    fn of<R: Entry>(entries: Vec<R>) -> Vec<Slot> {
+        entries.iter().map(Entry::slot).collect()
+    }
+    match slot.kind() {
+        SlotKind::Method => open::<RoutingRecord>(sealer, key, row).map(of),
+        SlotKind::Provider => open::<Conversation>(sealer, key, row).map(of),
+    }
 }
 
 fn open_packed(sealer: &Sealer, key: &[u8], row: &BatchRow) -> Result<Zeroizing<Vec<u8>>, Fault> {
@@ -171,16 +206,16 @@ impl<R: AsRef<[u8]> + Send + 'static> Making<R> {
     }
 
     /// The page; `more` says that a row follows. Opens the rows on a thread of its own: others wait for none.
-    pub(crate) async fn page(
+    pub(crate) async fn page<E: Entry>(
         self,
         secrets: std::sync::Arc<Secrets>,
         more: bool,
-    ) -> Result<RoutingPage, Fault> {
+    ) -> Result<RoutingPage<E>, Fault> {
         let next = self.last.filter(|_| more);
         let opened = tokio::task::spawn_blocking(move || {
             let mut records = Vec::with_capacity(self.records.min(ROUTING_PAGE));
             for (key, row) in self.rows {
-                let opened = open(&secrets.sealer, &key, row.as_ref())?;
+                let opened = open::<E>(&secrets.sealer, &key, row.as_ref())?;
                 records.extend(opened.into_iter().rev());
             }
             Ok(RoutingPage { records, next })
@@ -191,6 +226,7 @@ impl<R: AsRef<[u8]> + Send + 'static> Making<R> {
 
 #[cfg(test)]
 mod tests {
+    use kassette_domain::method::MethodId;
     use proptest::prelude::*;
 
     use super::*;
@@ -222,25 +258,25 @@ mod tests {
             small in any::<bool>(),
         ) {
             let methods = [MethodId::Ideal, MethodId::Paypal, MethodId::Klarna];
-            let mut written: BTreeMap<MethodId, Vec<RoutingRecord>> = BTreeMap::new();
+            let mut written: BTreeMap<Slot, Vec<RoutingRecord>> = BTreeMap::new();
             let mut all = Vec::new();
             for (number, (method, length)) in (0_u64..).zip(lengths) {
                 let mut record = routing_record(methods[method], number);
                 let length = if small { length % 50 } else { length };
                 record.context.settings.push(("text".into(), noise(number, length)));
-                written.entry(record.method).or_default().push(record.clone());
+                written.entry(record.slot()).or_default().push(record.clone());
                 all.push(record);
             }
             let sealer = sealer(1);
-            let mut read: BTreeMap<MethodId, Vec<RoutingRecord>> = BTreeMap::new();
+            let mut read: BTreeMap<Slot, Vec<RoutingRecord>> = BTreeMap::new();
             for (number, batch) in (0..).zip(pack(all).unwrap()) {
-                let key = schema::routing_batch(batch.method, NOW, number);
+                let key = schema::routing_batch(&batch.slot, NOW, number);
                 let row = encode(&sealer, &key, &batch).unwrap();
                 prop_assert!(row.len() <= MOST + 100, "{} bytes", row.len());
-                let opened = open(&sealer, &key, &row).unwrap();
+                let opened: Vec<RoutingRecord> = open(&sealer, &key, &row).unwrap();
                 prop_assert!(opened.len() <= ROUTING_BATCH);
                 prop_assert_eq!(count(&key, &row), Ok(opened.len() as u32));
-                read.entry(batch.method).or_default().extend(opened);
+                read.entry(batch.slot).or_default().extend(opened);
             }
             prop_assert_eq!(read, written);
         }
@@ -256,7 +292,7 @@ mod tests {
         let mut read = Vec::new();
         for batch in pack(all).unwrap() {
             let row = encode(&sealer(1), b"rlg/", &batch).unwrap();
-            read.extend(open(&sealer(1), b"rlg/", &row).unwrap());
+            read.extend(open::<RoutingRecord>(&sealer(1), b"rlg/", &row).unwrap());
         }
         assert_eq!(read, others);
     }
@@ -265,11 +301,11 @@ mod tests {
     fn a_row_opens_under_its_key_alone_and_after_another_seal_under_the_new_one() {
         let records = vec![routing_record(MethodId::Ideal, 1)];
         let batch = pack(records.clone()).unwrap().remove(0);
-        let key = schema::routing_batch(batch.method, NOW, 7);
+        let key = schema::routing_batch(&batch.slot, NOW, 7);
         let row = encode(&sealer(1), &key, &batch).unwrap();
-        assert!(open(&sealer(2), &key, &row).is_err());
+        assert!(open::<RoutingRecord>(&sealer(2), &key, &row).is_err());
         let resealed = reseal(&sealer(1), &sealer(2), &key, &row).unwrap();
         assert_eq!(open(&sealer(2), &key, &resealed), Ok(records));
-        assert!(open(&sealer(1), &key, &resealed).is_err());
+        assert!(open::<RoutingRecord>(&sealer(1), &key, &resealed).is_err());
     }
 }

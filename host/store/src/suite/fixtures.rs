@@ -8,6 +8,7 @@ use kassette_domain::attempt::Choice;
 use kassette_domain::audit::Audited;
 use kassette_domain::candidate::Counts;
 use kassette_domain::connect::{ConnectCode, SiteUrl};
+use kassette_domain::conversation::{self, Call, Conversation, HttpAnswer, HttpRequest, Outcome};
 use kassette_domain::id::{
     AccountId, AttemptId, ConnectCodeId, Digest, EndpointId, KeyId, MerchantId, OperatorId,
     PaymentId, ResellerId, Slot,
@@ -24,7 +25,8 @@ use kassette_domain::payment::{
 };
 use kassette_domain::policy::Policy;
 use kassette_domain::provider::{
-    Action, Particulars, Payer, Report, VendorSettlement, VendorStatus,
+    self, Action, AttemptFacts, Open, Particulars, Payer, Report, Started, VendorSettlement,
+    VendorStatus, Verb,
 };
 use kassette_domain::routing::{Availability, Candidate, Context, Health, RoutingRecord, Verdict};
 use kassette_domain::secret::Secret;
@@ -430,6 +432,70 @@ pub fn routing_record(method: MethodId, number: u64) -> RoutingRecord {
         },
         answer: Some(Ok(names.map(verdict).into())),
         chosen: Some(account("mollie-live")),
+    }
+}
+
+/// A recorded start at a provider's slot.
+pub fn conversation(slot: &str, number: u64) -> Conversation {
+    let slot = Slot::parse(slot).unwrap();
+    let url = "https://api.vendor.example/v1/payments".to_owned();
+    let body = format!("{{\"number\":{number}}}").into_bytes();
+    Conversation {
+        digest: Digest::of(b"module"),
+        payment: Some(PaymentId::from_bytes(id_of(&number.to_string()))),
+        account: provider::Account {
+            id: account("vendor-live"),
+            environment: Environment::Live,
+            now: NOW.after(Duration::from_millis(number)),
+            callback_url: "https://pay.example/callbacks/vendor-live".into(),
+            settings: vec![("merchant".into(), "shop".into())],
+        },
+        payer_hosts: vec!["pay.vendor.example".into()],
+        plain_loopback: false,
+        call: Call::Start(AttemptFacts {
+            id: attempt_id(&number.to_string()),
+            method: MethodId::Ideal,
+            due: Money {
+                amount: Minor(1000 + number),
+                currency: Currency::EUR,
+            },
+            order: format!("order-{number}"),
+            merchant: "Shop".into(),
+            return_url: "https://pay.example/return/x".into(),
+            cancel_url: "https://pay.example/return/x?cancel=1".into(),
+            expires: NOW.after(Duration::from_secs(3600)),
+            payer: Payer {
+                email: Some(Secret::new(EMAIL)),
+                ..Payer::default()
+            },
+            answers: vec![("bank".into(), Secret::new("ing"))],
+        }),
+        exchanges: vec![
+            conversation::Exchange::Secret {
+                asked: Digest::of(slot.as_str().as_bytes()),
+                answer: Some(vec![1]),
+            },
+            conversation::Exchange::Http {
+                request: HttpRequest {
+                    verb: Verb::Post,
+                    url,
+                    headers: vec![("content-type".into(), "application/json".into())],
+                    body: body.clone(),
+                    secrets: vec!["bearer api-key".into()],
+                },
+                answer: Ok(HttpAnswer {
+                    status: 201,
+                    headers: vec![],
+                    body,
+                }),
+            },
+        ],
+        outcome: Outcome::Start(Ok(Started::Open(Open {
+            reference: format!("pay_{number}"),
+            action: Action::Redirect("https://pay.vendor.example/1".into()),
+            until: None,
+        }))),
+        slot,
     }
 }
 

@@ -78,6 +78,8 @@ pub async fn fill(store: &Arc<dyn Store>) {
             routing_record(method, number),
         ];
         store.append_routing(decisions, NOW).await.unwrap();
+        let spoken = vec![conversation("provider.sandbox", number)];
+        store.append_conversations(spoken, NOW).await.unwrap();
     }
     for slot in ["method.ideal", "provider.sandbox"] {
         let counted = vec![(5, counts(1)), (25, counts(2))];

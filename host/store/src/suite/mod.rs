@@ -215,6 +215,7 @@ macro_rules! store_suite {
                 decisions_are_forgotten_by_age_and_no_others,
                 the_oldest_decisions_of_all_methods_go_where_the_log_is_too_large,
                 a_log_that_is_kept_for_ever_is_not_forgotten,
+                conversations_stand_in_the_log_beside_decisions,
             }
             trials {
                 what_is_counted_under_each_share_adds_up,

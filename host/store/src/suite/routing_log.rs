@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kassette_domain::conversation::Conversation;
+use kassette_domain::id::Slot;
 use kassette_domain::method::MethodId;
 use kassette_domain::routing::RoutingRecord;
 use kassette_domain::time::Time;
@@ -246,4 +248,47 @@ pub async fn a_log_that_is_kept_for_ever_is_not_forgotten(harness: &dyn Harness)
     let (records, next, calls) = forget(&store, by_age(DAY), end).await;
     assert_eq!((records, next), (600, None));
     assert!(calls > 1, "in one go");
+}
+
+pub async fn conversations_stand_in_the_log_beside_decisions(harness: &dyn Harness) {
+    let slots = ["provider.ideal", "provider.stripe"];
+    let numbered = |slot, numbers: std::ops::Range<u64>| -> Vec<Conversation> {
+        numbers.map(|number| conversation(slot, number)).collect()
+    };
+    let [ideal, stripe] = slots.map(|slot| numbered(slot, 0..300));
+    let decisions = self::numbered(MethodId::Ideal, 0..9);
+    let store = harness.open().await;
+    append(&store, &decisions, NOW).await;
+    let mixed = [&ideal[..], &stripe[..200]].concat();
+    store.append_conversations(mixed, NOW).await.unwrap();
+    let later_ones = stripe[200..].to_vec();
+    store
+        .append_conversations(later_ones, later(1))
+        .await
+        .unwrap();
+    store.shut_down().await.unwrap();
+    let store = harness.open().await;
+    let read = async |slot: &str| {
+        let slot = Slot::parse(slot).unwrap();
+        let (mut all, mut before) = (Vec::new(), None);
+        loop {
+            let page = store.conversations(&slot, before).await.unwrap();
+            all.extend(page.records);
+            match page.next {
+                None => return all,
+                next => before = next,
+            }
+        }
+    };
+    let newest_first = |all: &[Conversation]| all.iter().rev().cloned().collect::<Vec<_>>();
+    assert!(read("provider.ideal").await == newest_first(&ideal));
+    assert!(read("provider.stripe").await == newest_first(&stripe));
+    assert_eq!(read("provider.other").await, []);
+    assert_holds(&store, MethodId::Ideal, &decisions).await;
+    // The log forgets both by one rule.
+    let end = NOW.after(DAY);
+    let (gone, ..) = forget(&store, by_age(DAY), end).await;
+    assert_eq!(gone, decisions.len() as u64 + 500);
+    assert!(read("provider.stripe").await == newest_first(&stripe[200..]));
+    assert_eq!(read("provider.ideal").await, []);
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use kassette_domain::connect::CodeUse;
 use kassette_domain::event::EventType;
-use kassette_domain::id::{Digest, MerchantId, OperatorId, PaymentId, ResellerId};
+use kassette_domain::id::{Digest, MerchantId, OperatorId, PaymentId, ResellerId, Slot};
 use kassette_domain::key::{ApiKey, Environment, KeyOwner, TokenHash};
 use kassette_domain::lifecycle::{Act, ClaimPurpose, NewRefund, NewWork, Query, StartResult, Step};
 use kassette_domain::method::MethodId;
@@ -101,6 +101,7 @@ pub(crate) const DEEDS: &[&str] = &[
     "append_routing",
     "forget",
     "append_routing: again",
+    "append_conversations",
     "count_trial",
     "count_trial: again",
     "count_trial: later",
@@ -142,7 +143,7 @@ steps! {
 }
 
 /// The operations that read or leave no row, all of which are asked here or by the judge of payments, or end a process.
-const READS: [&str; 51] = [
+const READS: [&str; 52] = [
     "reviewed",
     "announce",
     "announce_modules",
@@ -187,6 +188,7 @@ const READS: [&str; 51] = [
     "reseller",
     "reseller_payments",
     "resellers",
+    "conversations",
     "routing_log",
     "shut_down",
     "verify_audit",
@@ -660,6 +662,15 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
                 .await
                 .unwrap();
         }
+        "append_conversations" => {
+            let slots = ["provider.stripe", "provider.adyen", "provider.stripe"];
+            let numbered = (number as u64..).zip(slots);
+            let all = numbered.map(|(number, slot)| conversation(slot, number));
+            store
+                .append_conversations(all.collect(), now)
+                .await
+                .unwrap();
+        }
         "count_trial" | "count_trial: again" => {
             let counted = vec![(1, counts(1)), (5, counts(2))];
             let counting = store.count_trial(trial("method.ideal", NOW), counted);
@@ -834,6 +845,10 @@ pub(crate) async fn observe(store: &Arc<dyn Store>) -> String {
         store.routing_log(MethodId::Ideal, None).await.unwrap(),
         store.routing_log(MethodId::Paypal, None).await.unwrap(),
     );
+    for slot in ["provider.stripe", "provider.adyen"] {
+        let slot = Slot::parse(slot).unwrap();
+        see!(store.conversations(&slot, None).await.unwrap());
+    }
     for since in [NOW, later(1)] {
         let sums = store.count_trial(trial("method.ideal", since), vec![]);
         see!(sums.await.unwrap());

@@ -177,9 +177,13 @@ impl Shop {
                 reason: "seen".into(),
             }))),
             Event::Refund(attempt, operator, part) => {
-                let count = self.aggregate.refunds().len();
+                // Refunds that turn out to be one become fewer, so their count names none.
+                let refunds = self.aggregate.refunds();
+                let orders = refunds.iter().filter(|(_, it)| it.ordered.is_some());
+                let number = |id: RefundId| u128::from_be_bytes(*id.as_bytes());
+                let last = orders.map(|(_, refund)| number(refund.id)).max();
                 Step::Refund(Box::new(NewRefund {
-                    id: RefundId::from_bytes((count as u128 + 1).to_be_bytes()),
+                    id: RefundId::from_bytes((last.unwrap_or_default() + 1).to_be_bytes()),
                     attempt: id(attempt),
                     origin: if operator {
                         RefundOrigin::Operator

@@ -207,7 +207,8 @@ struct ReplayOrder {
     merchant_id: Option<MerchantId>,
 }
 
-/// What a candidate would have decided otherwise. A payment counts once, with the latest of its decisions.
+/// What a candidate would have decided otherwise. A payment counts once, with the latest of its decisions; of a
+/// provider's slot each recorded call counts.
 #[derive(ToSchema)]
 struct Diff {
     slot: Slot,
@@ -215,9 +216,11 @@ struct Diff {
     active: Digest,
     /// The active version itself where settings or a policy were tried.
     candidate: Digest,
-    /// Decisions that were compared: of creations, starts, fallbacks, and listings where they are recorded.
+    /// Decisions that were compared: of creations, starts, fallbacks, and listings where they are recorded. Of a
+    /// provider's slot calls: starts, callbacks and queries.
     decisions: u64,
-    /// Those whose accounts, their order, or the reason for none differ.
+    /// Those whose accounts, their order, or the reason for none differ; calls whose outcome differs, or what the
+    /// provider is asked.
     differing: u64,
     /// Payments that go to another account.
     moved: Vec<Moved>,
@@ -260,13 +263,15 @@ struct Moved {
     amount: Amount,
 }
 
-/// Payments that become possible or impossible, or over which the candidate failed.
+/// Payments that become possible or impossible, or over which the candidate failed, and a provider's calls that differ.
 #[derive(ToSchema)]
 struct ReplayReason {
     change: ReplayChange,
-    /// What the module's answer is grounded on, or how it failed.
+    /// What the module's answer is grounded on, how it failed, or what of a call differs.
     reason: String,
-    currency: Currency,
+    /// Null for callbacks, whose payments are not on record with them.
+    #[schema(required)]
+    currency: Option<Currency>,
     payments: u64,
     amount: Amount,
 }
@@ -282,7 +287,9 @@ struct ReplayExample {
     /// Null for one that moves.
     #[schema(required)]
     reason: Option<String>,
-    currency: Currency,
+    /// Null for a callback.
+    #[schema(required)]
+    currency: Option<Currency>,
     amount: Amount,
     #[schema(required)]
     from: Option<ProviderId>,

@@ -258,6 +258,7 @@ fn settings() -> Settings {
         webhooks: Webhooks::default(),
         retention: kassette_store::Retention::default(),
         listing_sample_percent: 0,
+        record_conversations: false,
         is_staging_required: false,
         trial_limits: Default::default(),
         release: None,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kassette_domain::event::EventType;
-use kassette_domain::id::{MerchantId, ResellerId};
+use kassette_domain::id::{MerchantId, ResellerId, Slot};
 use kassette_domain::key::{Environment, KeyOwner, TokenHash};
 use kassette_domain::method::MethodId;
 
@@ -99,6 +99,10 @@ async fn told(store: &Arc<dyn Store>) -> String {
         assert_eq!(log.records.len(), 2);
         all.push(format!("{log:?}"));
     }
+    let sandbox = Slot::parse("provider.sandbox").unwrap();
+    let log = store.conversations(&sandbox, None).await.unwrap();
+    assert_eq!(log.records.len(), 2);
+    all.push(format!("{log:?}"));
     for slot in ["method.ideal", "provider.sandbox"] {
         let sums = store.count_trial(trial(slot, NOW), vec![]).await.unwrap();
         assert_eq!(sums.len(), 2);

@@ -1,4 +1,4 @@
--- Routing decisions for replay: some of one method in a row.
+-- Decisions and conversations for replay: some of one slot in a row, whose name is in the column method.
 
 CREATE SEQUENCE IF NOT EXISTS routing_log_number
 

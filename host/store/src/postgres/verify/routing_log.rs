@@ -1,6 +1,5 @@
 //! The routing log.
 
-use kassette_domain::method::MethodId;
 use kassette_domain::time::Time;
 use tokio_postgres::Row;
 
@@ -19,27 +18,27 @@ pub(super) async fn read(reading: &mut Reading<'_>) -> Result<(), OpenError> {
     reading.each("routing-batch", BATCHES, batch).await
 }
 
-/// Decisions of one method: they open, and the columns say how many they are.
+/// Entries of one slot: they open, and the columns say how many they are.
 fn batch(row: &Row, secrets: &Secrets) -> Looked {
     let (at, number): (Time, i64) = (time(row.get(1)), row.get(2));
-    let Some(method) = MethodId::parse(row.get(0)) else {
+    let Some(slot) = schema::slot_of_routing(row.get(0)) else {
         let key = [schema::ROUTING_BATCHES, row.get::<_, &str>(0).as_bytes()].concat();
-        let damaged = records::damaged(&key, "it is of no method");
+        let damaged = records::damaged(&key, "it is of no slot");
         return (key, Err(damaged));
     };
-    let key = schema::routing_batch(method, at, number.unsigned_abs());
+    let key = schema::routing_batch(&slot, at, number.unsigned_abs());
     let body: &[u8] = row.get(3);
-    let looked = routing::open(&secrets.sealer, &key, body).map(|opened| {
-        let count = u32::try_from(opened.len()).unwrap_or(u32::MAX);
+    let looked = routing::slots(&secrets.sealer, &slot, &key, body).map(|held| {
+        let count = u32::try_from(held.len()).unwrap_or(u32::MAX);
         let size = Size::of(count, body);
         let columns =
             (row.get(4), row.get(5)) == (size.records.cast_signed(), size.bytes.cast_signed());
         let counted = routing::count(&key, body) == Ok(count);
-        let own = opened.iter().all(|record| record.method == method);
+        let own = held.iter().all(|other| *other == slot);
         vec![
             (columns, COLUMNS),
-            (counted, "it counts other decisions than it holds"),
-            (own, "it holds decisions of another method"),
+            (counted, "it counts other entries than it holds"),
+            (own, "it holds entries of another slot"),
         ]
     });
     (key, looked)

@@ -41,7 +41,7 @@ pub(crate) mod webhooks;
 
 use kassette_domain::id::{
     AccountId, AttemptId, Digest, EventId, KeyId, MerchantId, OperatorId, PaymentId, RefundId,
-    Slot, WorkId,
+    Slot, SlotKind, WorkId,
 };
 use kassette_domain::key::{Environment, KeyOwner, TokenHash};
 use kassette_domain::method::MethodId;
@@ -473,47 +473,56 @@ pub(crate) fn audit_number(key: &[u8]) -> Option<u64> {
 }
 
 /// What the batches of a method stand below. A method's id holds no zero byte.
-pub(crate) fn routing_batches(method: MethodId) -> Key {
-    key(&[ROUTING_BATCHES, method.as_str().as_bytes(), b"\0"])
+/// The name of a slot's part of the routing log: a method's is the method's own, as it was before providers had one.
+pub(crate) fn routing_name(slot: &Slot) -> &str {
+    match slot.kind() {
+        SlotKind::Method => slot.name(),
+        SlotKind::Provider => slot.as_str(),
+    }
 }
 
-pub(crate) fn routing_batch(method: MethodId, at: Time, number: u64) -> Key {
+/// The slot whose part of the routing log has a name.
+pub(crate) fn slot_of_routing(name: &str) -> Option<Slot> {
+    Slot::parse(name).or_else(|| MethodId::parse(name).map(Slot::of_method))
+}
+
+pub(crate) fn routing_batches(slot: &Slot) -> Key {
+    key(&[ROUTING_BATCHES, routing_name(slot).as_bytes(), b"\0"])
+}
+
+pub(crate) fn routing_batch(slot: &Slot, at: Time, number: u64) -> Key {
     key(&[
-        &routing_batches(method),
+        &routing_batches(slot),
         &ascending(at),
         &number.to_be_bytes(),
     ])
 }
 
-/// The method, the time and the number in a key of `rlg/`.
-pub(crate) fn routing_batch_of(key: &[u8]) -> Option<(MethodId, Time, u64)> {
+/// The slot, the time and the number in a key of `rlg/`.
+pub(crate) fn routing_batch_of(key: &[u8]) -> Option<(Slot, Time, u64)> {
     let (rest, number) = key.strip_prefix(ROUTING_BATCHES)?.split_last_chunk()?;
     let (rest, at) = rest.split_last_chunk()?;
-    let method = method_id(rest.strip_suffix(b"\0")?)?;
+    let slot = slot_of_routing(std::str::from_utf8(rest.strip_suffix(b"\0")?).ok()?)?;
     let at = Time::from_millis(u64::from_be_bytes(*at));
-    Some((method, at, u64::from_be_bytes(*number)))
+    Some((slot, at, u64::from_be_bytes(*number)))
 }
 
-fn method_id(text: &[u8]) -> Option<MethodId> {
-    MethodId::parse(std::str::from_utf8(text).ok()?)
-}
-
-pub(crate) fn routing_by_time(at: Time, number: u64, method: MethodId) -> Key {
+pub(crate) fn routing_by_time(at: Time, number: u64, slot: &Slot) -> Key {
     key(&[
         ROUTING_BY_TIME,
         &ascending(at),
         &number.to_be_bytes(),
-        method.as_str().as_bytes(),
+        routing_name(slot).as_bytes(),
     ])
 }
 
 /// The row of `rlg/` that a key of `rlt/` is about.
 pub(crate) fn routing_batch_by_time(key: &[u8]) -> Option<Key> {
     let (at, rest) = key.strip_prefix(ROUTING_BY_TIME)?.split_first_chunk()?;
-    let (number, method) = rest.split_first_chunk()?;
+    let (number, name) = rest.split_first_chunk()?;
     let at = Time::from_millis(u64::from_be_bytes(*at));
     Some(routing_batch(
-        method_id(method)?,
+        &slot_of_routing(std::str::from_utf8(name).ok()?)?,
         at,
         u64::from_be_bytes(*number),
     ))
@@ -549,19 +558,23 @@ mod tests {
     #[test]
     fn batches_of_the_routing_log_stand_in_order_of_time_and_number() {
         let (early, late) = (Time::from_secs(1), Time::from_secs(2));
-        let method = MethodId::Ideal;
         let keys = [(early, 9), (late, 1), (late, 2)];
-        let batches = keys.map(|(at, number)| routing_batch(method, at, number));
-        assert!(batches.is_sorted());
-        for ((at, number), batch) in keys.into_iter().zip(batches) {
-            assert_eq!(routing_batch_of(&batch), Some((method, at, number)));
-            let by_time = routing_by_time(at, number, method);
-            assert_eq!(leading_time(&by_time, ROUTING_BY_TIME), Some(at));
-            assert_eq!(routing_batch_by_time(&by_time), Some(batch));
+        for slot in ["method.ideal", "provider.ideal"] {
+            let slot = Slot::parse(slot).unwrap();
+            let batches = keys.map(|(at, number)| routing_batch(&slot, at, number));
+            assert!(batches.is_sorted());
+            for ((at, number), batch) in keys.into_iter().zip(batches) {
+                assert_eq!(routing_batch_of(&batch), Some((slot.clone(), at, number)));
+                let by_time = routing_by_time(at, number, &slot);
+                assert_eq!(leading_time(&by_time, ROUTING_BY_TIME), Some(at));
+                assert_eq!(routing_batch_by_time(&by_time), Some(batch));
+            }
         }
-        let (short, long) = (MethodId::parse("pay"), MethodId::parse("paypal"));
-        let long = routing_batch(long.unwrap(), early, 0);
-        assert!(!long.starts_with(&routing_batches(short.unwrap())));
+        let slots = ["method.pay", "method.paypal", "provider.pay"];
+        let [short, long, provider] = slots.map(|slot| Slot::parse(slot).unwrap());
+        for other in [long, provider] {
+            assert!(!routing_batch(&other, early, 0).starts_with(&routing_batches(&short)));
+        }
     }
 
     #[test]

@@ -21,21 +21,21 @@ pub(crate) const KINDS: &[Kind] = &[
     Kind::new(89, "routing-log", schema::ROUTING_LOG, plain::<Log>),
 ];
 
-/// Decisions of one method, which the whole log counts.
+/// Entries of one slot, which the whole log counts.
 fn batch(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     let of = schema::routing_batch_of(key);
-    let (method, at, number) = of.ok_or_else(|| records::damaged(key, "it is about nothing"))?;
+    let (slot, at, number) = of.ok_or_else(|| records::damaged(key, "it is about nothing"))?;
     let size = Size::of(routing::count(key, row)?, row);
-    let by_time = schema::routing_by_time(at, number, method);
+    let by_time = schema::routing_by_time(at, number, &slot);
     let size_row = records::encode(&by_time, &size)?;
     judge.promise(by_time, &size_row)?;
     judge.count_batch(number, size);
-    let opened = routing::open(&judge.secrets.sealer, key, row)?;
-    if u32::try_from(opened.len()) != Ok(size.records) {
-        judge.find(key, "it counts other decisions than it holds");
+    let held = routing::slots(&judge.secrets.sealer, &slot, key, row)?;
+    if u32::try_from(held.len()) != Ok(size.records) {
+        judge.find(key, "it counts other entries than it holds");
     }
-    if opened.iter().any(|record| record.method != method) {
-        judge.find(key, "it holds decisions of another method");
+    if held.iter().any(|other| *other != slot) {
+        judge.find(key, "it holds entries of another slot");
     }
     Ok(())
 }

@@ -5,12 +5,14 @@ pub(crate) mod checks;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use kassette_domain::conversation::Conversation;
+use kassette_domain::id::Slot;
 use kassette_domain::method::MethodId;
 use kassette_domain::routing::RoutingRecord;
 use kassette_domain::time::Time;
 use kassette_engine::{Operation, Order, Span};
 
-use crate::rows::routing::{self, Batch, Log, Making, Size};
+use crate::rows::routing::{self, Batch, Entry, Log, Making, Size};
 use crate::rows::seal::Secrets;
 use crate::rows::source::{Save as _, Source as _};
 use crate::rows::{records, schema};
@@ -36,10 +38,10 @@ impl Operation<Memory> for AppendRouting {
         let mut log: Log = rows.load(schema::ROUTING_LOG)?.unwrap_or_default();
         let before = log.bytes;
         for batch in self.batches.by_ref() {
-            let key = schema::routing_batch(batch.method, self.now, log.next);
+            let key = schema::routing_batch(&batch.slot, self.now, log.next);
             let row = routing::encode(&self.secrets.sealer, &key, &batch)?;
             let size = Size::of(batch.records, &row);
-            let by_time = schema::routing_by_time(self.now, log.next, batch.method);
+            let by_time = schema::routing_by_time(self.now, log.next, &batch.slot);
             rows.save(by_time, &size)?;
             rows.put(key, row);
             log.next += 1;
@@ -93,8 +95,8 @@ pub(crate) fn forget(
     Ok(())
 }
 
-impl RoutingLog for SledStore {
-    fn append_routing(&self, records: Vec<RoutingRecord>, now: Time) -> Answer<'_, ()> {
+impl SledStore {
+    fn append<R: Entry>(&self, records: Vec<R>, now: Time) -> Answer<'_, ()> {
         Box::pin(async move {
             let packed = tokio::task::spawn_blocking(move || routing::pack(records)).await;
             let mut batches = packed.unwrap_or(Err(Fault::Stopping))?.into_iter();
@@ -111,14 +113,14 @@ impl RoutingLog for SledStore {
         })
     }
 
-    fn routing_log(
+    fn routing_page<R: Entry>(
         &self,
-        method: MethodId,
+        slot: &Slot,
         before: Option<RoutingCursor>,
-    ) -> Answer<'_, RoutingPage> {
-        let mut span = Span::prefix(&schema::routing_batches(method));
+    ) -> Answer<'_, RoutingPage<R>> {
+        let mut span = Span::prefix(&schema::routing_batches(slot));
         if let Some(RoutingCursor { at, number }) = before {
-            span = span.before(&schema::routing_batch(method, at, number));
+            span = span.before(&schema::routing_batch(slot, at, number));
         }
         let mut making = Making::default();
         Box::pin(async move {
@@ -140,5 +142,31 @@ impl RoutingLog for SledStore {
             let (making, more) = read.await?;
             making.page(Arc::clone(&self.secrets), more).await
         })
+    }
+}
+
+impl RoutingLog for SledStore {
+    fn append_routing(&self, records: Vec<RoutingRecord>, now: Time) -> Answer<'_, ()> {
+        self.append(records, now)
+    }
+
+    fn routing_log(
+        &self,
+        method: MethodId,
+        before: Option<RoutingCursor>,
+    ) -> Answer<'_, RoutingPage<RoutingRecord>> {
+        self.routing_page(&Slot::of_method(method), before)
+    }
+
+    fn append_conversations(&self, conversations: Vec<Conversation>, now: Time) -> Answer<'_, ()> {
+        self.append(conversations, now)
+    }
+
+    fn conversations(
+        &self,
+        slot: &Slot,
+        before: Option<RoutingCursor>,
+    ) -> Answer<'_, RoutingPage<Conversation>> {
+        self.routing_page(slot, before)
     }
 }

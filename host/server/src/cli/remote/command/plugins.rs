@@ -35,17 +35,17 @@ pub(in crate::cli) enum PluginAction {
         #[arg(long)]
         mode: Option<Mode>,
     },
-    /// Say where money would have gone by another version, other settings or another policy. Nothing is
-    /// changed.
+    /// Say where money would have gone by another version, other settings or another policy; or how another version
+    /// of a provider's module would have spoken to its provider. Nothing is changed.
     #[command(
         after_help = "Example:\n  kassette plugin replay method.ideal my-ideal.wasm --last 100000"
     )]
     Replay {
-        /// The slot of a method, such as method.ideal.
+        /// The slot, such as method.ideal; of a provider with a component only.
         slot: String,
         #[command(flatten)]
         tried: Tried,
-        /// How many decisions are made again, the latest first; 10000 where it is not said.
+        /// How many decisions or calls are made again, the latest first; 10000 where it is not said.
         #[arg(long, value_parser = clap::value_parser!(u64).range(1..=MOST))]
         last: Option<u64>,
     },

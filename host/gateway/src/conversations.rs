@@ -1,0 +1,140 @@
+//! Conversations with providers on their way into the routing log, where the settings have them recorded.
+//!
+//! A payment waits for none of it: what came of a call is put into a queue in memory, and a worker writes what is
+//! there. What the queue has no room for is lost to the log, and counted.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use kassette_domain::conversation::{Call, Conversation, Exchange, Outcome};
+use kassette_domain::id::PaymentId;
+use kassette_domain::time::Time;
+use kassette_runtime::{RecordedCall, Recorder};
+use parking_lot::Mutex;
+
+use crate::Gateway;
+use crate::modules::Access;
+
+/// Most bytes that wait to be written, and of one conversation.
+const WAITING_MOST: usize = 8 << 20;
+const MOST: usize = 256 << 10;
+/// Conversations that are written together.
+const BATCH: usize = 64;
+/// A notice that proves nothing can be written by any sender: so many bytes of one a second are recorded.
+const UNPROVED_MOST: usize = 2 << 10;
+const UNPROVED_EVERY: Duration = Duration::from_secs(1);
+
+/// The conversations that wait to be written.
+#[derive(Debug, Default)]
+pub(crate) struct Conversations(Mutex<Waiting>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    queue: VecDeque<Conversation>,
+    bytes: usize,
+    /// From when the next notice that proves nothing is recorded.
+    next_unproved: Time,
+}
+
+impl Conversations {
+    /// What became of one that is to be kept: the word for the metric where it is lost.
+    fn put(&self, conversation: Conversation) -> Result<(), &'static str> {
+        let bytes = size(&conversation);
+        let mut waiting = self.0.lock();
+        if let Call::Callback(_) = conversation.call {
+            let proved = match &conversation.outcome {
+                Outcome::Callback(Ok(reply)) => reply.proved,
+                Outcome::Failed(_) => false,
+                _ => return Err("unproved"),
+            };
+            let is_early = conversation.at() < waiting.next_unproved;
+            if !proved && (is_early || bytes > UNPROVED_MOST) {
+                return Err("unproved");
+            }
+            if !proved {
+                waiting.next_unproved = conversation.at().after(UNPROVED_EVERY);
+            }
+        }
+        if bytes > MOST || waiting.bytes + bytes > WAITING_MOST {
+            return Err("dropped");
+        }
+        waiting.bytes += bytes;
+        waiting.queue.push_back(conversation);
+        Ok(())
+    }
+
+    /// The oldest of them; empty where none waits.
+    fn take(&self) -> Vec<Conversation> {
+        let mut waiting = self.0.lock();
+        let count = waiting.queue.len().min(BATCH);
+        let batch: Vec<_> = waiting.queue.drain(..count).collect();
+        waiting.bytes = waiting
+            .bytes
+            .saturating_sub(batch.iter().map(size).sum::<usize>());
+        batch
+    }
+}
+
+/// About how many bytes a conversation has.
+fn size(conversation: &Conversation) -> usize {
+    let of_exchange = |exchange: &Exchange| match exchange {
+        Exchange::Http { request, answer } => {
+            let answered = answer.as_ref().map_or(0, |answer| answer.body.len());
+            request.url.len() + request.body.len() + answered
+        }
+        Exchange::Secret { .. } => 64,
+    };
+    let asked = match &conversation.call {
+        Call::Callback(request) => request.query.len() + request.body.len(),
+        Call::Start(_) | Call::Query { .. } => 0,
+    };
+    1024 + asked
+        + conversation
+            .exchanges
+            .iter()
+            .map(of_exchange)
+            .sum::<usize>()
+}
+
+impl Gateway {
+    /// Has calls with an access recorded, where the settings say so.
+    pub(crate) fn have_recorded(&self, access: &mut Access, payment: Option<PaymentId>) {
+        if !self.settings().record_conversations {
+            return;
+        }
+        let gateway = self.clone();
+        access.recorder = Some(Recorder::new(move |recorded: RecordedCall| {
+            let conversation = Conversation {
+                payment,
+                ..recorded.conversation
+            };
+            if let Err(why) = gateway.inner.conversations.put(conversation) {
+                count(why, 1);
+            }
+        }));
+    }
+
+    /// Writes the conversations that wait. What the store does not take is lost to the log.
+    pub(crate) async fn write_conversations(&self) {
+        loop {
+            let batch = self.inner.conversations.take();
+            if batch.is_empty() {
+                return;
+            }
+            let length = batch.len() as u64;
+            match self.store().append_conversations(batch, self.now()).await {
+                Ok(()) => count("written", length),
+                Err(fault) => {
+                    count("failed", length);
+                    tracing::warn!(error = %fault, conversations = length, "conversations are missing in the routing log");
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn count(outcome: &'static str, conversations: u64) {
+    metrics::counter!("kassette_conversation_records_total", "outcome" => outcome)
+        .increment(conversations);
+}

@@ -1,0 +1,48 @@
+//! Recorded calls of every module, made again by the same module.
+
+use serde_json::json;
+
+use crate::world::{Desk, World};
+
+#[tokio::test]
+async fn every_module_makes_its_recorded_calls_again_without_a_difference() {
+    let world = World::with("[plugins]\nrecord_conversations = true\n").await;
+    let each = async |desk: Desk| {
+        for method in &desk.module.methods {
+            let visit = desk.visit(method).await;
+            let back = visit.press("approve").await.expect(303);
+            visit.is_paid().await;
+            visit.come_back(&back).await;
+            desk.visit(method).await.decline().await;
+        }
+    };
+    world.each(each).await;
+    for module in &world.modules {
+        let slot = format!("provider.{}", module.name);
+        let bytes = std::fs::read(world.server.plugin_dir().join(format!("{slot}.wasm"))).unwrap();
+        let url = format!("{}/plugins/{slot}/replay", world.server.admin_base());
+        let request = world
+            .server
+            .http
+            .post(url)
+            .bearer_auth(world.server.operator_token());
+        let request = request
+            .header("content-type", "application/wasm")
+            .body(bytes);
+        let diff = world.server.send(request).await.expect(200).json();
+        let calls = diff["decisions"].as_u64().unwrap();
+        // Two starts of each method, and what told of the money.
+        let least = 3 * module.methods.len() as u64;
+        assert!(calls >= least, "{slot}: {calls} calls, at least {least}");
+        for none in [
+            "differing",
+            "faults",
+            "active_faults",
+            "newly_possible",
+            "newly_impossible",
+        ] {
+            assert_eq!(diff[none], 0, "{slot}: {diff}");
+        }
+        assert_eq!(diff["reasons"], json!([]), "{slot}");
+    }
+}
