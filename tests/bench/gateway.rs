@@ -215,15 +215,23 @@ impl Gateway {
 
     /// Puts the module of a slot on trial beside itself, under another digest.
     pub(crate) fn stage(&self, slot: &str) -> Value {
-        let file = self
-            .folder
-            .path()
-            .join("plugins")
-            .join(format!("{slot}.wasm"));
-        // A custom section, which means nothing.
-        let module = [std::fs::read(file).unwrap(), vec![0, 3, 1, b'm', 0]].concat();
         let path = format!("/plugins/{slot}?mode=shadow");
-        self.send("POST", &path, "application/wasm", &module)["candidate"]["digest"].clone()
+        self.send("POST", &path, "application/wasm", &self.other(slot))["candidate"]["digest"]
+            .clone()
+    }
+
+    /// Has the same module make all recorded decisions of the slot again: how many there are.
+    pub(crate) fn replay(&self, slot: &str) -> u64 {
+        let path = format!("/plugins/{slot}/replay?last=1000000");
+        let diff = self.send("POST", &path, "application/wasm", &self.other(slot));
+        diff["decisions"].as_u64().unwrap()
+    }
+
+    /// The module of a slot under another digest: a custom section means nothing.
+    fn other(&self, slot: &str) -> Vec<u8> {
+        let plugins = self.folder.path().join("plugins");
+        let module = std::fs::read(plugins.join(format!("{slot}.wasm"))).unwrap();
+        [module, vec![0, 3, 1, b'm', 0]].concat()
     }
 
     fn send(&self, method: &str, path: &str, kind: &str, body: &[u8]) -> Value {

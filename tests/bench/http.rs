@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -34,13 +35,14 @@ enum Case {
     MethodsBesideTrials,
     MethodsRemembered,
     CreateDirect,
+    CreateDirectBesideReplay,
     Start,
     Page,
 }
 
 impl Case {
     /// In the order of measuring: what is compared most closely stands side by side.
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::FloorGet,
         Self::ReadPayment,
         Self::Methods,
@@ -50,6 +52,7 @@ impl Case {
         Self::Create,
         Self::Replay,
         Self::CreateDirect,
+        Self::CreateDirectBesideReplay,
         Self::Start,
         Self::Page,
     ];
@@ -78,6 +81,7 @@ impl Case {
             Self::MethodsBesideTrials => "GET methods (10 ranks) beside a shadow and a canary",
             Self::MethodsRemembered => "GET methods, remembered",
             Self::CreateDirect => "create, direct (1 rank)",
+            Self::CreateDirectBesideReplay => "create, direct, beside a replay",
             Self::Start => "start at the simulator",
             Self::Page => "GET checkout page (10 ranks)",
         }
@@ -86,7 +90,10 @@ impl Case {
     /// The status that counts.
     const fn status(self) -> u16 {
         match self {
-            Self::FloorPost | Self::Create | Self::CreateDirect => 201,
+            Self::FloorPost
+            | Self::Create
+            | Self::CreateDirect
+            | Self::CreateDirectBesideReplay => 201,
             _ => 200,
         }
     }
@@ -96,6 +103,7 @@ impl Case {
         match self {
             Self::FloorGet | Self::FloorPost => None,
             Self::MethodsBesideTrials => Some(Self::Methods),
+            Self::CreateDirectBesideReplay => Some(Self::CreateDirect),
             Self::ReadPayment | Self::Methods | Self::MethodsRemembered | Self::Page => {
                 Some(Self::FloorGet)
             }
@@ -109,6 +117,7 @@ impl Case {
             Self::Create => Some(Goal::Ratio(0.35)),
             Self::Methods => Some(Goal::Ratio(0.25)),
             Self::MethodsBesideTrials => Some(Goal::Ratio(0.95)),
+            Self::CreateDirectBesideReplay => Some(Goal::Ratio(0.9)),
             Self::MethodsRemembered => Some(Goal::Ratio(0.6)),
             _ => None,
         }
@@ -247,6 +256,9 @@ impl World {
             Case::FloorPost => closed(floor, creates(Creates::hosted(key))),
             Case::Create => closed(address, creates(Creates::hosted(key))),
             Case::CreateDirect => closed(address, creates(Creates::direct(key))),
+            Case::CreateDirectBesideReplay => {
+                self.beside_replays(|| closed(address, creates(Creates::direct(key))))
+            }
             Case::Replay => {
                 let mut once = Vec::new();
                 Creates::hosted(key).write(&mut once);
@@ -271,6 +283,25 @@ impl World {
             .find(|status| **status != case.status());
         assert!(wrong.is_none(), "{}: answered with {wrong:?}", case.name());
         (measured, took)
+    }
+
+    /// Does something while the decisions of all direct payments so far are made again, over and over.
+    fn beside_replays<T>(&self, act: impl FnOnce() -> T) -> T {
+        let (gateway, is_over) = (&self.gateway, AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            let replaying = scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    assert!(
+                        gateway.replay("method.ideal") > 0,
+                        "no decision is recorded"
+                    );
+                }
+            });
+            let answer = act();
+            is_over.store(true, Ordering::Relaxed);
+            replaying.join().unwrap();
+            answer
+        })
     }
 
     /// Reads of stored payments, by the same bytes for floor and gateway.

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::fallback::second_provider;
 use crate::harness::{Answer, Server};
+use crate::receiver::{Receiver, Reply};
 use crate::swap::{label, put, slot, swapped};
 use crate::uploads::upload;
 use crate::versions::{Open, other};
@@ -244,6 +245,83 @@ async fn a_canary_whose_starts_fail_more_often_is_rolled_back() {
     let plugin = until_rolled_back(&server, "200.00", async |_| {}).await;
     told(&server, &plugin, "starts", "starts failed").await;
     start(&server, "200.00").await.1.expect(200);
+}
+
+#[tokio::test]
+async fn live_payments_alone_judge_a_canary_where_there_are_any() {
+    let server = Server::configured(SOON).await;
+    canary(&server, 50).await;
+    let live = async |amount: &str| {
+        let fields =
+            json!({ "amount": amount, "checkout_mode": "direct", "payment_method": "ideal" });
+        let payment = server.create(server.live_key(), fields).await;
+        server.start(server.live_key(), &payment, "ideal").await
+    };
+    live("20.00").await.expect(200);
+    let counted = || async {
+        let environment = diff(&server, IDEAL).await["evidence"]["environment"].clone();
+        (environment == "live").then_some(())
+    };
+    server
+        .wait_for("the live payment to be counted", counted)
+        .await;
+    // Enough of them in test for any judgement.
+    for _ in 0..40 {
+        start(&server, "200.00").await;
+    }
+    let mut made = 1;
+    while !slot(&server, IDEAL).await["candidate"].is_null() {
+        live("200.00").await;
+        made += 1;
+    }
+    let line = || async {
+        let line = last_line(&server, IDEAL).await;
+        (line["action"] == "plugin.rollback").then_some(line)
+    };
+    let line = server.wait_for("the audit line", line).await;
+    let after: Value = serde_json::from_str(line["after"].as_str().unwrap()).unwrap();
+    let starts = &after["counted"]["starts"];
+    let payments = |side: &str| starts[side]["payments"].as_u64().unwrap();
+    assert_eq!(after["counted"]["environment"], "live");
+    assert!(
+        payments("candidate") + payments("control") <= made,
+        "{after}"
+    );
+}
+
+#[tokio::test]
+async fn operators_are_told_of_a_rollback_where_they_wish_to_be() {
+    let receiver = Receiver::answering(Reply::Status(500)).await;
+    let main = format!("alerts_url = \"{}\"\n{SOON}", receiver.url());
+    let server = Server::configured(&main).await;
+    let candidate = canary(&server, 50).await;
+    until_rolled_back(&server, "200.00", async |_| {}).await;
+    // The first is not taken, and comes again.
+    receiver.wait(1).await;
+    receiver.answer(Reply::Status(204));
+    let got = receiver.wait(2).await;
+    let alert = got[1].event();
+    assert_eq!(got[0].body, got[1].body);
+    assert_eq!(
+        (
+            &alert["type"],
+            &alert["slot"],
+            &alert["reason"],
+            &alert["candidate"]
+        ),
+        (
+            &json!("plugin.rollback"),
+            &json!(IDEAL),
+            &json!("starts"),
+            &json!(candidate)
+        )
+    );
+    let text = alert["text"].as_str().unwrap();
+    assert!(text.contains("was rolled back"), "{text}");
+    assert!(
+        alert["counted"]["starts"]["candidate"]["failed"].is_number(),
+        "{alert}"
+    );
 }
 
 #[tokio::test]

@@ -21,6 +21,7 @@
 //! | `webhooks` | merchants' endpoints, and the worker that delivers events |
 //! | `keyed_lock`, `reconcile`, `workers` | one task per payment at a time, and what runs by itself |
 //! | `permits` | how many calls to providers run at once |
+//! | `alerts` | messages to the operators' own service |
 //! | `watch`, `reviews` | what operators see: counts, gauges and lines of the log; payments that wait for a person |
 //!
 //! Whatever has begun to speak to a vendor is carried to its end: it runs in a task of its own that a
@@ -29,6 +30,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod access;
+mod alerts;
 mod apply;
 pub mod auth;
 pub mod callback;

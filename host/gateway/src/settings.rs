@@ -15,6 +15,7 @@ use kassette_domain::secret::Secret;
 use kassette_domain::webhook::Schedule;
 use kassette_http::{CertificateDer, Guard, HostPattern};
 use kassette_store::Retention;
+use url::Url;
 
 /// The gateway's settings; replaced as a whole when a file changes.
 #[derive(Clone, Debug)]
@@ -54,6 +55,8 @@ pub struct Settings {
     pub record_conversations: bool,
     /// Whether a module that is uploaded is put on trial before it may serve. Default: no.
     pub is_staging_required: bool,
+    /// Where operators are told of what needs them at once; none: nowhere.
+    pub alerts_url: Option<Url>,
     /// What a canary is allowed.
     pub trial_limits: Limits,
     /// The shop plugin's release that shops are told of; none while none is published.

@@ -19,7 +19,7 @@ pub struct Trial {
 
 /// Counts of trials; each slot keeps those of its latest.
 pub trait Trials: Send + Sync {
-    /// Adds what was counted under each share, in percent, and gives the sums by share, the smallest first. Nothing
+    /// Adds what was counted of each cohort, by its key, and gives the sums by cohort, the smallest key first. Nothing
     /// to add reads them. A trial that began earlier than the one that the slot keeps is over: nothing is added, and
     /// nothing is given. One that began later takes its place with the first that is added. Where adding fails, it may
     /// have been done all the same: what is added again may count twice.

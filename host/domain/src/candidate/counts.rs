@@ -1,5 +1,76 @@
 //! What is counted of a canary.
 
+use crate::key::Environment;
+
+/// Payments that are counted together: made in one environment, under one share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cohort {
+    /// Where their money is.
+    pub environment: Environment,
+    /// Of a hundred payments so many are the candidate's.
+    pub percent: u8,
+}
+
+impl Cohort {
+    /// Above every percentage.
+    const TEST: u8 = 100;
+
+    /// As a row has it.
+    pub const fn key(self) -> u8 {
+        match self.environment {
+            Environment::Live => self.percent,
+            Environment::Test => self.percent.saturating_add(Self::TEST),
+        }
+    }
+
+    /// Reads [`Cohort::key`].
+    pub const fn of_key(key: u8) -> Self {
+        match key.checked_sub(Self::TEST) {
+            Some(percent @ 1..) => Self {
+                environment: Environment::Test,
+                percent,
+            },
+            _ => Self {
+                environment: Environment::Live,
+                percent: key,
+            },
+        }
+    }
+}
+
+/// What was counted of the payments that judge a candidate, by share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counted {
+    /// Live payments judge where there are any: else whoever holds a test key could have a good candidate rolled
+    /// back, or hide a bad one.
+    pub environment: Environment,
+    /// What was counted under each share, in percent, the smallest first.
+    pub by_share: Vec<(u8, Counts)>,
+}
+
+impl Counted {
+    /// Of all that was counted, by the keys of cohorts.
+    pub fn of(all: Vec<(u8, Counts)>) -> Self {
+        let cohorts = all
+            .into_iter()
+            .map(|(key, counts)| (Cohort::of_key(key), counts));
+        let (live, test): (Vec<_>, Vec<_>) =
+            cohorts.partition(|(cohort, _)| cohort.environment == Environment::Live);
+        let has_live = live.iter().any(|(_, counts)| !counts.is_empty());
+        let (environment, judging) = match has_live {
+            true => (Environment::Live, live),
+            false => (Environment::Test, test),
+        };
+        let by_share = judging
+            .into_iter()
+            .map(|(cohort, counts)| (cohort.percent, counts));
+        Self {
+            environment,
+            by_share: by_share.collect(),
+        }
+    }
+}
+
 /// Who decides a payment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Arm {

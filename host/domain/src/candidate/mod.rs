@@ -16,7 +16,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
-pub use self::counts::{Arm, Counts, Pair, Tally};
+pub use self::counts::{Arm, Cohort, Counted, Counts, Pair, Tally};
 pub use self::judge::{Finding, Limits, Rate, judge};
 pub use self::sequential::{MOST_FALSE_ALARMS, log_evidence};
 use crate::id::{Digest, PaymentId, digest_text};

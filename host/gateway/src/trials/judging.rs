@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kassette_domain::audit::Audited;
-use kassette_domain::candidate::{Advance, Canary, Candidate, Counts, Finding, Rate, Tally, judge};
+use kassette_domain::candidate::{
+    Advance, Canary, Candidate, Counted, Counts, Finding, Rate, Tally, judge,
+};
 use kassette_domain::id::Slot;
 use kassette_runtime::{OpenedModule, Staged};
 use kassette_store::{Fault, SlotContent, Task};
@@ -108,12 +110,18 @@ impl Gateway {
             return Ok(());
         }
         let limits = self.settings().trial_limits;
-        if let Some(finding) = judge(&counted, &limits) {
-            self.roll_back(slot, candidate, ended(finding, &counted), Some(counted))
-                .await;
+        if let Some(finding) = judge(&counted.by_share, &limits) {
+            self.roll_back(
+                slot,
+                candidate,
+                ended(finding, &counted.by_share),
+                Some(counted),
+            )
+            .await;
             return Ok(());
         }
         let now_counted = counted
+            .by_share
             .iter()
             .find(|(percent, _)| *percent == canary.percent());
         let decided = now_counted.map_or(0, |(_, counts)| counts.starts.candidate.payments);
@@ -131,7 +139,7 @@ impl Gateway {
         slot: &Slot,
         candidate: &Candidate,
         ended: Ended,
-        counted: Option<Vec<(u8, Counts)>>,
+        counted: Option<Counted>,
     ) {
         let Some(runtime) = self.runtime() else {
             return;
@@ -145,7 +153,7 @@ impl Gateway {
             Some(counted) => Ok(counted),
             None => self.counted(slot, candidate).await,
         };
-        let counted = counted.ok().as_deref().map(figures);
+        let counted = counted.ok().as_ref().map(figures);
         tracing::error!(
             plugin.slot = %slot, plugin.digest = %candidate.digest, trial.reason = word,
             trial.counted = counted.as_ref().map(tracing::field::display), "{why}"
@@ -154,6 +162,10 @@ impl Gateway {
             "kassette_canary_rollbacks_total", "slot" => slot.as_str().to_owned(), "reason" => word
         )
         .increment(1);
+        let more = json!({
+            "slot": slot, "candidate": candidate.digest.to_string(), "reason": word, "counted": counted,
+        });
+        self.alert("plugin.rollback", &format!("{slot}: {why}"), &more);
         let line = Audited {
             reason: Some(why),
             before: Some(json!({ "candidate": shown(candidate) }).to_string()),
@@ -175,13 +187,7 @@ impl Gateway {
     }
 
     /// Does the next step of a ramp.
-    async fn go_on(
-        &self,
-        slot: &Slot,
-        candidate: &Candidate,
-        advance: Advance,
-        counted: &[(u8, Counts)],
-    ) {
+    async fn go_on(&self, slot: &Slot, candidate: &Candidate, advance: Advance, counted: &Counted) {
         let line = |action, after: serde_json::Value| Audited {
             reason: Some("the ramp's next step: nothing speaks against it".into()),
             before: Some(json!({ "candidate": shown(candidate) }).to_string()),
@@ -219,9 +225,10 @@ fn shown(candidate: &Candidate) -> serde_json::Value {
 }
 
 /// What an audit line has of a canary's payments.
-fn figures(counted: &[(u8, Counts)]) -> serde_json::Value {
-    let all = Counts::total(counted);
+fn figures(counted: &Counted) -> serde_json::Value {
+    let all = Counts::total(&counted.by_share);
     let mut figures = rates(&all);
+    figures["environment"] = counted.environment.as_str().into();
     figures["compared"] = all.compared.into();
     figures["differing"] = all.differing.into();
     figures

@@ -40,7 +40,7 @@ pub(crate) struct Trials {
     shadows: Shadows,
 }
 
-/// What was counted of a trial, by share.
+/// What was counted of a trial, by the keys of cohorts.
 struct Pending {
     of: Trial,
     counted: BTreeMap<u8, Counts>,

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
-use kassette_domain::candidate::{Arm, Candidate, Counts};
+use kassette_domain::candidate::{Arm, Candidate, Cohort, Counted, Counts};
 use kassette_domain::id::{AttemptId, PaymentId, Slot, SlotKind};
 use kassette_domain::lifecycle::{PaymentAggregate, Resolution};
 use kassette_domain::method::MethodId;
@@ -75,7 +75,11 @@ impl Gateway {
         if entry.of != trial {
             *entry = fresh();
         }
-        let counts = entry.counted.entry(side.percent).or_default();
+        let cohort = Cohort {
+            environment: payment.environment,
+            percent: side.percent,
+        };
+        let counts = entry.counted.entry(cohort.key()).or_default();
         count(counts, side.arm);
     }
 
@@ -139,21 +143,19 @@ impl Gateway {
         }
     }
 
-    /// What all nodes have counted of a trial, by share, with what this one has counted since it was asked last.
+    /// What all nodes have counted of a trial's payments that judge it, with what this one has counted since it was
+    /// asked last.
     ///
     /// # Errors
     /// The store's. What was to be added may be there or not: it is not added again, since a payment must not count
     /// twice.
-    pub async fn counted(
-        &self,
-        slot: &Slot,
-        candidate: &Candidate,
-    ) -> Result<Vec<(u8, Counts)>, Fault> {
+    pub async fn counted(&self, slot: &Slot, candidate: &Candidate) -> Result<Counted, Fault> {
         let of = trial(slot, candidate);
         let pending = self.inner.trials.pending.lock().remove(slot);
         let counted = pending.filter(|pending| pending.of == of);
         let counted = counted.into_iter().flat_map(|pending| pending.counted);
-        self.store().count_trial(of, counted.collect()).await
+        let all = self.store().count_trial(of, counted.collect()).await?;
+        Ok(Counted::of(all))
     }
 }
 

@@ -91,7 +91,7 @@ impl Deliverer {
     }
 
     /// What an environment's events go through under these settings.
-    pub(super) fn client(&self, environment: Environment, webhooks: &Webhooks) -> Client {
+    pub(crate) fn client(&self, environment: Environment, webhooks: &Webhooks) -> Client {
         let Webhooks {
             test_hosts,
             test_authorities,

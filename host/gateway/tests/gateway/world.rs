@@ -101,6 +101,7 @@ pub(crate) fn settings() -> Settings {
         retention: kassette_store::Retention::default(),
         listing_sample_percent: 0,
         record_conversations: false,
+        alerts_url: None,
         is_staging_required: false,
         trial_limits: Default::default(),
         release: None,

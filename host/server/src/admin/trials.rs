@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use kassette_domain::audit::Audited;
-use kassette_domain::candidate::{BadCanary, Canary, Candidate, Counts, Rate};
+use kassette_domain::candidate::{BadCanary, Canary, Candidate, Counted, Counts, Rate};
 use kassette_domain::id::{Digest, Slot};
 use kassette_gateway::trials::{CanaryError, TrialError, rates};
 use kassette_runtime::{Cause, Prepared, RollbackError, Runtime};
@@ -157,18 +157,16 @@ pub(super) async fn diff(
     };
     let report = state.gateway.shadow_report(&slot, &candidate);
     let counted = match candidate.canary {
-        Some(_) => state.gateway.counted(&slot, &candidate).await,
-        None => Ok(Vec::new()),
+        Some(_) => Some(state.gateway.counted(&slot, &candidate).await?),
+        None => None,
     };
-    let counted = counted.map_err(ApiError::from)?;
     let mut view = view(&slot, "module", (active, candidate.digest), &report.diff);
-    let is_canary = candidate.canary.is_some();
-    if is_canary {
-        let all = Counts::total(&counted);
+    if let Some(counted) = &counted {
+        let all = Counts::total(&counted.by_share);
         view["decisions"] = all.compared.into();
         view["differing"] = all.differing.into();
     }
-    view["evidence"] = is_canary.then(|| judged(&state, &counted)).into();
+    view["evidence"] = counted.map(|counted| judged(&state, &counted)).into();
     view["mode"] = mode(&candidate).into();
     view["since"] = candidate.since.rfc3339().into();
     view["queued"] = report.queued.into();
@@ -178,12 +176,15 @@ pub(super) async fn diff(
 }
 
 /// What speaks for and against a canary.
-fn judged(state: &AdminState, counted: &[(u8, Counts)]) -> serde_json::Value {
+fn judged(state: &AdminState, counted: &Counted) -> serde_json::Value {
     let limits = state.gateway.settings().trial_limits;
-    let mut judged = rates(&Counts::total(counted));
+    let mut judged = rates(&Counts::total(&counted.by_share));
+    judged["environment"] = counted.environment.as_str().into();
     for (name, rate) in [("starts", Rate::Starts), ("completions", Rate::Completions)] {
         // A whole number: what is below 1 speaks for it.
-        let odds = rate.evidence(counted, limits.margin_percent).floor();
+        let odds = rate
+            .evidence(&counted.by_share, limits.margin_percent)
+            .floor();
         judged[name]["evidence"] = format!("{odds:.0}").into();
     }
     judged

@@ -13,12 +13,13 @@ const TABLE: &str = "| Setting | Live | Meaning |";
 /// What the sample says otherwise than its default: the samples' folders lie beside one another.
 const OWN: [&str; 4] = ["public_url", "data_dir", "plugin_dir", "master_key_file"];
 /// Values of settings that are a text of a form, other than the default.
-const OTHERS: [(&str, &str); 13] = [
+const OTHERS: [(&str, &str); 14] = [
     ("public_url", "\"https://other.example\""),
     ("listen", "\"127.0.0.1:1\""),
     ("admin_listen", "\"127.0.0.1:1\""),
     ("trusted_proxies", "[\"192.0.2.1\"]"),
     ("admin_hosts", "[\"other.example\"]"),
+    ("alerts_url", "\"https://other.example/alerts\""),
     ("store.url", "\"postgres://other.example/kassette\""),
     ("store.node", "\"other\""),
     ("log.format", "\"pretty\""),

@@ -17,8 +17,9 @@ use tracing_subscriber::filter::LevelFilter;
 use url::Url;
 
 use super::ConfigError;
+use super::Profile;
 use super::limits::Limits;
-use super::rates::Rates;
+use super::rates::{Rates, guard};
 use crate::proxies::Proxies;
 use crate::telemetry::LogFormat;
 
@@ -65,6 +66,8 @@ pub(crate) struct MainFile {
     pub(crate) admin_hosts: Vec<String>,
     /// Whether the sandbox's payer page is served under `/sandbox/`.
     pub(crate) sandbox: bool,
+    /// Where operators are told of what needs them at once.
+    pub(crate) alerts_url: Option<String>,
     /// Seconds for which a server that was told to stop still serves, while it is not ready.
     pub(crate) drain_seconds: u64,
     /// Requests per key.
@@ -389,6 +392,7 @@ impl Default for MainFile {
             trusted_proxies: Proxies::default(),
             admin_hosts: Vec::new(),
             sandbox: true,
+            alerts_url: None,
             drain_seconds: 0,
             rate_limit: RateLimit::default(),
             limits: Limits::default(),
@@ -632,6 +636,17 @@ impl Payments {
 }
 
 impl MainFile {
+    /// The address that alerts go to; none where none is set, or it is refused.
+    pub(super) fn alerts_url(&self, profile: Profile) -> Option<Url> {
+        guard(profile).judge(self.alerts_url.as_deref()?).ok()
+    }
+
+    /// What is wrong with that address.
+    pub(super) fn alerts_problem(&self, profile: Profile) -> Option<String> {
+        let why = guard(profile).judge(self.alerts_url.as_deref()?).err()?;
+        Some(format!("alerts_url: {why}"))
+    }
+
     /// What is wrong beyond what the types can tell.
     pub(super) fn problems(&self, path: &Path) -> Vec<ConfigError> {
         let rate = self.rate_limit;

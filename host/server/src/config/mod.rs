@@ -228,9 +228,10 @@ impl Config {
                 Err(error) => errors.push(error),
             }
         }
-        let address = main.rates.problem(profile);
-        let address = address.map(|why| ConfigError::new(&path, why));
-        let problems = main.problems(&path).into_iter().chain(address);
+        let addresses = [main.rates.problem(profile), main.alerts_problem(profile)];
+        let addresses = addresses.into_iter().flatten();
+        let addresses = addresses.map(|why| ConfigError::new(&path, why));
+        let problems = main.problems(&path).into_iter().chain(addresses);
         errors.extend(problems.map(ConfigError::placed));
         let mut listed = |folder: &Path| {
             files(folder).unwrap_or_else(|error| {
@@ -320,6 +321,7 @@ impl Config {
             retention: self.main.retention.rules(),
             listing_sample_percent: self.main.retention.listing_sample_percent,
             record_conversations: self.main.plugins.record_conversations,
+            alerts_url: self.main.alerts_url(profile),
             trial_limits: self.main.plugins.trial_limits(),
             is_staging_required: self.main.plugins.uploads == main_file::Uploads::ShadowFirst,
             release: self.release(profile),

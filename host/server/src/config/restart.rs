@@ -9,6 +9,7 @@ impl MainFile {
         // Every field stands here, so that who adds a setting says whether it is live.
         let Self {
             // Taken over at each reading.
+            alerts_url: _,
             drain_seconds: _,
             rate_limit: _,
             payments: _,

@@ -554,6 +554,12 @@ const FAMILIES: &[Family] = &[
     ),
     family(
         Counter,
+        "kassette_alerts_total",
+        &[("outcome", Known(&["taken", "failed"]))],
+        "Alerts to the operators' service, by what became of them.",
+    ),
+    family(
+        Counter,
         "kassette_canary_rollbacks_total",
         &[
             SLOT,

@@ -21,7 +21,7 @@ use uuid::Uuid;
 use crate::Fault;
 use crate::copy::CopyError;
 use crate::copy::database::{Database, Values, Writer};
-use crate::ledger::{count, uses_account};
+use crate::payment_steps::{count, uses_account};
 use crate::postgres::directory::keys::{environment, owner};
 use crate::postgres::parts::Argument;
 use crate::postgres::payments::stored::{self, DECISION, EVENT, TRANSITION};

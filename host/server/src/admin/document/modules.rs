@@ -164,6 +164,8 @@ struct PinOrder {
 /// How a canary's payments fare beside the others, each counted once, with its first attempt in the slot.
 #[derive(ToSchema)]
 struct TrialEvidence {
+    /// Whose payments judge it: live ones, where any was counted.
+    environment: Environment,
     /// Starts: failed where no attempt was opened at a provider.
     starts: TrialRate,
     /// Payments whose first attempt came to its end, or was not started: failed where it was not paid.

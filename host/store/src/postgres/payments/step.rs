@@ -8,7 +8,7 @@ use kassette_domain::reseller::Barred;
 use kassette_domain::time::Time;
 use tokio_postgres::Row;
 
-use crate::ledger::{account_of, count, merge, step_of_callback};
+use crate::payment_steps::{account_of, count, merge, step_of_callback};
 use crate::postgres::database::{Failure, Operation, Tries, Tx};
 use crate::postgres::parts::Parts;
 use crate::postgres::payments::callbacks;

@@ -10,7 +10,7 @@ use kassette_domain::time::Time;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use crate::ledger::{self, count, uses_account};
+use crate::payment_steps::{self, count, uses_account};
 use crate::postgres::database::Database;
 use crate::postgres::directory::keys;
 use crate::postgres::parts::Parts;
@@ -204,7 +204,8 @@ impl Saved<'_> {
         let mut books = self.before.books.clone();
         books.attempts = count(self.after.attempts.len())?;
         let mut lines = Lines::default();
-        for (ordinal, decision) in ledger::decisions(payment.id, &mut books, &self.change.decisions)
+        for (ordinal, decision) in
+            payment_steps::decisions(payment.id, &mut books, &self.change.decisions)
         {
             lines.add(
                 DECISION,
@@ -212,11 +213,12 @@ impl Saved<'_> {
                 records::encode(&schema::line(payment.id, Line::Decision, ordinal), decision)?,
             );
         }
-        for (ordinal, transition) in ledger::transitions(payment.id, &mut books, self.change) {
+        for (ordinal, transition) in payment_steps::transitions(payment.id, &mut books, self.change)
+        {
             let key = schema::line(payment.id, Line::Transition, ordinal);
             lines.add(TRANSITION, ordinal, records::encode(&key, transition)?);
         }
-        let events = ledger::events(payment.id, &mut books, self.change, self.now)?;
+        let events = payment_steps::events(payment.id, &mut books, self.change, self.now)?;
         for (ordinal, event) in &events {
             let key = schema::event(payment.id, *ordinal);
             lines.add(
@@ -315,7 +317,8 @@ impl Saved<'_> {
     fn refunds(&self, parts: &mut Parts) {
         let (mut gone, mut ids, mut texts) = (Vec::new(), Vec::new(), Vec::new());
         for (at, attempt) in self.after.attempts.iter().enumerate() {
-            let (new, over) = ledger::refunds(self.before.aggregate.attempts.get(at), attempt);
+            let (new, over) =
+                payment_steps::refunds(self.before.aggregate.attempts.get(at), attempt);
             gone.extend(over.iter().map(|refund| uuid(refund.id.as_bytes())));
             for refund in new {
                 let ordered = refund.ordered.as_ref();

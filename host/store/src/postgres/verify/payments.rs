@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use crate::ledger::{contradiction, uses_account};
+use crate::payment_steps::{contradiction, uses_account};
 use crate::postgres::directory::keys::environment;
 use crate::postgres::errors::OpenError;
 use crate::postgres::payments::stored::{self, DECISION, EVENT, TRANSITION, status};

@@ -8,7 +8,7 @@ use kassette_domain::payment::{Decision, Payment};
 use kassette_domain::refund::Refund;
 use kassette_domain::time::Time;
 
-use crate::ledger::{self, count};
+use crate::payment_steps::{self, count};
 use crate::rows::records;
 use crate::rows::schema::{self, Line};
 use crate::rows::seal::Sealer;
@@ -21,7 +21,7 @@ use crate::sled::payments::works;
 use crate::sled::webhooks::outbox;
 use crate::{About, Fault};
 
-pub(crate) use crate::ledger::uses_account;
+pub(crate) use crate::payment_steps::uses_account;
 
 /// A payment as it was loaded.
 pub(crate) struct Loaded {
@@ -168,7 +168,7 @@ fn save_refunds(
     before: Option<&Attempt>,
     after: &Attempt,
 ) -> Result<(), Fault> {
-    let (new, gone) = ledger::refunds(before, after);
+    let (new, gone) = payment_steps::refunds(before, after);
     for refund in gone {
         rows.remove(schema::refund_index(refund.id));
     }
@@ -209,7 +209,7 @@ pub(crate) fn append_decisions(
     books: &mut Books,
     decisions: &[Decision],
 ) -> Result<(), Fault> {
-    for (ordinal, decision) in ledger::decisions(payment, books, decisions) {
+    for (ordinal, decision) in payment_steps::decisions(payment, books, decisions) {
         rows.save(schema::line(payment, Line::Decision, ordinal), decision)?;
     }
     Ok(())
@@ -221,7 +221,7 @@ fn append_transitions(
     books: &mut Books,
     change: &Change,
 ) -> Result<(), Fault> {
-    for (ordinal, transition) in ledger::transitions(payment, books, change) {
+    for (ordinal, transition) in payment_steps::transitions(payment, books, change) {
         rows.save(schema::line(payment, Line::Transition, ordinal), transition)?;
     }
     Ok(())
@@ -235,7 +235,7 @@ fn append_events(
     change: &Change,
     now: Time,
 ) -> Result<(), Fault> {
-    for (ordinal, event) in ledger::events(payment.id, books, change, now)? {
+    for (ordinal, event) in payment_steps::events(payment.id, books, change, now)? {
         let row = EventRow::of(&event);
         rows.save(schema::event(payment.id, ordinal), &row)?;
         let of = (payment.merchant, payment.environment);

@@ -10,7 +10,7 @@ use kassette_engine::{IVec, Span};
 use serde::de::DeserializeOwned;
 
 use crate::Fault;
-use crate::ledger;
+use crate::payment_steps;
 use crate::rows::records;
 use crate::rows::schema::{self, Line, Position};
 use crate::rows::seal::Sealer;
@@ -230,7 +230,7 @@ fn history(
     let events: Vec<EventRow> = lines(judge, key, "events", books.events, |at| {
         schema::event(id, at)
     })?;
-    if let Some(what) = ledger::contradiction(payment, &transitions, &events) {
+    if let Some(what) = payment_steps::contradiction(payment, &transitions, &events) {
         judge.find(key, what);
     }
     Ok(())

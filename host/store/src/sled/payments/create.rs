@@ -8,7 +8,7 @@ use kassette_domain::payment::{NewPayment, Origin, Payment, Request};
 use kassette_domain::time::Time;
 use kassette_engine::{IVec, Operation};
 
-use crate::ledger::is_same_reference;
+use crate::payment_steps::is_same_reference;
 use crate::rows::schema::{self, Key};
 use crate::rows::seal::Secrets;
 use crate::rows::source::Source;

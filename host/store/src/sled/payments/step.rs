@@ -7,7 +7,7 @@ use kassette_domain::lifecycle::{Change, Outcome, PaymentAggregate, QuerySchedul
 use kassette_domain::time::Time;
 use kassette_engine::Operation;
 
-use crate::ledger::{account_of, merge, step_of_callback};
+use crate::payment_steps::{account_of, merge, step_of_callback};
 use crate::rows::schema;
 use crate::rows::seal::Secrets;
 use crate::rows::source::Source;

@@ -1,0 +1,102 @@
+//! What operators are told at once, beside the log, the metrics and the audit log.
+
+use std::time::Duration;
+
+use kassette_domain::key::Environment;
+use kassette_http::{HeaderMap, HeaderName, HeaderValue, Method, Request, SendError, StatusCode};
+use serde_json::{Value, json};
+use tokio_util::bytes::Bytes;
+
+use crate::Gateway;
+
+/// The pauses between the tries to send an alert. A process that ends gives up what it is sending.
+const PAUSES: [Duration; 5] = [
+    Duration::from_secs(1),
+    Duration::from_secs(5),
+    Duration::from_secs(30),
+    Duration::from_secs(120),
+    Duration::from_secs(600),
+];
+/// For name, connection, request and answer.
+const DEADLINE: Duration = Duration::from_secs(10);
+const MAX_RESPONSE: usize = 4 << 10;
+
+/// Why an alert was not taken.
+#[derive(Debug, thiserror::Error)]
+enum NotTaken {
+    #[error(transparent)]
+    NoAnswer(#[from] SendError),
+    #[error("it answered {0}")]
+    Status(StatusCode),
+}
+
+impl Gateway {
+    /// Tells the operators' service, where the settings name one. `kind` is the action's name in the audit log, and
+    /// `more` an object whose fields stand beside the sentence.
+    pub(crate) fn alert(&self, kind: &'static str, text: &str, more: &Value) {
+        if self.settings().alerts_url.is_none() {
+            return;
+        }
+        // `text` alone is what chat services show.
+        let mut message = json!({
+            "type": kind,
+            "at": self.now().rfc3339(),
+            "text": format!("Kassette: {text}"),
+        });
+        if let (Some(message), Some(more)) = (message.as_object_mut(), more.as_object()) {
+            message.extend(more.clone());
+        }
+        let gateway = self.clone();
+        tokio::spawn(async move { gateway.send_alert(kind, message.to_string().into()).await });
+    }
+
+    /// Sends an alert until it is taken, or all tries are used up.
+    async fn send_alert(&self, kind: &'static str, message: Bytes) {
+        for pause in PAUSES.map(Some).into_iter().chain([None]) {
+            let why = match self.try_alert(message.clone()).await {
+                Ok(()) => return count("taken"),
+                Err(why) => why,
+            };
+            let Some(pause) = pause else {
+                count("failed");
+                tracing::error!(alert = kind, error = %why, "an alert was not taken: no further try is made");
+                return;
+            };
+            tracing::warn!(
+                alert = kind, error = %why, next_try_seconds = pause.as_secs(),
+                "an alert was not taken"
+            );
+            self.clock().wait_until(self.now().after(pause)).await;
+        }
+    }
+
+    async fn try_alert(&self, body: Bytes) -> Result<(), NotTaken> {
+        let settings = self.settings();
+        let Some(url) = settings.alerts_url.clone() else {
+            return Ok(());
+        };
+        let json = HeaderValue::from_static("application/json");
+        let request = Request {
+            method: Method::POST,
+            url,
+            headers: HeaderMap::from_iter([(HeaderName::from_static("content-type"), json)]),
+            body,
+            deadline: DEADLINE,
+            max_response: MAX_RESPONSE,
+            hosts: None,
+        };
+        let client = self
+            .inner
+            .deliverer
+            .client(Environment::Live, &settings.webhooks);
+        let status = client.send(request).await?.status;
+        match status.is_success() {
+            true => Ok(()),
+            false => Err(NotTaken::Status(status)),
+        }
+    }
+}
+
+fn count(outcome: &'static str) {
+    metrics::counter!("kassette_alerts_total", "outcome" => outcome).increment(1);
+}
