@@ -15,13 +15,14 @@ use parking_lot::Mutex;
 use crate::Gateway;
 use crate::modules::Access;
 
-/// Most bytes that wait to be written, and of one conversation.
-const WAITING_MOST: usize = 8 << 20;
-const MOST: usize = 256 << 10;
+/// Most bytes that wait to be written.
+pub const WAITING_MOST: usize = 8 << 20;
+/// Most bytes of one conversation.
+pub const MOST: usize = 256 << 10;
 /// Conversations that are written together.
 const BATCH: usize = 64;
 /// A notice that proves nothing can be written by any sender: so many bytes of one a second are recorded.
-const UNPROVED_MOST: usize = 2 << 10;
+pub const UNPROVED_MOST: usize = 2 << 10;
 const UNPROVED_EVERY: Duration = Duration::from_secs(1);
 
 /// The conversations that wait to be written.

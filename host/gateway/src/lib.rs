@@ -70,6 +70,10 @@ pub mod workers;
 
 /// How much at once, as operators are told.
 pub mod limits {
+    pub use crate::conversations::{
+        MOST as CONVERSATION_BYTES, UNPROVED_MOST as UNPROVED_CONVERSATION_BYTES,
+        WAITING_MOST as CONVERSATIONS_WAITING,
+    };
     pub use crate::early::{MOST as UNPROVED_NOTICES, PER_ADDRESS as UNPROVED_NOTICES_PER_ADDRESS};
     pub use crate::permits::Kind;
     pub use crate::reconcile::{IN_TEST_AT_ONCE, IN_TEST_MOST, RECONCILED_AT_ONCE, WAITING_MOST};

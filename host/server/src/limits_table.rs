@@ -6,8 +6,9 @@ use std::time::Duration;
 use kassette_domain::key::Environment::{Live, Test};
 use kassette_domain::returns::Returns;
 use kassette_gateway::limits::{
-    FREQUENT_LINES_PER_SECOND, IN_TEST_AT_ONCE, IN_TEST_MOST, Kind, RECONCILED_AT_ONCE,
-    ROUTING_RECORDS, SHADOWED, UNPROVED_NOTICES, UNPROVED_NOTICES_PER_ADDRESS, WAITING_MOST,
+    CONVERSATION_BYTES, CONVERSATIONS_WAITING, FREQUENT_LINES_PER_SECOND, IN_TEST_AT_ONCE,
+    IN_TEST_MOST, Kind, RECONCILED_AT_ONCE, ROUTING_RECORDS, SHADOWED, UNPROVED_CONVERSATION_BYTES,
+    UNPROVED_NOTICES, UNPROVED_NOTICES_PER_ADDRESS, WAITING_MOST,
 };
 use kassette_http::LOOK_UPS;
 use kassette_runtime::{
@@ -201,6 +202,19 @@ fn held() -> Vec<(&'static str, &'static str, Vec<u64>)> {
             "Decisions that wait for the routing log",
             "all",
             vec![number(ROUTING_RECORDS)],
+        ),
+        (
+            "Calls of providers' modules that wait for the routing log",
+            "all",
+            vec![
+                number(CONVERSATIONS_WAITING >> 20),
+                number(CONVERSATION_BYTES >> 10),
+            ],
+        ),
+        (
+            "Recorded callbacks that prove nothing",
+            "all",
+            vec![number(UNPROVED_CONVERSATION_BYTES >> 10)],
         ),
         (
             "Decisions that wait for a candidate in the shadow, and are compared in a second",
