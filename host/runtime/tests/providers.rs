@@ -13,7 +13,7 @@ mod support;
 
 use std::sync::{Arc, Mutex};
 
-use kassette_domain::conversation::{Deviation, Exchange, Outcome};
+use kassette_domain::conversation::{Deviation, Exchange, Outcome, SendFailure};
 use kassette_domain::provider::{
     Action, CallbackRequest, QueryPurpose, StartFailure, Started, Verb,
 };
@@ -255,10 +255,10 @@ async fn a_recorded_call_is_made_again_out_of_the_record_alone() {
     for (path, to, deviation) in [
         ("", page.as_str(), None),
         ("?expand=all", page.as_str(), Some(Deviation::Requests)),
-        ("", &page.replace("/1", "/2"), Some(Deviation::Action)),
+        ("", &page.replace("pay/1", "pay/2"), Some(Deviation::Action)),
         (
             "?expand=all",
-            &page.replace("/1", "/2"),
+            &page.replace("pay/1", "pay/2"),
             Some(Deviation::Action),
         ),
     ] {
@@ -288,10 +288,27 @@ async fn a_recorded_call_is_made_again_out_of_the_record_alone() {
 }
 
 #[tokio::test]
-async fn a_call_that_ran_out_of_time_is_not_recorded() {
+async fn a_provider_that_gave_no_answer_gives_none_in_a_replay() {
     let vendor = Vendor::start(false).await;
-    let mut bench = Bench::new(&vendor, &asking(&vendor, "", "https://pay.vendor.example/"));
+    let page = format!("http://{}/pay/1", vendor.address);
+    let mut bench = Bench::new(&vendor, &asking(&vendor, "", &page));
     let calls = recording(&mut bench);
     assert!(uncertain(&bench.start().await));
-    assert_eq!(*calls.lock().unwrap(), []);
+    let recorded = calls.lock().unwrap().pop().unwrap().conversation;
+    let [
+        Exchange::Http {
+            answer: Err(SendFailure::NoAnswer(_)),
+            ..
+        },
+    ] = &recorded.exchanges[..]
+    else {
+        panic!("{recorded:?}");
+    };
+    assert!(matches!(
+        &recorded.outcome,
+        Outcome::Start(Err(StartFailure::Uncertain(_)))
+    ));
+    let again = bench.module.replay(&recorded).await.unwrap();
+    assert_eq!(recorded.deviation(&again.conversation), None);
+    assert_eq!(vendor.requests(), 1);
 }
