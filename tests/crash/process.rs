@@ -19,7 +19,7 @@ use crate::wire::{Answer, Ask, Line, Lost};
 /// Longest that a start may take on a machine with much to do.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// For how long a judge asks again where several nodes or a database have had faults just now.
-const AGAIN: Duration = Duration::from_secs(30);
+const AGAIN: Duration = Duration::from_secs(120);
 
 /// The folder of a run with everything that the server keeps; removed at its end, kept where a
 /// judgement failed.

@@ -396,7 +396,9 @@ fn programs() -> Option<PathBuf> {
     let has =
         |folder: &PathBuf| folder.join("initdb").is_file() && folder.join("postgres").is_file();
     if let Some(folder) = std::env::split_paths(&path).find(has) {
-        return Some(folder);
+        // Links to some of them stand without the others.
+        let initdb = folder.join("initdb").canonicalize().ok()?;
+        return initdb.parent().map(Path::to_owned).filter(has);
     }
     let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
     let version = |folder: &PathBuf| folder.file_name()?.to_str()?.parse::<u32>().ok();
