@@ -284,9 +284,9 @@ impl Site {
             }
             Fault::StandbyPaused => self.database.pause_standby(millis(300, 4_000)).await,
             Fault::Failover => {
-                let cut_off = millis(300, 2_000);
+                let time = millis(300, 2_000);
                 let is_cut_off = dice.once_in(2);
-                let cut_off = is_cut_off.then_some(cut_off).unwrap_or_default();
+                let cut_off = if is_cut_off { time } else { Duration::ZERO };
                 self.database.lose(cut_off).await;
                 let promoted = self.database.fail_over(None).await?;
                 let took = self.ready(promoted, |_| true).await?;
