@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use tokio::task::JoinHandle;
 
 use crate::dice::Dice;
 use crate::journal::{Entry, Shop};
@@ -21,7 +22,7 @@ const SHOPS: usize = 3;
 /// Payments of long ago that are judged again after each restart.
 const OLD: usize = 15;
 /// Lives after which the office gets a merchant of its own: its list of keys is read whole each time.
-const OFFICE: usize = 25;
+pub(crate) const OFFICE: usize = 25;
 /// From so many lives on the books, which are long by then, are read only so often.
 const BOOKS: (usize, usize) = (400, 8);
 /// Lives after which a long run says how far it is.
@@ -99,7 +100,7 @@ async fn cycle(home: &Home, cycles: usize, load: usize, seed: u64) -> Result<Str
 }
 
 /// The shops and the office.
-async fn found(run: &Running, seed: u64) -> Result<World, String> {
+pub(crate) async fn found(run: &Running, seed: u64) -> Result<World, String> {
     let mut desk = run.desk();
     let mut shops = Vec::new();
     for _ in 0..SHOPS {
@@ -109,7 +110,8 @@ async fn found(run: &Running, seed: u64) -> Result<World, String> {
     Ok(World::new(seed, shops, office))
 }
 
-async fn merchant(desk: &mut Desk, name: &str) -> Result<u64, String> {
+/// A merchant that may take live payments.
+pub(crate) async fn merchant(desk: &mut Desk, name: &str) -> Result<u64, String> {
     // No rate limit that any machine's load could meet: a 429 would say nothing about the store.
     let body = json!({
         "name": name, "live_approved": true, "fx_rates": { "EUR": "1.08" },
@@ -148,32 +150,58 @@ async fn load_and_kill(
     life: usize,
     load: Duration,
 ) -> Result<(), String> {
-    let clients: Vec<_> = (0..CLIENTS)
-        .map(|number| tokio::spawn(Client::new(world, run, life, number).press_on()))
-        .collect();
-    let office = tokio::spawn({
-        let (world, run) = (Arc::clone(world), Arc::clone(run));
-        async move {
-            let dice = Dice::of(world.seed, (life * 64 + CLIENTS) as u64);
-            let mut office = world.office.lock().await;
-            office.press_on(&run, dice, || world.is_over()).await
-        }
-    });
+    let load_of_it = Load::begin(world, run, life);
     tokio::time::sleep(load).await;
     // The clients hear nothing of it: what is under way is cut off.
     world.over.store(true, Ordering::Relaxed);
     run.kill();
-    for client in clients {
-        client.await.map_err(|error| error.to_string())?;
+    let ended = load_of_it.end(world, Duration::MAX).await;
+    ended.map_err(|wrong| format!("before kill {life}: {wrong}"))
+}
+
+/// Clients and the office at work.
+pub(crate) struct Load {
+    clients: Vec<JoinHandle<()>>,
+    office: JoinHandle<Result<(), String>>,
+}
+
+impl Load {
+    /// Until the world is over.
+    pub(crate) fn begin(world: &Arc<World>, run: &Arc<Running>, life: usize) -> Self {
+        let clients = (0..CLIENTS)
+            .map(|number| tokio::spawn(Client::new(world, run, life, number).press_on()))
+            .collect();
+        let office = tokio::spawn({
+            let (world, run) = (Arc::clone(world), Arc::clone(run));
+            async move {
+                let dice = Dice::of(world.seed, (life * 64 + CLIENTS) as u64);
+                let mut office = world.office.lock().await;
+                office.press_on(&run, dice, || world.is_over()).await
+            }
+        });
+        Self { clients, office }
     }
-    office.await.map_err(|error| error.to_string())??;
-    match world.wrong.lock().first() {
-        Some(wrong) => Err(format!("before kill {life}: {wrong}")),
-        None => Ok(()),
+
+    /// Waits for its end, for clients only so long: what one has not been answered by then proves nothing.
+    pub(crate) async fn end(self, world: &World, patience: Duration) -> Result<(), String> {
+        let until = tokio::time::sleep(patience);
+        tokio::pin!(until);
+        for mut client in self.clients {
+            tokio::select! {
+                ended = &mut client => ended.map_err(|error| error.to_string())?,
+                () = &mut until => client.abort(),
+            }
+        }
+        self.office.await.map_err(|error| error.to_string())??;
+        match world.wrong.lock().first() {
+            Some(wrong) => Err(wrong.clone()),
+            None => Ok(()),
+        }
     }
 }
 
-async fn judge_all(
+/// Judges what the life before has touched, and some of long ago.
+pub(crate) async fn judge_all(
     world: &Arc<World>,
     run: &Arc<Running>,
     mut entries: Vec<Arc<Entry>>,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use serde_json::json;
@@ -68,6 +68,8 @@ pub(crate) struct World {
     shared: Mutex<Option<Arc<Entry>>>,
     /// Set before the server is killed.
     pub(crate) over: AtomicBool,
+    /// What a client lets pass between two requests.
+    pub(crate) pause: Duration,
     pub(crate) wrong: Mutex<Vec<String>>,
     pub(crate) acknowledged: AtomicUsize,
     pub(crate) unanswered: AtomicUsize,
@@ -82,6 +84,7 @@ impl World {
             office: tokio::sync::Mutex::new(office),
             shared: Mutex::new(None),
             over: AtomicBool::new(false),
+            pause: Duration::ZERO,
             wrong: Mutex::new(Vec::new()),
             acknowledged: AtomicUsize::new(0),
             unanswered: AtomicUsize::new(0),
@@ -132,6 +135,9 @@ impl Client {
                     self.world.wrong.lock().push(what);
                     return;
                 }
+            }
+            if !self.world.pause.is_zero() {
+                tokio::time::sleep(self.world.pause).await;
             }
         }
     }

@@ -8,6 +8,13 @@
 //! after how many milliseconds of it at the latest, and `--keys` (`KASSETTE_CRASH_KEYS`) with how many idempotency keys each of the 64 `--callers` creates
 //! while it is killed. `--seed` (`KASSETTE_CRASH_SEED`) repeats the choices; the moments of a kill
 //! are the machine's. A word that is no flag runs only the cases whose name holds it.
+//!
+//! ```sh
+//! cargo test --release --test crash -- faults --faults 500 --seed 7
+//! ```
+//!
+//! `--faults` (`KASSETTE_CRASH_FAULTS`) sets how many faults three nodes and their PostgreSQL are put to; there is none
+//! unless it is said.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -17,7 +24,9 @@
     clippy::allow_attributes
 )]
 
+mod database;
 mod dice;
+mod faults;
 mod herd;
 mod journal;
 mod judge;
@@ -27,7 +36,11 @@ mod load;
 mod office;
 mod payers;
 mod process;
+#[path = "../../host/store/src/postgres/tests/proxy.rs"]
+mod proxy;
+mod receiver;
 mod rest;
+mod warden;
 mod wire;
 
 use std::process::ExitCode;
@@ -35,9 +48,11 @@ use std::time::Instant;
 
 const KILLS: &str = "what_was_acknowledged_survives_every_kill";
 const HERD: &str = "each_key_makes_one_payment_whoever_asks_and_whatever_is_killed";
+const FAULTS: &str = "what_was_acknowledged_survives_faults_of_nodes_and_their_database";
 
 /// What is asked for.
 struct Options {
+    faults: usize,
     cycles: usize,
     load: usize,
     keys: usize,
@@ -58,6 +73,7 @@ impl Options {
         let mut options = Self {
             cycles: count(number("KASSETTE_CRASH_CYCLES", 10)),
             keys: count(number("KASSETTE_CRASH_KEYS", 200)),
+            faults: count(number("KASSETTE_CRASH_FAULTS", 0)),
             callers: 64,
             load: 1200,
             seed: number("KASSETTE_CRASH_SEED", 9),
@@ -72,6 +88,7 @@ impl Options {
                 "--cycles" => options.cycles = count(value().expect("--cycles NUMBER")),
                 "--load" => options.load = count(value().expect("--load MILLISECONDS")),
                 "--keys" => options.keys = count(value().expect("--keys NUMBER")),
+                "--faults" => options.faults = count(value().expect("--faults NUMBER")),
                 "--callers" => options.callers = count(value().expect("--callers NUMBER")),
                 "--seed" => options.seed = value().expect("--seed NUMBER"),
                 "--list" => options.list = true,
@@ -86,6 +103,9 @@ impl Options {
     }
 
     fn wants(&self, case: &str) -> bool {
+        if case == FAULTS && self.faults == 0 {
+            return false;
+        }
         let wanted = |filter: &String| case.contains(filter.as_str());
         self.filter.as_ref().is_none_or(wanted) && !self.skip.iter().any(wanted)
     }
@@ -93,7 +113,7 @@ impl Options {
 
 fn main() -> ExitCode {
     let options = Options::read();
-    let cases = [KILLS, HERD];
+    let cases = [KILLS, HERD, FAULTS];
     if options.list {
         for case in cases {
             println!("{case}: test");
@@ -114,10 +134,10 @@ fn main() -> ExitCode {
     let mut failed = 0;
     for case in &wanted {
         let told = runtime.block_on(async {
-            if *case == KILLS {
-                kills::run(options.cycles, options.load, options.seed).await
-            } else {
-                herd::run(options.callers, options.keys, options.seed).await
+            match *case {
+                KILLS => kills::run(options.cycles, options.load, options.seed).await,
+                HERD => herd::run(options.callers, options.keys, options.seed).await,
+                _ => faults::run(options.faults, options.seed).await,
             }
         });
         match told {

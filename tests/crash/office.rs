@@ -353,5 +353,8 @@ fn state(version: u64) -> Value {
 async fn is_welcome(run: &Running, shown: &str) -> Result<bool, Lost> {
     let path = format!("/api/v1/payments/{}", "0".repeat(32));
     let answer = run.line().call(Ask::get(&path, shown)).await?;
+    if answer.says_later() {
+        return Err(Lost);
+    }
     Ok(answer.status == 404)
 }

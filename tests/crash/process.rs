@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -17,6 +18,8 @@ use crate::wire::{Answer, Ask, Line, Lost};
 
 /// Longest that a start may take on a machine with much to do.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// For how long a judge asks again where several nodes or a database have had faults just now.
+const AGAIN: Duration = Duration::from_secs(120);
 
 /// The folder of a run with everything that the server keeps; removed at its end, kept where a
 /// judgement failed.
@@ -24,6 +27,8 @@ pub(crate) struct Home {
     folder: Option<tempfile::TempDir>,
     path: PathBuf,
     watchdog: Child,
+    /// Options of the server for its store.
+    store: Vec<String>,
 }
 
 impl Home {
@@ -36,8 +41,9 @@ impl Home {
         for guest in kassette_build::guests_with(&["sandbox"]) {
             fs::copy(&guest.path, plugins.join(format!("{}.wasm", guest.slot))).unwrap();
         }
-        // Ends a server that an interrupted run leaves behind: its input ends with this process.
-        let script = "cat >/dev/null; p=$(cat \"$0/pid\" 2>/dev/null); [ -z \"$p\" ] || kill -9 \"$p\"; rm -rf \"$0\"";
+        // Ends a server that an interrupted run leaves behind: its input ends with this process. What is stopped
+        // where it stands does not end by itself.
+        let script = "cat >/dev/null; kill -CONT $(cat \"$0/stopped\") 2>/dev/null; p=$(cat \"$0/pid\" 2>/dev/null); [ -z \"$p\" ] || kill -9 \"$p\"; rm -rf \"$0\"";
         let watchdog = Command::new("sh")
             .args(["-c", script])
             .arg(folder.path())
@@ -50,7 +56,15 @@ impl Home {
             path: folder.path().to_owned(),
             folder: Some(folder),
             watchdog,
+            store: store(),
         }
+    }
+
+    /// As many nodes on a database that runs already.
+    pub(crate) fn on(&mut self, url: &str, nodes: usize) {
+        let nodes = nodes.to_string();
+        let options = ["--store", url, "--nodes", &nodes];
+        self.store = options.map(str::to_owned).to_vec();
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -103,6 +117,7 @@ fn store() -> Vec<String> {
 
 /// Starts the server on a folder.
 pub(crate) fn start(home: &Home) -> Starting {
+    let store = &home.store;
     let home = home.path().to_owned();
     let _ = fs::remove_file(home.join("ready.json"));
     let _ = fs::rename(home.join("log.txt"), home.join("log.before.txt"));
@@ -111,7 +126,7 @@ pub(crate) fn start(home: &Home) -> Starting {
     let child = Command::new(env!("CARGO_BIN_EXE_kassette"))
         .args(["dev", "--no-watch", "--simulate", "sandbox"])
         .args(listen)
-        .args(store())
+        .args(store)
         .arg("--data-dir")
         .arg(home.join("data"))
         .arg("--config")
@@ -156,10 +171,6 @@ impl Starting {
             tokio::time::sleep(Duration::from_millis(5)).await;
         };
         let text = |name: &str| ready[name].as_str().unwrap_or_default().to_owned();
-        let address = |url: &str| {
-            let rest = url.strip_prefix("http://").unwrap_or(url);
-            rest.split('/').next().unwrap_or_default().to_owned()
-        };
         Ok(Running {
             took: self.began.elapsed(),
             child: Mutex::new(self.child),
@@ -168,6 +179,7 @@ impl Starting {
             admin: address(&text("admin_url")),
             token: text("operator_token"),
             payer: OnceLock::new(),
+            asks_again: AtomicBool::new(false),
         })
     }
 }
@@ -185,6 +197,23 @@ pub(crate) struct Running {
     token: String,
     /// Address of the payer pages, once one was seen: it is another after each start.
     pub(crate) payer: OnceLock<String>,
+    /// Whether connections that are made from now on ask again where they are told to come later.
+    pub(crate) asks_again: AtomicBool,
+}
+
+/// A process that serves, of several.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) name: String,
+    pub(crate) pid: i32,
+    pub(crate) public: String,
+    pub(crate) admin: String,
+}
+
+/// `127.0.0.1:8080` of `http://127.0.0.1:8080/admin/v1`.
+fn address(url: &str) -> String {
+    let rest = url.strip_prefix("http://").unwrap_or(url);
+    rest.split('/').next().unwrap_or_default().to_owned()
 }
 
 impl Running {
@@ -200,15 +229,40 @@ impl Running {
 
     /// A connection to the public listener.
     pub(crate) fn line(&self) -> Line {
-        Line::to(&self.public)
+        self.to(&self.public)
+    }
+
+    fn to(&self, address: &str) -> Line {
+        let mut line = Line::to(address);
+        if self.asks_again.load(Ordering::Relaxed) {
+            line.again = AGAIN;
+        }
+        line
     }
 
     /// A connection to the admin listener, as the operator.
     pub(crate) fn desk(&self) -> Desk {
         Desk {
-            line: Line::to(&self.admin),
+            line: self.to(&self.admin),
             token: self.token.clone(),
         }
+    }
+
+    /// The nodes, as the ready file has them now.
+    pub(crate) fn nodes(&self) -> Vec<Node> {
+        let ready = fs::read(self.home.join("ready.json")).unwrap_or_default();
+        let ready: Value = serde_json::from_slice(&ready).unwrap_or_default();
+        let nodes = ready["nodes"].as_array().into_iter().flatten();
+        let node = |node: &Value| {
+            let text = |name: &str| node[name].as_str().unwrap_or_default();
+            Node {
+                name: text("name").to_owned(),
+                pid: i32::try_from(node["pid"].as_i64().unwrap_or_default()).unwrap_or_default(),
+                public: address(text("base_url")),
+                admin: address(text("admin_url")),
+            }
+        };
+        nodes.map(node).collect()
     }
 }
 
@@ -237,7 +291,7 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    /// A call that may be lost.
+    /// A call that may be lost: whether what is answered with "later" was done is not known either.
     pub(crate) async fn call(
         &mut self,
         method: &str,
@@ -253,7 +307,11 @@ impl Desk {
             body: body.as_deref(),
             form: false,
         };
-        self.line.call(ask).await
+        let answer = self.line.call(ask).await?;
+        if answer.says_later() {
+            return Err(Lost);
+        }
+        Ok(answer)
     }
 
     /// A GET that has to be answered.

@@ -14,13 +14,13 @@ use crate::load::World;
 use crate::process::{Desk, Running};
 
 /// Longest that nothing may come nearer to rest.
-const PATIENCE: Duration = Duration::from_secs(300);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 /// Statuses in which a payment still waits for its payer or the gateway.
 const WAITING: [&str; 4] = ["created", "pending", "processing", "verification_pending"];
 /// Late callbacks, questions, attempts' ends, the payments' ends.
 const TIMES: [u64; 6] = [11, 301, 3600, 3600, 24 * 3600, 24 * 3600];
 /// Past the longest pause between two tries.
-const AGAIN: u64 = 700;
+pub(crate) const AGAIN: u64 = 700;
 
 /// Lets everything come to rest and judges all of it; how the payments ended.
 pub(crate) async fn settle(
@@ -66,7 +66,7 @@ pub(crate) async fn settle(
     Ok(ends)
 }
 
-async fn advance(desk: &mut Desk, seconds: u64) -> Result<(), String> {
+pub(crate) async fn advance(desk: &mut Desk, seconds: u64) -> Result<(), String> {
     let body = json!({ "advance_seconds": seconds });
     desk.change("POST", "/dev/clock", &body, 200).await?;
     Ok(())

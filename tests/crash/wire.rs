@@ -1,7 +1,7 @@
 //! HTTP/1.1 by hand: an answer counts only once all of it has arrived, and nothing is sent twice
 //! behind the caller's back.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -9,6 +9,8 @@ use tokio::net::TcpStream;
 
 /// Longer than a start may take at a vendor that hangs.
 const PATIENCE: Duration = Duration::from_secs(40);
+/// Between two times that the same is asked.
+const AGAIN: Duration = Duration::from_millis(50);
 /// Longest answer: the books of a long run.
 const LONGEST: usize = 256 << 20;
 
@@ -26,6 +28,11 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
+    /// Whether it says no more than that the request can be sent again.
+    pub(crate) const fn says_later(&self) -> bool {
+        self.status == 503
+    }
+
     /// The body as JSON.
     pub(crate) fn json(&self) -> Result<Value, String> {
         serde_json::from_str(&self.text).map_err(|error| format!("{error}: {}", self.text))
@@ -82,6 +89,10 @@ pub(crate) struct Line {
     to: String,
     stream: Option<TcpStream>,
     buffer: Vec<u8>,
+    /// How long an answer may take.
+    pub(crate) patience: Duration,
+    /// For how long it asks again where it is told to come later.
+    pub(crate) again: Duration,
 }
 
 impl Line {
@@ -91,12 +102,26 @@ impl Line {
             to: address.to_owned(),
             stream: None,
             buffer: Vec::new(),
+            patience: PATIENCE,
+            again: Duration::ZERO,
         }
     }
 
     /// Asks and reads the answer.
     pub(crate) async fn call(&mut self, ask: Ask<'_>) -> Result<Answer, Lost> {
-        let answer = tokio::time::timeout(PATIENCE, self.exchange(ask)).await;
+        let began = Instant::now();
+        loop {
+            let answer = self.once(ask).await;
+            let later = answer.as_ref().map_or(true, Answer::says_later);
+            if !later || began.elapsed() >= self.again {
+                return answer;
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+
+    async fn once(&mut self, ask: Ask<'_>) -> Result<Answer, Lost> {
+        let answer = tokio::time::timeout(self.patience, self.exchange(ask)).await;
         match answer {
             Ok(Some((answer, kept))) => {
                 if !kept {

@@ -1,10 +1,10 @@
 //! The store of `dev`: the data directory's own, or a private PostgreSQL in it.
 
 use std::path::Path;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::ValueEnum;
 use kassette_domain::secret::Secret;
 use kassette_store::postgres::private::{PrivateError, PrivateOptions, PrivateServer};
 use kassette_store::postgres::{self, OpenOptions};
@@ -27,20 +27,34 @@ const RESERVED: u32 = 60;
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Where `dev` keeps what it keeps.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum StoreKind {
     /// In the data directory.
-    #[default]
     Sled,
     /// In a PostgreSQL of its own below it, from what is installed.
     Postgres,
+    /// In a database that runs already, by its address.
+    At(Secret),
 }
 
-/// A PostgreSQL that `dev` runs.
+impl FromStr for StoreKind {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "sled" => Ok(Self::Sled),
+            "postgres" => Ok(Self::Postgres),
+            url if url.starts_with("postgres://") => Ok(Self::At(Secret::new(url))),
+            _ => Err("it has to be sled, postgres or postgres://user@host/name"),
+        }
+    }
+}
+
+/// The PostgreSQL of `dev`.
 #[derive(Clone)]
 pub(super) struct Database {
-    options: PrivateOptions,
-    server: Arc<Mutex<PrivateServer>>,
+    /// Where `dev` runs it: what it is started with again.
+    own: Option<(PrivateOptions, Arc<Mutex<PrivateServer>>)>,
     url: String,
     master: Secret,
 }
@@ -67,16 +81,25 @@ impl Database {
             })
         })?;
         let url = server.url(NAME);
+        let own = Some((options, Arc::new(Mutex::new(server))));
+        Self::migrated(own, url, master).await
+    }
+
+    /// One that runs already, with the store's tables in it.
+    pub(super) async fn at(url: &Secret, master: &Secret) -> Result<Self, DevError> {
+        Self::migrated(None, url.expose().to_owned(), master).await
+    }
+
+    async fn migrated(
+        own: Option<(PrivateOptions, Arc<Mutex<PrivateServer>>)>,
+        url: String,
+        master: &Secret,
+    ) -> Result<Self, DevError> {
         postgres::migrate(&of_store(&url, master)?)
             .await
             .map_err(ServeError::from)?;
-        let server = Arc::new(Mutex::new(server));
-        Ok(Self {
-            options,
-            server,
-            url,
-            master: master.clone(),
-        })
+        let master = master.clone();
+        Ok(Self { own, url, master })
     }
 
     /// Opens the store beside the nodes that serve it.
@@ -92,7 +115,7 @@ impl Database {
         DatabasePlace {
             url: self.url(),
             node: "n1".to_owned(),
-            is_own: true,
+            is_own: self.own.is_some(),
         }
     }
 
@@ -103,24 +126,27 @@ impl Database {
     /// What the ready file says of it.
     pub(super) fn ready(&self) -> ReadyStore {
         ReadyStore {
-            pid: Some(self.server.lock().pid()),
+            pid: self.own.as_ref().map(|(_, server)| server.lock().pid()),
             ..ReadyStore::of(Some(&self.url()))
         }
     }
 
-    /// Starts the server again whenever it ends, and says so in the ready file.
+    /// Starts the server again whenever it ends, and says so in the ready file, where it is `dev`'s to run.
     pub(super) async fn keep(self, ready: Arc<ReadyFile>, stop: CancellationToken) {
+        let Some((options, server)) = &self.own else {
+            return;
+        };
         while stop
             .run_until_cancelled(tokio::time::sleep(LOOK))
             .await
             .is_some()
         {
-            if !self.server.lock().has_ended() {
+            if !server.lock().has_ended() {
                 continue;
             }
             tracing::warn!("PostgreSQL ended: it is started again");
-            match start(self.options.clone()).await {
-                Ok(server) => *self.server.lock() = server,
+            match start(options.clone()).await {
+                Ok(started) => *server.lock() = started,
                 Err(error) => {
                     tracing::error!("PostgreSQL does not start again: {error}");
                     continue;

@@ -61,10 +61,11 @@ pub(crate) struct DevArgs {
     /// Written once requests are served.
     #[arg(long)]
     ready_file: Option<PathBuf>,
-    /// Where payments are kept.
-    #[arg(long, value_enum, default_value_t)]
+    /// Where payments are kept: `sled`, a `postgres` that is started for it, or a database that runs, as
+    /// `postgres://user@host/name`.
+    #[arg(long, default_value = "sled")]
     store: StoreKind,
-    /// So many gateway processes behind a balancer; more than one with `--store postgres` alone.
+    /// So many gateway processes behind a balancer; more than one on PostgreSQL alone.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
     nodes: u8,
     /// Build only missing modules and watch no sources.
@@ -117,9 +118,10 @@ pub(crate) async fn run(args: DevArgs, signals: Signals) -> Result<(), DevError>
     let folder = args.config.clone().unwrap_or_else(|| root.join("config"));
     let config = Config::read(&folder, Profile::Dev)?;
     let master = crate::master_key::read_or_draw(&data_dir.join("master.key"))?;
-    let database = match args.store {
+    let database = match &args.store {
         StoreKind::Sled => None,
         StoreKind::Postgres => Some(Database::start(&data_dir, &master, args.nodes).await?),
+        StoreKind::At(url) => Some(Database::at(url, &master).await?),
     };
     let guests = guests::Guests::new(&root, &plugin_dir, &data_dir, args.simulated());
     let only_missing = args.no_watch;

@@ -111,6 +111,19 @@ impl PrivateServer {
     /// # Errors
     /// [`PrivateError`].
     pub fn start(options: &PrivateOptions) -> Result<Self, PrivateError> {
+        Self::begin(options, None)
+    }
+
+    /// Starts a server that copies this one and follows it until `pg_promote()`. Blocks. Whether commits wait for it is
+    /// for `synchronous_standby_names` here to say.
+    ///
+    /// # Errors
+    /// [`PrivateError`].
+    pub fn start_standby(&self, options: &PrivateOptions) -> Result<Self, PrivateError> {
+        Self::begin(options, Some(&self.folder))
+    }
+
+    fn begin(options: &PrivateOptions, follows: Option<&Path>) -> Result<Self, PrivateError> {
         let programs = programs().ok_or(PrivateError::NotInstalled)?;
         let folder = &options.folder;
         let failed = |source| PrivateError::Folder {
@@ -127,20 +140,25 @@ impl PrivateServer {
         let data = folder.join("data");
         wait_for_the_one_before(&data)?;
         if !data.join("PG_VERSION").exists() {
-            // An initdb that was interrupted leaves what the next one refuses.
+            // One that was interrupted leaves what the next one refuses.
             if data.exists() {
                 std::fs::remove_dir_all(&data).map_err(failed)?;
             }
-            let mut initdb = runs_as.command(programs.join("initdb"), &folder);
-            initdb.arg("--pgdata").arg(&data);
-            initdb.args([
-                "--username=kassette",
-                "--auth=trust",
-                "--encoding=UTF8",
-                "--locale=C",
-                "--no-sync",
-            ]);
-            run(initdb, "initdb")?;
+            let program = match follows {
+                None => "initdb",
+                Some(_) => "pg_basebackup",
+            };
+            let mut made = runs_as.command(programs.join(program), &folder);
+            made.arg("--pgdata").arg(&data);
+            made.args(["--username=kassette", "--no-sync"]);
+            match follows {
+                None => made.args(["--auth=trust", "--encoding=UTF8", "--locale=C"]),
+                Some(primary) => made
+                    .arg("--host")
+                    .arg(primary)
+                    .args(["--write-recovery-conf", "--checkpoint=fast"]),
+            };
+            run(made, program)?;
         }
         let log = folder.join("log");
         let mut keeper = runs_as.command("/bin/sh".into(), &folder);
@@ -378,7 +396,9 @@ fn programs() -> Option<PathBuf> {
     let has =
         |folder: &PathBuf| folder.join("initdb").is_file() && folder.join("postgres").is_file();
     if let Some(folder) = std::env::split_paths(&path).find(has) {
-        return Some(folder);
+        // Links to some of them stand without the others.
+        let initdb = folder.join("initdb").canonicalize().ok()?;
+        return initdb.parent().map(Path::to_owned).filter(has);
     }
     let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
     let version = |folder: &PathBuf| folder.file_name()?.to_str()?.parse::<u32>().ok();

@@ -16,7 +16,7 @@ use kassette_domain::webhook::DeliveryStatus;
 use tokio::sync::OnceCell;
 use url::Url;
 
-use super::proxy::{Faults, Proxy};
+use super::proxy::{Faults, Proxy, Route};
 use crate::postgres::PostgresStore;
 use crate::postgres::scratch::Scratch;
 use crate::suite::Harness;
@@ -35,7 +35,11 @@ impl Hostile {
         let scratch = Scratch::new().await.unwrap();
         let seed = u64::from(std::process::id());
         eprintln!("seed {seed}");
-        let proxy = Proxy::start(&folder(&scratch.options().url), seed).unwrap();
+        let proxy = Proxy::start(seed).unwrap();
+        proxy.lead(Route {
+            server: folder(&scratch.options().url),
+            but: None,
+        });
         Self { scratch, proxy }
     }
 
@@ -84,6 +88,7 @@ impl Harness for Place {
                 collisions: 20,
                 cuts_before: 5,
                 cuts_after: 0,
+                ..Faults::default()
             };
             let store: Arc<dyn Store> = hostile.open(faults).await;
             store
@@ -125,6 +130,7 @@ async fn what_is_asked_again_after_a_lost_answer_is_done_once() {
         collisions: 20,
         cuts_before: 20,
         cuts_after: 60,
+        ..Faults::default()
     };
     let store = hostile.open(Faults::default()).await;
     let shared: Arc<dyn Store> = Arc::clone(&store) as _;

@@ -1,4 +1,5 @@
-//! A proxy between a store and its database that does what networks and other transactions do at the worst moment.
+//! A proxy between a store and its database that does what networks and other transactions do at the worst moment,
+//! and leads to another server after a failover. The crash test has it between nodes and database too.
 //!
 //! It takes requests one by one: what the client sends up to a `Sync` or a simple query, and the server's answer up
 //! to `ReadyForQuery`. Faults fall on those that execute something.
@@ -8,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::Mutex;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 /// The name of a server's socket in its folder.
@@ -28,6 +29,26 @@ pub(super) struct Faults {
     pub(super) cuts_before: u64,
     /// A connection that is cut when the server has done what it was asked to.
     pub(super) cuts_after: u64,
+    /// Nothing is passed on, and no connection is cut.
+    pub(super) swallows: bool,
+}
+
+/// Where connections lead.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Route {
+    /// The folder of a server's socket.
+    pub(super) server: PathBuf,
+    /// A process whose connections lead elsewhere.
+    pub(super) but: Option<(i32, PathBuf)>,
+}
+
+impl Route {
+    fn of(&self, process: Option<i32>) -> &Path {
+        match &self.but {
+            Some((but, elsewhere)) if Some(*but) == process => elsewhere,
+            _ => &self.server,
+        }
+    }
 }
 
 /// What befalls a request.
@@ -41,7 +62,7 @@ enum Fate {
 
 #[derive(Default)]
 struct Chance {
-    faults: Mutex<Faults>,
+    faults: watch::Sender<Faults>,
     random: AtomicU64,
     /// How many faults there were.
     met: AtomicU64,
@@ -49,7 +70,7 @@ struct Chance {
 
 impl Chance {
     fn draw(&self) -> Fate {
-        let faults = *self.faults.lock();
+        let faults = *self.faults.borrow();
         // Weyl's sequence through a mixer: splitmix64.
         let mut z = self
             .random
@@ -68,12 +89,18 @@ impl Chance {
         self.met.fetch_add(1, Ordering::Relaxed);
         fate
     }
+
+    async fn until_passed(&self) {
+        let mut faults = self.faults.subscribe();
+        let _ = faults.wait_for(|faults| !faults.swallows).await;
+    }
 }
 
 /// The proxy. It ends when it is dropped, with its connections.
 pub(super) struct Proxy {
     folder: TempDir,
     chance: Arc<Chance>,
+    route: watch::Sender<Route>,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -84,18 +111,25 @@ impl Drop for Proxy {
 }
 
 impl Proxy {
-    /// Stands in front of a server, by the folder of its socket.
-    pub(super) fn start(server: &Path, seed: u64) -> io::Result<Self> {
+    /// Leads nowhere yet.
+    pub(super) fn start(seed: u64) -> io::Result<Self> {
         let folder = TempDir::new()?;
         let listener = UnixListener::bind(folder.path().join(SOCKET))?;
         let chance = Arc::new(Chance::default());
         chance.random.store(seed, Ordering::Relaxed);
-        let task = tokio::spawn(serve(listener, server.join(SOCKET), Arc::clone(&chance)));
+        let (route, routes) = watch::channel(Route::default());
+        let task = tokio::spawn(serve(listener, routes, Arc::clone(&chance)));
         Ok(Self {
             folder,
             chance,
+            route,
             task,
         })
+    }
+
+    /// Connections lead there from now on; those that lead elsewhere are cut.
+    pub(super) fn lead(&self, route: Route) {
+        self.route.send_replace(route);
     }
 
     /// The folder of its socket.
@@ -105,7 +139,7 @@ impl Proxy {
 
     /// From now on so much goes wrong.
     pub(super) fn set(&self, faults: Faults) {
-        *self.chance.faults.lock() = faults;
+        self.chance.faults.send_replace(faults);
     }
 
     /// How many faults there were.
@@ -114,13 +148,21 @@ impl Proxy {
     }
 }
 
-async fn serve(listener: UnixListener, server: PathBuf, chance: Arc<Chance>) {
+async fn serve(listener: UnixListener, routes: watch::Receiver<Route>, chance: Arc<Chance>) {
     let mut connections = JoinSet::new();
     while let Ok((client, _)) = listener.accept().await {
-        let (server, chance) = (server.clone(), Arc::clone(&chance));
+        let (mut routes, chance) = (routes.clone(), Arc::clone(&chance));
         connections.spawn(async move {
-            if let Ok(server) = UnixStream::connect(server).await {
-                let _ended = pass(client, server, &chance).await;
+            let process = client.peer_cred().ok().and_then(|peer| peer.pid());
+            let to = routes.borrow_and_update().of(process).to_owned();
+            let passed = async {
+                chance.until_passed().await;
+                let server = UnixStream::connect(to.join(SOCKET)).await?;
+                pass(client, server, &chance).await
+            };
+            tokio::select! {
+                _ended = passed => {}
+                _leads_elsewhere = routes.wait_for(|route| route.of(process) != to) => {}
             }
         });
         while connections.try_join_next().is_some() {}
@@ -138,7 +180,23 @@ async fn pass(mut client: UnixStream, mut server: UnixStream, chance: &Chance) -
     let (mut answer, mut state) = answer(&mut server).await?;
     client.write_all(&answer).await?;
     loop {
-        let Request { bytes, executes } = request(&mut client).await?;
+        let kind = tokio::select! {
+            ready = client.readable() => match ready.and_then(|()| begun(&client))? {
+                Some(kind) => kind,
+                None => continue,
+            },
+            // What it says unasked: that it ends.
+            ready = server.readable() => {
+                if let Some(kind) = ready.and_then(|()| begun(&server))? {
+                    let mut notice = Vec::new();
+                    rest(kind, &mut server, &mut notice).await?;
+                    client.write_all(&notice).await?;
+                }
+                continue;
+            }
+        };
+        let Request { bytes, executes } = request(kind, &mut client).await?;
+        chance.until_passed().await;
         let is_commit = bytes.starts_with(b"Q") && bytes.ends_with(b"COMMIT\0");
         let fate = match (executes || is_commit).then(|| chance.draw()) {
             // Whether it was done is not known: that is what a cut after it stands for.
@@ -177,36 +235,52 @@ struct Request {
 }
 
 /// What a client sends up to where it waits for an answer.
-async fn request(client: &mut UnixStream) -> io::Result<Request> {
+async fn request(first: u8, client: &mut UnixStream) -> io::Result<Request> {
     let mut bytes = Vec::new();
-    let mut executes = false;
+    let (mut kind, mut executes) = (first, false);
     loop {
-        let kind = one(client, &mut bytes).await?;
+        rest(kind, client, &mut bytes).await?;
         executes |= kind == b'E';
         if matches!(kind, b'S' | b'Q' | b'X') {
             return Ok(Request { bytes, executes });
         }
+        kind = client.read_u8().await?;
     }
 }
 
 /// A server's answer, up to where it is ready for the next request, and in which state it is then.
 async fn answer(server: &mut UnixStream) -> io::Result<(Vec<u8>, u8)> {
     let mut bytes = Vec::new();
-    while one(server, &mut bytes).await? != b'Z' {}
-    let state = bytes.last().copied().unwrap_or(b'I');
-    Ok((bytes, state))
+    loop {
+        let kind = server.read_u8().await?;
+        rest(kind, server, &mut bytes).await?;
+        if kind == b'Z' {
+            let state = bytes.last().copied().unwrap_or(b'I');
+            return Ok((bytes, state));
+        }
+    }
 }
 
-/// Reads one message to the end of others; says its type.
-async fn one(from: &mut UnixStream, bytes: &mut Vec<u8>) -> io::Result<u8> {
-    let kind = from.read_u8().await?;
+/// The type of a message where one has begun.
+fn begun(from: &UnixStream) -> io::Result<Option<u8>> {
+    let mut kind = [0];
+    match from.try_read(&mut kind) {
+        Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+        Ok(_) => Ok(Some(kind[0])),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads a message of a type to the end of others.
+async fn rest(kind: u8, from: &mut UnixStream, bytes: &mut Vec<u8>) -> io::Result<()> {
     let length = from.read_u32().await?;
     bytes.push(kind);
     bytes.extend(length.to_be_bytes());
     let begin = bytes.len();
     bytes.resize(begin + (length as usize).saturating_sub(4), 0);
     from.read_exact(&mut bytes[begin..]).await?;
-    Ok(kind)
+    Ok(())
 }
 
 fn message(kind: u8, payload: &[u8]) -> Vec<u8> {

@@ -1,0 +1,291 @@
+//! A PostgreSQL that can fail: a server, a standby that every commit waits for, and a proxy in front of them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use kassette_store::postgres::private::{PrivateOptions, PrivateServer};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::task::block_in_place;
+use tokio::time::sleep;
+
+use crate::proxy::{Faults, Proxy, Route};
+
+/// The database's name.
+const NAME: &str = "kassette";
+/// Longest that a server may take to come up, or a standby to follow.
+const PATIENCE: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(50);
+/// That a standby has everything and commits wait for it; an error otherwise.
+const PROTECTED: &str = "SELECT 1 / (SELECT count(*) FROM pg_stat_replication
+    WHERE sync_state = 'sync' AND pg_wal_lsn_diff(pg_current_wal_lsn(), replay_lsn) < 100000)";
+/// That a standby follows.
+const FOLLOWED: &str =
+    "SELECT 1 / (SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming')";
+
+/// The servers, and what leads to them.
+pub(crate) struct Database {
+    folder: PathBuf,
+    proxy: Proxy,
+    primary: Server,
+    standby: Server,
+    /// Servers that were made.
+    made: usize,
+}
+
+/// A server, by its folder.
+struct Server {
+    options: PrivateOptions,
+    runs: PrivateServer,
+}
+
+impl Server {
+    fn options(folder: &Path, number: usize) -> PrivateOptions {
+        let settings = [
+            "max_connections=200",
+            "shared_buffers=64MB",
+            "wal_keep_size=1GB",
+            "wal_retrieve_retry_interval=200ms",
+        ];
+        PrivateOptions {
+            folder: folder.join(format!("postgres-{number}")),
+            disposable: false,
+            settings: settings.map(str::to_owned).to_vec(),
+        }
+    }
+
+    fn socket(&self) -> &Path {
+        &self.options.folder
+    }
+
+    /// The server's process and those of its sessions.
+    fn processes(&self) -> Vec<i32> {
+        let pid = self.runs.pid();
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+        let children = children.unwrap_or_default();
+        let children = children
+            .split_whitespace()
+            .filter_map(|pid| pid.parse().ok());
+        i32::try_from(pid).into_iter().chain(children).collect()
+    }
+
+    /// Ends it as a machine that burns does.
+    fn end(&self) {
+        for pid in self.processes() {
+            signal(pid, Signal::KILL);
+        }
+    }
+
+    /// Starts it again once it has ended.
+    async fn start_again(&mut self) -> Result<(), String> {
+        let began = Instant::now();
+        loop {
+            // What a server that was killed has left may be in the way for a moment.
+            match block_in_place(|| PrivateServer::start(&self.options)) {
+                Ok(runs) => {
+                    self.runs = runs;
+                    return Ok(());
+                }
+                Err(error) if began.elapsed() > PATIENCE => return Err(error.to_string()),
+                Err(_) => sleep(LOOK).await,
+            }
+        }
+    }
+
+    /// Waits until a statement succeeds.
+    async fn until(&self, statement: &str) -> Result<(), String> {
+        let began = Instant::now();
+        loop {
+            match self.runs.administrate(statement).await {
+                Ok(()) => return Ok(()),
+                Err(said) if began.elapsed() > PATIENCE => {
+                    return Err(format!("{statement}: {said}"));
+                }
+                Err(_) => sleep(LOOK).await,
+            }
+        }
+    }
+}
+
+/// Processes that are stopped where they stand, until this is dropped.
+pub(crate) struct Stopped {
+    processes: Vec<i32>,
+    note: PathBuf,
+}
+
+impl Stopped {
+    /// Stops them; a note in the folder has them go on where this process is killed.
+    pub(crate) fn stop(folder: &Path, processes: Vec<i32>) -> Self {
+        let note = folder.join("stopped");
+        let numbers: Vec<_> = processes.iter().map(ToString::to_string).collect();
+        fs::write(&note, numbers.join(" ")).unwrap();
+        for pid in &processes {
+            signal(*pid, Signal::STOP);
+        }
+        Self { processes, note }
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        for pid in self.processes.iter().rev() {
+            signal(*pid, Signal::CONT);
+        }
+        let _ = fs::remove_file(&self.note);
+    }
+}
+
+/// Signals a process, which may have ended.
+pub(crate) fn signal(pid: i32, signal: Signal) {
+    if let Some(pid) = Pid::from_raw(pid) {
+        let _ = kill_process(pid, signal);
+    }
+}
+
+impl Database {
+    /// Two servers below a folder, and an empty database.
+    pub(crate) async fn start(folder: &Path, seed: u64) -> Result<Self, String> {
+        let wrong = |error: &dyn std::fmt::Display| error.to_string();
+        let proxy = Proxy::start(seed).map_err(|error| wrong(&error))?;
+        let options = Server::options(folder, 1);
+        let runs = block_in_place(|| PrivateServer::start(&options));
+        let runs = runs.map_err(|error| wrong(&error))?;
+        runs.make_database(NAME).await?;
+        let primary = Server { options, runs };
+        let standby = follow(&primary, folder, 2)?;
+        let database = Self {
+            folder: folder.to_owned(),
+            proxy,
+            primary,
+            standby,
+            made: 2,
+        };
+        database.protect().await?;
+        database.lead(None);
+        Ok(database)
+    }
+
+    /// Its address through the proxy.
+    pub(crate) fn url(&self) -> String {
+        let folder = self.proxy.folder().to_string_lossy().replace('/', "%2F");
+        format!("postgres://kassette@{folder}/{NAME}")
+    }
+
+    fn lead(&self, but: Option<(i32, PathBuf)>) {
+        let server = self.primary.socket().to_owned();
+        self.proxy.lead(Route { server, but });
+    }
+
+    /// From here on commits wait for the standby.
+    async fn protect(&self) -> Result<(), String> {
+        self.primary.until(FOLLOWED).await?;
+        for statement in [
+            "ALTER SYSTEM SET synchronous_standby_names = '*'",
+            "SELECT pg_reload_conf()",
+        ] {
+            self.primary.until(statement).await?;
+        }
+        self.whole().await
+    }
+
+    /// Waits until the standby has all that was committed.
+    pub(crate) async fn whole(&self) -> Result<(), String> {
+        self.primary.until(PROTECTED).await
+    }
+
+    /// Ends the server by a signal, and starts it again after a while.
+    pub(crate) async fn stop(&mut self, by: Signal, down: Duration) -> Result<(), String> {
+        let pid = i32::try_from(self.primary.runs.pid()).unwrap_or_default();
+        signal(pid, by);
+        let began = Instant::now();
+        while !self.primary.runs.has_ended() {
+            if began.elapsed() > PATIENCE {
+                return Err("PostgreSQL does not end".into());
+            }
+            sleep(LOOK).await;
+        }
+        sleep(down).await;
+        self.primary.start_again().await
+    }
+
+    /// Stops the server and all sessions where they stand, for a while.
+    pub(crate) async fn pause(&self, time: Duration) {
+        let _stopped = Stopped::stop(&self.folder, self.primary.processes());
+        sleep(time).await;
+    }
+
+    /// The same with the standby, so that no commit comes back.
+    pub(crate) async fn pause_standby(&self, time: Duration) {
+        let _stopped = Stopped::stop(&self.folder, self.standby.processes());
+        sleep(time).await;
+    }
+
+    /// Things go wrong between nodes and server, for a while.
+    pub(crate) async fn spoil(&self, faults: Faults, time: Duration) {
+        self.proxy.set(faults);
+        sleep(time).await;
+        self.proxy.set(Faults::default());
+    }
+
+    /// How many requests of nodes met a fault.
+    pub(crate) fn met(&self) -> u64 {
+        self.proxy.met()
+    }
+
+    /// The server is gone for good. For a time before, the standby got nothing of what was committed, and does not get
+    /// it any more.
+    pub(crate) async fn lose(&self, cut_off: Duration) {
+        if !cut_off.is_zero() {
+            let _stopped = Stopped::stop(&self.folder, self.standby.processes());
+            sleep(cut_off).await;
+            self.primary.end();
+            for pid in self.standby.processes() {
+                let title = fs::read_to_string(format!("/proc/{pid}/cmdline"));
+                if title.is_ok_and(|title| title.contains("walreceiver")) {
+                    // What has arrived for it is gone with it.
+                    signal(pid, Signal::KILL);
+                }
+            }
+        }
+        self.primary.end();
+    }
+
+    /// The standby takes the server's place, which is gone, or which one process goes on reaching; when it was promoted.
+    pub(crate) async fn fail_over(&mut self, isolated: Option<i32>) -> Result<Instant, String> {
+        // The nodes are refused there at first.
+        std::mem::swap(&mut self.primary, &mut self.standby);
+        let old = self.standby.socket().to_owned();
+        self.lead(isolated.map(|pid| (pid, old)));
+        self.primary
+            .until("SELECT 1 / pg_promote(true, 60)::int")
+            .await?;
+        Ok(Instant::now())
+    }
+
+    /// The server of before ends, and nothing leads to it any more.
+    pub(crate) fn end_isolation(&self) {
+        self.standby.end();
+        self.lead(None);
+    }
+
+    /// Another standby in place of the server that is gone.
+    pub(crate) async fn replace_standby(&mut self) -> Result<(), String> {
+        self.made += 1;
+        let gone = std::mem::replace(
+            &mut self.standby,
+            follow(&self.primary, &self.folder, self.made)?,
+        );
+        let folder = gone.options.folder.clone();
+        drop(gone);
+        let _ = fs::remove_dir_all(folder);
+        self.protect().await
+    }
+}
+
+/// A standby of a server.
+fn follow(primary: &Server, folder: &Path, number: usize) -> Result<Server, String> {
+    let options = Server::options(folder, number);
+    let runs = block_in_place(|| primary.runs.start_standby(&options));
+    let runs = runs.map_err(|error| error.to_string())?;
+    Ok(Server { options, runs })
+}

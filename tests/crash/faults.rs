@@ -1,0 +1,351 @@
+//! Three nodes on a database with a standby that commits wait for: faults of nodes, of the database and of what is
+//! between, each under load, and judgement after each.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use tokio::time::sleep;
+
+use crate::database::{Database, Stopped, signal};
+use crate::dice::Dice;
+use crate::kills::{Load, OFFICE, found, judge_all, merchant};
+use crate::process::{Home, Node, Running, start};
+use crate::proxy::Faults;
+use crate::receiver::Receiver;
+use crate::rest;
+use crate::warden::Warden;
+use crate::wire::{Ask, Line};
+
+const NODES: usize = 3;
+const WARDENS: usize = 2;
+/// Of 500 faults so many stop a node for longer than any lease but that of a payment, and for longer than that too.
+const STOPS: [(usize, Duration); 2] = [
+    (40, Duration::from_secs(20)),
+    (10, Duration::from_secs(130)),
+];
+const OF: usize = 500;
+/// Longest that nodes may take to be ready after a promotion.
+const AFTER_A_PROMOTION: Duration = Duration::from_secs(5);
+/// Longest that they are waited for after any fault: a node may have to start.
+const AFTER_A_FAULT: Duration = Duration::from_secs(60);
+/// How long a node reaches a server of before, while the others have another.
+const ISOLATION: Duration = Duration::from_secs(3);
+/// Load before and after a fault, milliseconds at the most.
+const LOAD: usize = 800;
+/// Between two requests of a client: a fault may take long, and all that was acknowledged meanwhile is judged.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How long clients are waited for that a simulator keeps waiting.
+const GRACE: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    NodeKilled,
+    NodeStopped(Duration),
+    DatabaseStopped,
+    DatabaseRestarted,
+    DatabasePaused,
+    ConnectionsCut,
+    NetworkSilent,
+    StandbyPaused,
+    Failover,
+    FailoverUnseen,
+}
+
+/// What the others are drawn from, in their proportions; a sample has each.
+const KINDS: [Fault; 12] = [
+    Fault::NodeKilled,
+    Fault::Failover,
+    Fault::ConnectionsCut,
+    Fault::NodeStopped(Duration::from_secs(4)),
+    Fault::DatabasePaused,
+    Fault::FailoverUnseen,
+    Fault::DatabaseStopped,
+    Fault::StandbyPaused,
+    Fault::NetworkSilent,
+    Fault::DatabaseRestarted,
+    Fault::NodeKilled,
+    Fault::ConnectionsCut,
+];
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self {
+            Self::NodeKilled => "killed",
+            Self::NodeStopped(time) => return write!(f, "stopped for {} s", time.as_secs()),
+            Self::DatabaseStopped => "the database is stopped for a while",
+            Self::DatabaseRestarted => "the database is restarted",
+            Self::DatabasePaused => "the database is paused",
+            Self::ConnectionsCut => "connections are cut at their commits, statements collide",
+            Self::NetworkSilent => "the network passes nothing on",
+            Self::StandbyPaused => "the standby is paused",
+            Self::Failover => "the database is gone, its standby is promoted",
+            Self::FailoverUnseen => "the standby is promoted, and still reaches the old database",
+        };
+        f.write_str(text)
+    }
+}
+
+/// So many faults in a random order.
+fn deck(count: usize, dice: &mut Dice) -> Vec<Fault> {
+    let stops = STOPS.into_iter().flat_map(|(times, time)| {
+        std::iter::repeat_n(Fault::NodeStopped(time), times * count / OF)
+    });
+    let others = KINDS.into_iter().cycle();
+    let mut deck: Vec<Fault> = stops.chain(others).take(count).collect();
+    for at in 0..deck.len() {
+        let with = at + dice.roll(deck.len() - at);
+        deck.swap(at, with);
+    }
+    deck
+}
+
+/// Strikes so many times and lets everything come to rest; says what the run has shown.
+pub(crate) async fn run(count: usize, seed: u64) -> Result<String, String> {
+    let mut home = Home::new();
+    println!("seed {seed}: {count} faults");
+    let told = strike_all(&mut home, count, seed).await;
+    told.map_err(|wrong| {
+        let log = home.log();
+        format!("{wrong}\n{log}\nkept in {}", home.keep().display())
+    })
+}
+
+async fn strike_all(home: &mut Home, count: usize, seed: u64) -> Result<String, String> {
+    let began = Instant::now();
+    let mut dice = Dice::of(seed, 0xFA17);
+    let database = Database::start(home.path(), seed).await?;
+    home.on(&database.url(), NODES);
+    let run = Arc::new(start(home).ready().await?);
+    let mut world = found(&run, seed).await?;
+    world.pause = PAUSE;
+    let world = Arc::new(world);
+    let mut desk = run.desk();
+    let receiver = Receiver::open().await?;
+    receiver.listen(&world, &mut desk).await?;
+    let warden = Arc::new(Warden::new(merchant(&mut desk, "Warden").await?));
+    let folder = home.path().to_owned();
+    let mut site = Site {
+        folder,
+        run,
+        database,
+        promotions: Vec::new(),
+        slowest: Duration::ZERO,
+    };
+    let mut unproved = Vec::new();
+    for (life, fault) in (1..).zip(deck(count, &mut dice)) {
+        let wrong = |wrong: String| format!("fault {life}: {wrong}");
+        if usize::is_multiple_of(life, OFFICE) {
+            let merchant = merchant(&mut site.desk(), "Office").await?;
+            world.office.lock().await.moves_to(merchant);
+        }
+        world.over.store(false, Ordering::Relaxed);
+        site.run.asks_again.store(false, Ordering::Relaxed);
+        let since = Instant::now();
+        let load = Load::begin(&world, &site.run, life);
+        let wardens: Vec<_> = (0..WARDENS)
+            .map(|number| {
+                let dice = Dice::of(seed, (0x3A2D << 32) + (life * WARDENS + number) as u64);
+                let (warden, world, run) = (warden.clone(), world.clone(), site.run.clone());
+                tokio::spawn(async move { warden.press_on(&run, dice, || world.is_over()).await })
+            })
+            .collect();
+        sleep(Duration::from_millis(200 + dice.roll(LOAD) as u64)).await;
+        let name = format!("n{}", 1 + dice.roll(NODES));
+        let at = began.elapsed().as_secs_f64();
+        let struck = site.strike(fault, &name, &mut dice).await;
+        let struck = struck.map_err(|why| wrong(format!("{fault}: {why}")))?;
+        sleep(Duration::from_millis(dice.roll(LOAD) as u64)).await;
+        world.over.store(true, Ordering::Relaxed);
+        load.end(&world, GRACE).await.map_err(wrong)?;
+        for each in wardens {
+            each.await.map_err(|error| error.to_string())?;
+        }
+        // From here on nothing is in the way: each question is answered in the end.
+        site.run.asks_again.store(true, Ordering::Relaxed);
+        let touched = world.journal.take_touched();
+        unproved.extend(touched.iter().cloned());
+        let judged = judge_all(&world, &site.run, touched, &mut unproved, life, &mut dice).await;
+        judged.map_err(wrong)?;
+        warden.judge(&site.run, since).await.map_err(wrong)?;
+        if !site.run.is_alive() {
+            return Err(wrong("the process of the nodes ended by itself".into()));
+        }
+        let acknowledged = world.acknowledged.load(Ordering::Relaxed);
+        println!("{at:7.1} s  {life:3}. {struck}; {acknowledged} acknowledgements, 0 lost");
+    }
+    let struck_for = began.elapsed().as_secs_f64();
+    let ends = rest::settle(&world, &site.run).await?;
+    let events = receiver.judge(&world, &site.run).await?;
+    let office = world.office.lock().await;
+    let promotions = site
+        .promotions
+        .iter()
+        .map(|time| format!("{:.1}", time.as_secs_f64()));
+    let text = format!(
+        "seed {seed}: {count} faults in {struck_for:.0} s, {} requests met one at the proxy\n{} requests for \
+         payments, {} acknowledgements, 0 lost, {} without an answer, {} changes by the office\nno payment \
+         captured twice; {events}\n{}\nready after a fault within {:.1} s, after promotions within [{}] s\n\
+         at rest after {:.0} s: {ends:?}",
+        site.database.met(),
+        world.journal.len(),
+        world.acknowledged.load(Ordering::Relaxed),
+        world.unanswered.load(Ordering::Relaxed),
+        office.changes,
+        warden.told(),
+        site.slowest.as_secs_f64(),
+        promotions.collect::<Vec<_>>().join(" "),
+        began.elapsed().as_secs_f64(),
+    );
+    site.run.kill();
+    match site.promotions.iter().max() {
+        Some(longest) if *longest > AFTER_A_PROMOTION => Err(format!("too late\n{text}")),
+        _ => Ok(text),
+    }
+}
+
+/// The nodes and their database.
+struct Site {
+    folder: std::path::PathBuf,
+    run: Arc<Running>,
+    database: Database,
+    /// How long nodes took to be ready after each promotion.
+    promotions: Vec<Duration>,
+    /// The longest that they took after any other fault.
+    slowest: Duration,
+}
+
+impl Site {
+    fn desk(&self) -> crate::process::Desk {
+        self.run.desk()
+    }
+
+    fn node(&self, name: &str) -> Result<Node, String> {
+        let found = self.run.nodes().into_iter().find(|node| node.name == name);
+        found.ok_or_else(|| format!("there is no node {name}"))
+    }
+
+    /// Has a fault happen and end, and waits until everything is whole again; says what it was.
+    async fn strike(
+        &mut self,
+        fault: Fault,
+        name: &str,
+        dice: &mut Dice,
+    ) -> Result<String, String> {
+        let mut millis =
+            |from: usize, to: usize| Duration::from_millis((from + dice.roll(to - from)) as u64);
+        let node = self.node(name)?;
+        let mut of = String::new();
+        match fault {
+            Fault::NodeKilled => {
+                signal(node.pid, Signal::KILL);
+                let began = Instant::now();
+                while self.node(name)?.pid == node.pid {
+                    if began.elapsed() > AFTER_A_FAULT {
+                        return Err(format!("{name} is not started again"));
+                    }
+                    sleep(LOOK).await;
+                }
+                of = format!("{name} is ");
+            }
+            Fault::NodeStopped(time) => {
+                let _stopped = Stopped::stop(&self.folder, vec![node.pid]);
+                sleep(time).await;
+                of = format!("{name} is ");
+            }
+            Fault::DatabaseStopped | Fault::DatabaseRestarted => {
+                let down = match fault {
+                    Fault::DatabaseStopped => millis(500, 4_000),
+                    _ => Duration::ZERO,
+                };
+                let by = dice.one_of(&[Signal::INT, Signal::QUIT, Signal::KILL]);
+                self.database.stop(by, down).await?;
+            }
+            Fault::DatabasePaused => self.database.pause(millis(300, 6_000)).await,
+            Fault::ConnectionsCut => {
+                let faults = Faults {
+                    collisions: 50,
+                    cuts_before: 50,
+                    cuts_after: 200,
+                    swallows: false,
+                };
+                self.database.spoil(faults, millis(500, 2_000)).await;
+            }
+            Fault::NetworkSilent => {
+                let faults = Faults {
+                    swallows: true,
+                    ..Faults::default()
+                };
+                self.database.spoil(faults, millis(300, 4_000)).await;
+            }
+            Fault::StandbyPaused => self.database.pause_standby(millis(300, 4_000)).await,
+            Fault::Failover => {
+                let time = millis(300, 2_000);
+                let is_cut_off = dice.once_in(2);
+                let cut_off = if is_cut_off { time } else { Duration::ZERO };
+                self.database.lose(cut_off).await;
+                let promoted = self.database.fail_over(None).await?;
+                let took = self.ready(promoted, |_| true).await?;
+                self.promotions.push(took);
+                self.database.replace_standby().await?;
+            }
+            Fault::FailoverUnseen => {
+                let promoted = self.database.fail_over(Some(node.pid)).await?;
+                let is_there = |each: &Node| each.pid != node.pid;
+                let took = self.ready(promoted, is_there).await?;
+                sleep(ISOLATION.saturating_sub(promoted.elapsed())).await;
+                self.database.end_isolation();
+                let again = self.ready(Instant::now(), |_| true).await?;
+                self.promotions.extend([took, again]);
+                self.database.replace_standby().await?;
+                of = format!("{name}: ");
+            }
+        }
+        let took = self.ready(Instant::now(), |_| true).await?;
+        self.slowest = self.slowest.max(took);
+        self.database.whole().await?;
+        let last = self
+            .promotions
+            .last()
+            .filter(|_| matches!(fault, Fault::Failover | Fault::FailoverUnseen));
+        Ok(format!(
+            "{of}{fault}, ready after {:.1} s",
+            last.unwrap_or(&took).as_secs_f64()
+        ))
+    }
+
+    /// Waits until nodes are ready; how long after `since` that was.
+    async fn ready(
+        &self,
+        since: Instant,
+        which: impl Fn(&Node) -> bool,
+    ) -> Result<Duration, String> {
+        for node in self.run.nodes().into_iter().filter(which) {
+            let mut line = Line::to(&node.admin);
+            line.patience = Duration::from_secs(1);
+            let ask = Ask {
+                method: "GET",
+                path: "/readyz",
+                key: None,
+                body: None,
+                form: false,
+            };
+            loop {
+                let said = match line.call(ask).await {
+                    Ok(answer) if answer.status == 200 => break,
+                    Ok(answer) => answer.text,
+                    Err(_) => "no answer".to_owned(),
+                };
+                if since.elapsed() > AFTER_A_FAULT {
+                    return Err(format!("{} does not get ready: {said}", node.name));
+                }
+                sleep(LOOK).await;
+            }
+        }
+        Ok(since.elapsed())
+    }
+}

@@ -1,0 +1,92 @@
+//! The shops' receiver of events, and that it got each of them.
+
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::extract::State;
+use axum::routing::post;
+use http::HeaderMap;
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use crate::load::World;
+use crate::process::{Desk, Running};
+use crate::rest::{AGAIN, PATIENCE, advance};
+
+const LOOK: Duration = Duration::from_millis(500);
+
+type Got = Arc<Mutex<HashMap<String, usize>>>;
+
+/// How often each event came.
+pub(crate) struct Receiver {
+    address: SocketAddr,
+    got: Got,
+}
+
+impl Receiver {
+    pub(crate) async fn open() -> Result<Self, String> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
+        let listener = listener.map_err(|error| error.to_string())?;
+        let address = listener.local_addr().map_err(|error| error.to_string())?;
+        let got = Got::default();
+        let routes = Router::new()
+            .route("/", post(receive))
+            .with_state(Arc::clone(&got));
+        tokio::spawn(async move { axum::serve(listener, routes).await });
+        Ok(Self { address, got })
+    }
+
+    /// Has the events of shops sent here.
+    pub(crate) async fn listen(&self, world: &World, desk: &mut Desk) -> Result<(), String> {
+        for shop in &world.shops {
+            for environment in ["test", "live"] {
+                let url = format!("http://{}/", self.address);
+                let body = json!({ "url": url, "environment": environment });
+                let path = format!("/merchants/{}/webhook-endpoints", shop.id);
+                desk.change("POST", &path, &body, 201).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Every event of every payment came at least once; says how many there were.
+    pub(crate) async fn judge(&self, world: &World, run: &Running) -> Result<String, String> {
+        let mut desk = run.desk();
+        let mut owed = Vec::new();
+        for id in world.journal.all().iter().filter_map(|entry| entry.id()) {
+            let inside = desk.read(&format!("/payments/{id}")).await?;
+            let events = inside["events"].as_array().into_iter().flatten();
+            // An endpoint gets it where it names it.
+            let told = events.filter(|event| event["type"] != "payment.attempt_failed");
+            owed.extend(told.map(|event| event["id"].as_str().unwrap_or_default().to_owned()));
+        }
+        let (count, began) = (owed.len(), Instant::now());
+        loop {
+            owed.retain(|event| !self.got.lock().contains_key(event));
+            if owed.is_empty() {
+                break;
+            }
+            if began.elapsed() > PATIENCE {
+                return Err(format!(
+                    "{} of {count} events were lost: {owed:?}",
+                    owed.len()
+                ));
+            }
+            tokio::time::sleep(LOOK).await;
+            advance(&mut desk, AGAIN).await?;
+        }
+        let times: usize = self.got.lock().values().sum();
+        Ok(format!("{count} events in {times} deliveries, none lost"))
+    }
+}
+
+async fn receive(State(got): State<Got>, headers: HeaderMap) -> &'static str {
+    let event = headers.get("x-service-event-id");
+    let event = event.and_then(|id| id.to_str().ok()).unwrap_or_default();
+    *got.lock().entry(event.to_owned()).or_default() += 1;
+    "got"
+}
