@@ -107,6 +107,14 @@ impl Connection {
         }
     }
 
+    /// A header of the last answer, by its name in lower case.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let head = std::str::from_utf8(&self.answer[..head_end(&self.answer)?]).ok()?;
+        let mut lines = head.lines().filter_map(|line| line.split_once(": "));
+        let found = lines.find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value)
+    }
+
     /// The body of the last answer.
     pub(crate) fn body(&self) -> &[u8] {
         &self.answer[head_end(&self.answer).unwrap_or(self.answer.len())..]
@@ -134,7 +142,7 @@ fn status(answer: &[u8]) -> u16 {
 }
 
 /// Runs on the one thread that the load has.
-fn alone<T>(work: impl Future<Output = T>) -> T {
+pub(crate) fn alone<T>(work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

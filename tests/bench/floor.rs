@@ -121,19 +121,31 @@ async fn read_signed(parts: Parts) -> Result<Json<&'static Payment>, StatusCode>
 
 /// Serves until it is killed; prints its address.
 pub(crate) fn serve() {
+    let router = Router::new()
+        .route("/api/v1/payments", post(create))
+        .route("/api/v1/payments/{id}", get(read))
+        .route(IGNORED, get(read))
+        .route(CHECKED, get(read_signed));
+    serve_on_loopback(router);
+}
+
+/// Serves on a free port until it is killed; prints the address.
+pub(crate) fn serve_on_loopback(router: Router) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    println!("{}", listener.local_addr().unwrap());
+    serve_on(listener, router);
+}
+
+/// Serves until it is killed, on a runtime with the gateway's settings.
+pub(crate) fn serve_on(listener: std::net::TcpListener, router: Router) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .unwrap();
     runtime.block_on(async {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        println!("{}", listener.local_addr().unwrap());
+        listener.set_nonblocking(true).unwrap();
+        let listener = tokio::net::TcpListener::from_std(listener).unwrap();
         let listener = listener.tap_io(|stream| stream.set_nodelay(true).unwrap());
-        let router = Router::new()
-            .route("/api/v1/payments", post(create))
-            .route("/api/v1/payments/{id}", get(read))
-            .route(IGNORED, get(read))
-            .route(CHECKED, get(read_signed));
         axum::serve(listener, router).await.unwrap();
     });
 }

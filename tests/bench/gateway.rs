@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::client;
+use super::payment::learn;
 use super::serving::{kassette, operator, prepare};
 
 /// How long a start may take before it counts as failed.
@@ -78,20 +79,30 @@ impl Gateway {
     /// not the gateway's.
     pub(crate) fn limited() -> Self {
         let mut gateway = Self::with("sandbox = false");
-        gateway.simulate();
+        gateway.simulate("sandbox", ACCOUNT, None);
         gateway
     }
 
-    /// Starts a simulator and waits until the gateway has taken its account over.
-    fn simulate(&mut self) {
+    /// `kassette dev`, whose events may go to this machine, with a module whose vendor is simulated in a process
+    /// of its own; with a floor between the two where there is one.
+    pub(crate) fn paying(module: &str, account: &str, between: Option<SocketAddr>) -> Self {
+        let mut gateway = Self::dev(module);
+        gateway.simulate(module, account, between);
+        gateway
+    }
+
+    /// Starts a simulator that calls back, and waits until the gateway has taken its account over.
+    fn simulate(&mut self, module: &str, account: &str, between: Option<SocketAddr>) {
         let folder = self.folder.path();
         let providers = folder.join("config/providers");
-        std::fs::create_dir(&providers).unwrap();
-        let gateway = format!("http://{}", self.address);
+        std::fs::create_dir_all(&providers).unwrap();
+        let written = folder.join("account.toml");
+        let gateway = format!("http://{}", between.unwrap_or(self.address));
         let simulator = Command::new(env!("CARGO_BIN_EXE_kassette"))
-            .args(["sim", "--listen", "127.0.0.1:0", "--provider-id", ACCOUNT])
-            .args(["--gateway", &gateway, "--account-file"])
-            .arg(providers.join(format!("{ACCOUNT}.toml")))
+            .args(["sim", "--listen", "127.0.0.1:0", "--module", module])
+            .args(["--provider-id", account, "--gateway", &gateway])
+            .arg("--account-file")
+            .arg(&written)
             .arg("--data-dir")
             .arg(folder.join("simulator"))
             .stdin(Stdio::null())
@@ -101,10 +112,32 @@ impl Gateway {
             .unwrap();
         self.simulator = Some(simulator);
         let began = Instant::now();
-        while !self.accounts().contains(ACCOUNT) {
-            assert!(began.elapsed() < PATIENCE, "the account is not taken over");
+        let waited = |why: &str| {
+            assert!(began.elapsed() < PATIENCE, "{why}");
             std::thread::sleep(Duration::from_millis(20));
+        };
+        while !written.exists() {
+            waited("the simulator does not start");
         }
+        let mut text = std::fs::read_to_string(&written).unwrap();
+        let file: toml::Table = text.parse().unwrap();
+        let api = file["hosts"][0].as_str().unwrap();
+        if let Some(floor) = between {
+            learn(floor, self.address, api.parse().unwrap());
+            text = text.replace(api, &floor.to_string());
+        }
+        std::fs::write(&written, text).unwrap();
+        std::fs::rename(&written, providers.join(format!("{account}.toml"))).unwrap();
+        while !self.accounts().contains(account) {
+            waited("the account is not taken over");
+        }
+    }
+
+    /// Ends the gateway; its simulator goes on for as long as what is answered lives.
+    pub(crate) fn leave(mut self) -> Self {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        self
     }
 
     /// The provider accounts, as the admin API lists them.
@@ -131,10 +164,21 @@ impl Gateway {
 
     /// `kassette dev` with simulated accounts in both environments, and a key of a merchant in live.
     pub(crate) fn simulated() -> Self {
+        let mut gateway = Self::dev("sandbox");
+        gateway.key = gateway.merchant("live", UNLIMITED);
+        gateway
+    }
+
+    /// `kassette dev` with the accounts of one vendor.
+    fn dev(module: &str) -> Self {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let config = folder.path().join("config");
+        std::fs::create_dir(&config).unwrap();
         let mut dev = Command::new(env!("CARGO_BIN_EXE_kassette"));
-        dev.args(["dev", "--no-watch", "--simulate", "sandbox"])
+        dev.args(["dev", "--no-watch", "--simulate", module])
             .args(["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"])
+            .arg("--config")
+            .arg(config)
             .arg("--data-dir")
             .arg(folder.path().join("data"));
         if on_postgres() {
@@ -142,7 +186,6 @@ impl Gateway {
         }
         let mut gateway = Self::run(dev, folder, String::new(), String::new());
         gateway.token = gateway.ready["operator_token"].as_str().unwrap().to_owned();
-        gateway.key = gateway.merchant("live", UNLIMITED);
         gateway
     }
 
@@ -255,7 +298,24 @@ impl Gateway {
     }
 
     /// A merchant with a rate limit: requests a second, and at once; answers its key of an environment.
-    pub(crate) fn merchant(&self, environment: &str, (per_second, burst): (u32, u32)) -> String {
+    pub(crate) fn merchant(&self, environment: &str, limit: (u32, u32)) -> String {
+        let methods = json!({ "ideal": { "enabled": true } });
+        let path = self.open_merchant(limit, &methods);
+        self.issue_key(&path, environment)
+    }
+
+    /// A merchant whose test payments by a method go to one account, and whose events go to `hook`; answers
+    /// its key.
+    pub(crate) fn shop(&self, method: &str, account: &str, hook: &str) -> String {
+        let to_it = json!({ "enabled": true, "providers": [account] });
+        let path = self.open_merchant(UNLIMITED, &json!({ method: to_it }));
+        let endpoint = json!({ "url": hook, "environment": "test" });
+        self.admin("POST", &format!("{path}/webhook-endpoints"), &endpoint);
+        self.issue_key(&path, "test")
+    }
+
+    /// Makes a merchant with a verified domain; answers its path.
+    fn open_merchant(&self, (per_second, burst): (u32, u32), methods: &Value) -> String {
         let merchant = self.admin(
             "POST",
             "/merchants",
@@ -265,7 +325,7 @@ impl Gateway {
                 "fx_rates": { "EUR": "1.08" },
                 "policy": {
                     "rate_limit": { "per_second": per_second, "burst": burst },
-                    "methods": { "ideal": { "enabled": true } },
+                    "methods": methods,
                 },
             }),
         );
@@ -275,12 +335,26 @@ impl Gateway {
             &format!("{path}/domains"),
             &json!({ "domain": DOMAIN }),
         );
+        path
+    }
+
+    fn issue_key(&self, merchant: &str, environment: &str) -> String {
         let key = self.admin(
             "POST",
-            &format!("{path}/keys"),
+            &format!("{merchant}/keys"),
             &json!({ "environment": environment }),
         );
         key["key"].as_str().unwrap().to_owned()
+    }
+
+    /// What `/metrics` shows.
+    pub(crate) fn metrics(&self) -> Metrics {
+        let url = self.ready["admin_url"].as_str().unwrap();
+        let host = url.split('/').nth(2).unwrap();
+        let request = format!("GET /metrics HTTP/1.1\r\nhost: {host}\r\n\r\n");
+        let (status, text) = client::once(host.parse().unwrap(), request.as_bytes());
+        assert_eq!(status, 200);
+        Metrics(String::from_utf8(text).unwrap())
     }
 
     /// Processor time used so far.
@@ -303,6 +377,33 @@ impl Gateway {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
         let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
         kib.and_then(|kib| kib.parse::<u64>().ok()).unwrap() << 10
+    }
+}
+
+/// Metrics in Prometheus' text form.
+pub(crate) struct Metrics(String);
+
+impl Metrics {
+    /// The sum of a metric's samples whose labels hold a text.
+    pub(crate) fn sum(&self, name: &str, labels: &str) -> f64 {
+        let samples = self.0.lines().filter_map(|line| line.strip_prefix(name));
+        let samples = samples.filter(|rest| rest.starts_with(['{', ' ']) && rest.contains(labels));
+        let values = samples.filter_map(|rest| rest.rsplit(' ').next());
+        values.filter_map(|value| value.parse::<f64>().ok()).sum()
+    }
+
+    /// The upper bounds of a histogram's buckets whose labels hold a text, and how many samples stand below each.
+    pub(crate) fn buckets(&self, name: &str, labels: &str) -> Vec<(f64, f64)> {
+        let prefix = format!("{name}_bucket{{");
+        let lines = self.0.lines().filter(|line| line.starts_with(&prefix));
+        let lines = lines.filter(|line| line.contains(labels));
+        let bucket = |line: &str| {
+            let (_, bound) = line.split_once("le=\"")?;
+            let (bound, _) = bound.split_once('"')?;
+            let (_, count) = line.rsplit_once(' ')?;
+            Some((bound.parse().ok()?, count.parse().ok()?))
+        };
+        lines.filter_map(bucket).collect()
     }
 }
 

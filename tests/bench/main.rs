@@ -13,6 +13,7 @@
 //! | `signed` | signed requests of resellers, and the store alone |
 //! | `overload` | twice what can be carried |
 //! | `attack` | what others get beside one who attacks |
+//! | `payment` | whole payments, in turn with a floor that sends the same requests and events |
 //! | `calls` | modules by themselves: a call, a swap, a version's memory |
 //! | `million` | start and memory with many payments stored |
 //! | `store` | the store by itself, against a raw log and redb; with a thousand and a million payments |
@@ -41,6 +42,7 @@ mod http;
 mod million;
 mod options;
 mod overload;
+mod payment;
 mod requests;
 #[path = "../serving.rs"]
 mod serving;
@@ -67,6 +69,12 @@ fn main() -> ExitCode {
         floor::discard();
         return ExitCode::SUCCESS;
     }
+    if std::env::args()
+        .nth(1)
+        .is_some_and(|argument| payment::serve(&argument))
+    {
+        return ExitCode::SUCCESS;
+    }
     let mut arguments = std::env::args().skip(1);
     if arguments.next().as_deref() == Some(store::ARGUMENT) {
         store::fill(arguments);
@@ -81,6 +89,7 @@ fn main() -> ExitCode {
             Group::Signed => signed::run(&options),
             Group::Overload => overload::run(&options),
             Group::Attack => attack::run(&options),
+            Group::Payment => payment::run(&options),
             Group::Calls => calls::run(&options),
             Group::Store => store::speed(&options),
             Group::Million => [store::size(&options), million::run(&options)].concat(),

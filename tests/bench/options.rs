@@ -16,6 +16,8 @@ pub(crate) enum Group {
     Overload,
     /// Creates and starts beside attacks of strangers, and memory.
     Attack,
+    /// Whole payments at simulated vendors, until the shop is told. Takes minutes.
+    Payment,
     /// The modules by themselves: a call, a swap, a version's memory.
     Calls,
     /// The store by itself against a raw log and redb.

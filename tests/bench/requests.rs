@@ -44,7 +44,13 @@ impl Creates {
 
     /// Payments whose method is fixed, so that its module ranks the accounts at once.
     pub(crate) fn direct(key: &str) -> Self {
-        Self::with(key, r#","checkout_mode":"direct","payment_method":"ideal""#)
+        Self::by_method(key, "ideal")
+    }
+
+    /// The same by another method.
+    pub(crate) fn by_method(key: &str, method: &str) -> Self {
+        let more = format!(r#","checkout_mode":"direct","payment_method":"{method}""#);
+        Self::with(key, &more)
     }
 
     fn with(key: &str, more: &str) -> Self {

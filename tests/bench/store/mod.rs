@@ -11,10 +11,10 @@
 //! | `lives` | what payments take on the disk, compacted |
 //! | `size` | a thousand and a million payments: speed, memory, disk, opening |
 
-mod group;
+pub(crate) mod group;
 mod lives;
 mod other;
-mod raw;
+pub(crate) mod raw;
 mod size;
 mod speed;
 pub(crate) mod work;

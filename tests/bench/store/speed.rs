@@ -1,5 +1,6 @@
 //! Creates a second: the floor, redb and the store in turn, so that all see the same machine.
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -47,7 +48,7 @@ async fn round(end: End, folder: &Path, writers: usize) -> Round {
     let operations = after.operations - before.operations;
     let bytes = usize::try_from((after.bytes - before.bytes) / operations.max(1)).unwrap();
 
-    let log = raw::start(&folder.join("raw"));
+    let log = raw::start(File::create(folder.join("raw")).unwrap());
     let append = move || {
         let log = log.clone();
         async move { log.submit(vec![7; bytes]).await }

@@ -1,0 +1,306 @@
+//! Whole payments: created, started, approved at the provider's page, come back from, captured where that is ours to
+//! do, completed, and told to the shop. By turns with a floor that sends the same requests and events.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `walk` | one payment from its creation until the shop was told, and how long each leg took |
+//! | `floor` | the server that does nothing else |
+//! | `receiver` | the shop's server |
+//!
+//! Gateway, floor, simulator, receiver and payers are processes of their own and share the machine.
+
+mod floor;
+mod receiver;
+mod walk;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::figure::{Figure, Goal, median};
+use super::floor::Floor;
+use super::gateway::{Gateway, Metrics};
+use super::options::Options;
+
+use self::floor::Learned;
+use self::walk::{Leg, Shop, Walked};
+
+pub(crate) use self::floor::learn;
+
+/// Modules, each with the method that is paid by. Adyen's card is captured by the gateway.
+const MODULES: [(&str, &str); 4] = [
+    ("sandbox", "ideal"),
+    ("stripe", "credit_card"),
+    ("adyen", "credit_card"),
+    ("mollie", "ideal"),
+];
+/// Payments at once.
+const AT_ONCE: [usize; 3] = [1, 6, 32];
+/// How long an idle gateway is watched.
+const IDLE: Duration = Duration::from_secs(30);
+/// The pause before that: a start leaves things to do.
+const SETTLING: Duration = Duration::from_secs(5);
+/// Questions that come behind a payment come within this.
+const BEHIND: Duration = Duration::from_secs(6);
+
+/// Serves where this program was started as one of the processes that are measured beside the gateway.
+pub(crate) fn serve(argument: &str) -> bool {
+    match argument {
+        floor::ARGUMENT => floor::serve(),
+        receiver::ARGUMENT => receiver::serve(),
+        _ => return false,
+    }
+    true
+}
+
+pub(crate) fn run(options: &Options) -> Vec<Figure> {
+    let chosen = |name: &str| options.case.as_ref().is_none_or(|case| name.contains(case));
+    let mut figures = Vec::new();
+    if chosen("idle") {
+        figures.push(idle());
+    }
+    for (module, method) in MODULES.into_iter().filter(|(module, _)| chosen(module)) {
+        let world = World::new(module, method);
+        let measured = AT_ONCE.map(|at_once| (at_once, world.measure(options, at_once)));
+        std::thread::sleep(BEHIND);
+        let behind = asked(&world.gateway.metrics());
+        for (at_once, sides) in &measured {
+            figures.extend(sides.figures(module, *at_once));
+        }
+        let last = &measured[AT_ONCE.len() - 1].1;
+        let per_payment = (behind - last.asked_then) / last.payments_of_last;
+        let name = format!("{module}, questions within 6 s behind a payment");
+        figures.push(Figure::new(name, per_payment, "a payment"));
+    }
+    figures
+}
+
+/// What a gateway takes of a processor while nothing happens.
+fn idle() -> Figure {
+    let gateway = Gateway::limited();
+    std::thread::sleep(SETTLING);
+    let before = gateway.cpu();
+    std::thread::sleep(IDLE);
+    let took = gateway.cpu().saturating_sub(before);
+    let share = 100.0 * took.as_secs_f64() / IDLE.as_secs_f64();
+    Figure::new("idle gateway, of a core", share, "%").goal(Goal::AtMost(0.2))
+}
+
+/// A gateway and a floor, each with a simulator, and a receiver for both.
+struct World {
+    gateway: Gateway,
+    floor: Floor,
+    /// What the floor has learned from, whose simulator it goes on with.
+    _teacher: Gateway,
+    _receiver: Floor,
+    paid: Shop,
+    least: Shop,
+}
+
+impl World {
+    fn new(module: &str, method: &str) -> Self {
+        let account = format!("{module}-bench");
+        let receiver = Floor::serving(receiver::ARGUMENT);
+        let floor = Floor::serving(floor::ARGUMENT);
+        let hook = |address: SocketAddr| format!("http://{address}{}", receiver::HOOK);
+        let shop = |address, key: &str| Shop {
+            server: address,
+            receiver: receiver.address,
+            key: key.to_owned(),
+            method: method.to_owned(),
+        };
+        let teacher = Gateway::paying(module, &account, Some(floor.address));
+        let key = teacher.shop(method, &account, &hook(floor::events(floor.address)));
+        let (payment_id, redirect_url) = shop(teacher.address, &key).pay_once();
+        let learned = Learned {
+            payment_id,
+            redirect_url,
+            receiver: receiver.address,
+        };
+        floor::replay(floor.address, &learned);
+        let gateway = Gateway::paying(module, &account, None);
+        let key = gateway.shop(method, &account, &hook(receiver.address));
+        Self {
+            paid: shop(gateway.address, &key),
+            least: shop(floor.address, &key),
+            gateway,
+            _teacher: teacher.leave(),
+            floor,
+            _receiver: receiver,
+        }
+    }
+
+    fn measure(&self, options: &Options, at_once: usize) -> Sides {
+        let (rounds, time) = match options.quick {
+            true => (1, Duration::from_secs(2)),
+            false => (5, Duration::from_secs(3)),
+        };
+        // Connections, caches, compiled code.
+        for shop in [&self.least, &self.paid] {
+            shop.pay(at_once, time / 3);
+        }
+        let mut sides = Sides::default();
+        for _ in 0..rounds {
+            let (before, cpu) = (self.gateway.metrics(), self.gateway.cpu());
+            let walked = self.paid.pay(at_once, time);
+            let took = self.gateway.cpu().saturating_sub(cpu);
+            let after = self.gateway.metrics();
+            sides.asked_then = asked(&after);
+            sides.payments_of_last = walked.payments as f64;
+            sides.count(&before, &after);
+            sides.gateway.add(walked, took);
+            let cpu = self.floor.cpu();
+            let walked = self.least.pay(at_once, time);
+            let took = self.floor.cpu().saturating_sub(cpu);
+            sides.floor.add(walked, took);
+        }
+        sides
+    }
+}
+
+/// Calls of the module so far that ask the provider about a payment.
+fn asked(metrics: &Metrics) -> f64 {
+    metrics.sum("kassette_plugin_call_seconds_count", "function=\"query\"")
+}
+
+/// What one server was measured at, a round each.
+#[derive(Default)]
+struct Side {
+    walked: Walked,
+    rates: Vec<f64>,
+    /// Processor time for each payment, microseconds.
+    cpu: Vec<f64>,
+}
+
+impl Side {
+    fn add(&mut self, walked: Walked, took: Duration) {
+        self.rates.push(walked.rate());
+        let micros = took.as_secs_f64() * 1e6;
+        self.cpu.push(micros / walked.payments as f64);
+        self.walked.add(&walked);
+    }
+}
+
+/// Gateway and floor.
+#[derive(Default)]
+struct Sides {
+    gateway: Side,
+    floor: Side,
+    /// What the gateway did, by [`COUNTED`].
+    counts: [f64; COUNTED.len()],
+    /// Answers to callbacks: upper bounds in seconds, and how many took no longer.
+    callbacks: Vec<(f64, f64)>,
+    /// Questions so far, when the last round ended.
+    asked_then: f64,
+    payments_of_last: f64,
+}
+
+/// What is counted for each payment: its name here, the metric, and a text of its labels.
+const COUNTED: [(&str, &str, &str); 6] = [
+    (
+        "commit groups, a write and a sync each",
+        "kassette_store_commit_seconds_count",
+        "",
+    ),
+    (
+        "operations of the store",
+        "kassette_store_group_operations_sum",
+        "",
+    ),
+    (
+        "starts and questions to the provider",
+        "kassette_plugin_call_seconds_count",
+        "function=\"query\"",
+    ),
+    (
+        "",
+        "kassette_plugin_call_seconds_count",
+        "function=\"start\"",
+    ),
+    ("events sent", "kassette_webhook_attempts_total", ""),
+    (
+        "callbacks refused for their rate",
+        "kassette_callbacks_total",
+        "outcome=\"limited\"",
+    ),
+];
+
+impl Sides {
+    fn count(&mut self, before: &Metrics, after: &Metrics) {
+        const CALLBACKS: (&str, &str) = (
+            "kassette_http_request_duration_seconds",
+            "route=\"/callbacks/",
+        );
+        for (count, (_, metric, labels)) in self.counts.iter_mut().zip(COUNTED) {
+            *count += after.sum(metric, labels) - before.sum(metric, labels);
+        }
+        let (name, labels) = CALLBACKS;
+        let earlier = before.buckets(name, labels);
+        for (number, (bound, count)) in after.buckets(name, labels).into_iter().enumerate() {
+            let new = count - earlier.get(number).map_or(0.0, |(_, count)| *count);
+            match self.callbacks.get_mut(number) {
+                Some((_, sum)) => *sum += new,
+                None => self.callbacks.push((bound, new)),
+            }
+        }
+    }
+
+    fn figures(&self, module: &str, at_once: usize) -> Vec<Figure> {
+        let (gateway, floor) = (&self.gateway, &self.floor);
+        let name = |what: &str| format!("{module}, {at_once} at once: {what}");
+        let compared = |what: &str, unit, of: &[f64], floors: &[f64]| {
+            let ratios: Vec<f64> = of
+                .iter()
+                .zip(floors)
+                .map(|(one, floor)| one / floor)
+                .collect();
+            let figure = Figure::new(name(what), median(of), unit);
+            figure.against("floor", median(floors), median(&ratios))
+        };
+        let mut rate = compared("whole payments", "a second", &gateway.rates, &floor.rates);
+        let mut cpu = compared("processor time", "us", &gateway.cpu, &floor.cpu);
+        if at_once == AT_ONCE[AT_ONCE.len() - 1] {
+            rate = rate.goal(Goal::Ratio(0.5));
+            cpu = cpu.goal(Goal::AtMost(1000.0));
+        }
+        let mut figures = vec![rate, cpu];
+        for leg in Leg::ALL {
+            for percentile in [50.0, 99.0] {
+                let [of, least] =
+                    [gateway, floor].map(|side| side.walked.percentile_ms(leg, percentile));
+                let what = format!("{}, p{percentile}", leg.name());
+                figures.push(compared(&what, "ms", &[of], &[least]));
+            }
+        }
+        for percentile in [50.0, 99.0] {
+            let what = format!("a callback's answer, p{percentile}");
+            let value = percentile_of(&self.callbacks, percentile) * 1e3;
+            figures.push(Figure::new(name(&what), value, "ms"));
+        }
+        let mut carried = 0.0;
+        let payments = gateway.walked.payments as f64;
+        for ((what, ..), count) in COUNTED.iter().zip(self.counts).rev() {
+            // Those without a name are counted with the one before them.
+            carried += count;
+            if !what.is_empty() {
+                figures.push(Figure::new(name(what), carried / payments, "a payment"));
+                carried = 0.0;
+            }
+        }
+        figures
+    }
+}
+
+/// A percentile of a histogram, evenly spread within a bucket.
+fn percentile_of(buckets: &[(f64, f64)], percentile: f64) -> f64 {
+    let all = buckets.last().map_or(0.0, |(_, count)| *count);
+    let wanted = all * percentile / 100.0;
+    let mut lower = (0.0, 0.0);
+    for (bound, count) in buckets {
+        if *count >= wanted && *count > lower.1 {
+            let part = (wanted - lower.1) / (count - lower.1);
+            return lower.0 + (bound - lower.0) * part;
+        }
+        lower = (*bound, *count);
+    }
+    f64::NAN
+}
