@@ -14,8 +14,11 @@ use url::Url;
 
 use crate::connect::{Connection, Sender};
 
-/// Idle connections kept per host: more than one payment needs at once, little enough for vendors.
-const MAX_IDLE_PER_HOST: usize = 8;
+/// Idle connections kept per host: as many as there are calls at once to one vendor under load, so that none of
+/// them connects anew. They end [`MAX_IDLE`] after that.
+const MAX_IDLE_PER_HOST: usize = 64;
+/// One host has no more of those that are kept in all than one in so many.
+const HOSTS: usize = 4;
 /// Idle connections kept in all; beyond that new ones are closed after use.
 const MAX_KEPT: u64 = 2048;
 /// Of the files that the process may open one in so many is an idle connection at most: the others are
@@ -36,6 +39,7 @@ const BETWEEN_SWEEPS: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy)]
 struct Limits {
     kept: usize,
+    per_host: usize,
     idle: Duration,
     age: Duration,
     between_sweeps: Duration,
@@ -45,8 +49,10 @@ impl Default for Limits {
     fn default() -> Self {
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let kept = (files / FILES_PER_KEPT).min(MAX_KEPT);
+        let kept = usize::try_from(kept).unwrap_or(usize::MAX);
         Self {
-            kept: usize::try_from(kept).unwrap_or(usize::MAX),
+            kept,
+            per_host: (kept / HOSTS).min(MAX_IDLE_PER_HOST),
             idle: MAX_IDLE,
             age: MAX_AGE,
             between_sweeps: BETWEEN_SWEEPS,
@@ -144,7 +150,7 @@ impl Pool {
             _ => {
                 let kept = all.idle.entry(origin).or_default();
                 kept.retain(|idle| idle.is_good(now, limits));
-                if kept.len() < MAX_IDLE_PER_HOST {
+                if kept.len() < limits.per_host {
                     kept.push(idle);
                 }
             }
@@ -224,6 +230,7 @@ mod tests {
         Arc::new(Pool {
             limits: Limits {
                 kept: 4,
+                per_host: 2,
                 idle,
                 age,
                 between_sweeps: Duration::from_millis(1),
@@ -313,6 +320,23 @@ mod tests {
         let (connection, _theirs) = made(false).await;
         pool.put(origin("c.example"), connection);
         assert!(pool.take(&origin("c.example"), true).is_some());
+    }
+
+    #[tokio::test]
+    async fn one_host_leaves_room_for_others() {
+        let pool = pool(LONG, LONG);
+        let mut kept = Vec::new();
+        for _ in 0..pool.limits.per_host {
+            let (connection, theirs) = made(false).await;
+            pool.put(origin("a.example"), connection);
+            kept.push(theirs);
+        }
+        let (connection, theirs) = made(false).await;
+        pool.put(origin("a.example"), connection);
+        closed(theirs).await;
+        let (connection, _theirs) = made(false).await;
+        pool.put(origin("b.example"), connection);
+        assert!(pool.take(&origin("b.example"), true).is_some());
     }
 
     #[tokio::test]
