@@ -41,7 +41,7 @@ impl Cohort {
 /// What was counted of the payments that judge a candidate, by share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counted {
-    /// Live payments judge where there are any: else whoever holds a test key could have a good candidate rolled
+    /// Live payments judge where there are any: else the holder of a test key could have a good candidate rolled
     /// back, or hide a bad one.
     pub environment: Environment,
     /// What was counted under each share, in percent, the smallest first.
