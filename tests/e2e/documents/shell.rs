@@ -262,8 +262,8 @@ async fn prepare(page: &Page, folder: &Path, server: &Server, system: &Path) {
         std::fs::write(folder.join("policy.json"), r#"{"max_usd":"5.00"}"#).unwrap();
         let picture = BASE64_STANDARD.decode(PICTURE).unwrap();
         std::fs::write(folder.join("shop.png"), picture).unwrap();
-        let module = server.plugin_dir().join("method.ideal.wasm");
-        std::fs::copy(module, folder.join("my-ideal.wasm")).unwrap();
+        let module = server.plugin_dir().join("provider.sandbox.wasm");
+        std::fs::copy(module, folder.join("my-sandbox.wasm")).unwrap();
         // A merchant that was made just now has no domain yet.
         let domain = "/merchants/1/domains/shop.example";
         server.admin("DELETE", domain, None).await.expect(204);
