@@ -16,11 +16,11 @@ use crate::process::{Home, Node, Running, start};
 use crate::proxy::Faults;
 use crate::receiver::Receiver;
 use crate::rest;
-use crate::warden::Warden;
+use crate::revocations::Revocations;
 use crate::wire::{Ask, Line};
 
 const NODES: usize = 3;
-const WARDENS: usize = 2;
+const REVOKERS: usize = 2;
 /// Of 500 faults so many stop a node for longer than any lease but that of a payment, and for longer than that too.
 const STOPS: [(usize, Duration); 2] = [
     (40, Duration::from_secs(20)),
@@ -127,7 +127,7 @@ async fn strike_all(home: &mut Home, count: usize, seed: u64) -> Result<String, 
     let mut desk = run.desk();
     let receiver = Receiver::open().await?;
     receiver.listen(&world, &mut desk).await?;
-    let warden = Arc::new(Warden::new(merchant(&mut desk, "Warden").await?));
+    let revocations = Arc::new(Revocations::new(merchant(&mut desk, "Revocations").await?));
     let folder = home.path().to_owned();
     let mut site = Site {
         folder,
@@ -147,11 +147,14 @@ async fn strike_all(home: &mut Home, count: usize, seed: u64) -> Result<String, 
         site.run.asks_again.store(false, Ordering::Relaxed);
         let since = Instant::now();
         let load = Load::begin(&world, &site.run, life);
-        let wardens: Vec<_> = (0..WARDENS)
+        let revoking: Vec<_> = (0..REVOKERS)
             .map(|number| {
-                let dice = Dice::of(seed, (0x3A2D << 32) + (life * WARDENS + number) as u64);
-                let (warden, world, run) = (warden.clone(), world.clone(), site.run.clone());
-                tokio::spawn(async move { warden.press_on(&run, dice, || world.is_over()).await })
+                let dice = Dice::of(seed, (0x3A2D << 32) + (life * REVOKERS + number) as u64);
+                let (revocations, world, run) =
+                    (revocations.clone(), world.clone(), site.run.clone());
+                tokio::spawn(
+                    async move { revocations.press_on(&run, dice, || world.is_over()).await },
+                )
             })
             .collect();
         sleep(Duration::from_millis(200 + dice.roll(LOAD) as u64)).await;
@@ -162,7 +165,7 @@ async fn strike_all(home: &mut Home, count: usize, seed: u64) -> Result<String, 
         sleep(Duration::from_millis(dice.roll(LOAD) as u64)).await;
         world.over.store(true, Ordering::Relaxed);
         load.end(&world, GRACE).await.map_err(wrong)?;
-        for each in wardens {
+        for each in revoking {
             each.await.map_err(|error| error.to_string())?;
         }
         // From here on nothing is in the way: each question is answered in the end.
@@ -171,7 +174,7 @@ async fn strike_all(home: &mut Home, count: usize, seed: u64) -> Result<String, 
         unproved.extend(touched.iter().cloned());
         let judged = judge_all(&world, &site.run, touched, &mut unproved, life, &mut dice).await;
         judged.map_err(wrong)?;
-        warden.judge(&site.run, since).await.map_err(wrong)?;
+        revocations.judge(&site.run, since).await.map_err(wrong)?;
         if !site.run.is_alive() {
             return Err(wrong("the process of the nodes ended by itself".into()));
         }
@@ -196,7 +199,7 @@ async fn strike_all(home: &mut Home, count: usize, seed: u64) -> Result<String, 
         world.acknowledged.load(Ordering::Relaxed),
         world.unanswered.load(Ordering::Relaxed),
         office.changes,
-        warden.told(),
+        revocations.told(),
         site.slowest.as_secs_f64(),
         promotions.collect::<Vec<_>>().join(" "),
         began.elapsed().as_secs_f64(),

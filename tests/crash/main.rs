@@ -40,7 +40,7 @@ mod process;
 mod proxy;
 mod receiver;
 mod rest;
-mod warden;
+mod revocations;
 mod wire;
 
 use std::process::ExitCode;

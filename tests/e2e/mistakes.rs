@@ -241,7 +241,7 @@ const METHODS: [(&str, &str, &str); 12] = [
 
 /// Mistakes in `kassette.toml`: what is written in place of what, what is said. A line of their own is added
 /// where nothing is replaced.
-const MAIN: [(&str, &str, &str); 35] = [
+const MAIN: [(&str, &str, &str); 37] = [
     ("listen =", "lisen =", "lisen is unknown: is listen meant?"),
     (
         "\"https://pay.example\"",
@@ -349,6 +349,16 @@ const MAIN: [(&str, &str, &str); 35] = [
         "",
         "[plugins]\nremembered_mib = 5000",
         "plugins.remembered_mib must be between",
+    ),
+    (
+        "",
+        "[plugins]\nrecord_conversations = true\n[retention]\npersonal_data_days = 14",
+        "retention.routing_log_days, which must then be between 1 and",
+    ),
+    (
+        "",
+        "alerts_url = \"http://chat.example/hooks/T0\"",
+        "alerts_url: the address must use https",
     ),
     (
         "",

@@ -1,6 +1,7 @@
 //! Modules that are tried beside the one that serves, and go by themselves where they do badly.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 
@@ -269,11 +270,14 @@ async fn live_payments_alone_judge_a_canary_where_there_are_any() {
     for _ in 0..40 {
         start(&server, "200.00").await;
     }
-    let mut made = 1;
-    while !slot(&server, IDEAL).await["candidate"].is_null() {
+    let made = AtomicU64::new(1);
+    let none = || async {
         live("200.00").await;
-        made += 1;
-    }
+        made.fetch_add(1, Ordering::Relaxed);
+        let plugin = slot(&server, IDEAL).await;
+        plugin["candidate"].is_null().then_some(())
+    };
+    server.wait_for("the canary to be rolled back", none).await;
     let line = || async {
         let line = last_line(&server, IDEAL).await;
         (line["action"] == "plugin.rollback").then_some(line)
@@ -284,7 +288,7 @@ async fn live_payments_alone_judge_a_canary_where_there_are_any() {
     let payments = |side: &str| starts[side]["payments"].as_u64().unwrap();
     assert_eq!(after["counted"]["environment"], "live");
     assert!(
-        payments("candidate") + payments("control") <= made,
+        payments("candidate") + payments("control") <= made.into_inner(),
         "{after}"
     );
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::{Digest, PaymentId, Slot};
 use crate::money::Money;
 use crate::provider::{
-    Account, AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, QueryFailure,
+    Account, AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Notice, QueryFailure,
     QueryPurpose, Report, StartFailure, Started, Verb,
 };
 use crate::secret::Secret;
@@ -179,9 +179,9 @@ impl Conversation {
     /// was asked for it.
     pub fn deviation(&self, other: &Self) -> Option<Deviation> {
         let asked_alike = || {
-            let pairs = self.requests().zip(other.requests());
+            let mut pairs = self.requests().zip(other.requests());
             self.requests().count() == other.requests().count()
-                && pairs.into_iter().all(|(one, other)| one.is_same(other))
+                && pairs.all(|(one, other)| one.is_same(other))
         };
         let deviation = self.outcome.deviation(&other.outcome);
         deviation.or_else(|| (!asked_alike()).then_some(Deviation::Requests))
@@ -203,8 +203,8 @@ impl HttpRequest {
             headers.sort_unstable();
             headers
         };
-        let plain = |request: &Self| (request.verb, request.secrets.clone());
-        plain(self) == plain(other)
+        self.verb == other.verb
+            && self.secrets == other.secrets
             && self.url == other.url
             && self.body == other.body
             && sorted(self) == sorted(other)
@@ -212,7 +212,9 @@ impl HttpRequest {
 
     /// Whether another request asks for the same thing in another way: the same verb and path.
     pub fn is_similar(&self, other: &Self) -> bool {
-        let path = |request: &Self| request.url.split(['?', '#']).next().map(str::to_owned);
+        fn path(request: &HttpRequest) -> Option<&str> {
+            request.url.split(['?', '#']).next()
+        }
         self.verb == other.verb && path(self) == path(other)
     }
 }
@@ -258,15 +260,15 @@ fn started(one: &Started, other: &Started) -> Option<Deviation> {
 }
 
 fn replied(one: &CallbackReply, other: &CallbackReply) -> Option<Deviation> {
-    let pairs = one.notices.iter().zip(&other.notices);
-    let is_same = |(one, other): (&crate::provider::Notice, &crate::provider::Notice)| {
+    let mut pairs = one.notices.iter().zip(&other.notices);
+    let is_same = |(one, other): (&Notice, &Notice)| {
         let reports = match (&one.report, &other.report) {
             (Some(one), Some(other)) => is_same_report(one, other),
             (one, other) => one.is_none() && other.is_none(),
         };
         one.about == other.about && one.reference == other.reference && reports
     };
-    if one.notices.len() != other.notices.len() || !pairs.into_iter().all(is_same) {
+    if one.notices.len() != other.notices.len() || !pairs.all(is_same) {
         return Some(Deviation::Notices);
     }
     let (read, again) = (
@@ -288,9 +290,7 @@ fn is_same_report(one: &Report, other: &Report) -> bool {
 mod tests {
     use super::*;
     use crate::money::Minor;
-    use crate::provider::{
-        Action, Notice, Open, Particulars, Subject, VendorSettlement, VendorStatus,
-    };
+    use crate::provider::{Action, Open, Particulars, Subject, VendorSettlement, VendorStatus};
 
     fn open(reference: &str, to: &str) -> Outcome {
         Outcome::Start(Ok(Started::Open(Open {

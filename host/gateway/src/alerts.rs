@@ -6,8 +6,10 @@ use kassette_domain::key::Environment;
 use kassette_http::{HeaderMap, HeaderName, HeaderValue, Method, Request, SendError, StatusCode};
 use serde_json::{Value, json};
 use tokio_util::bytes::Bytes;
+use url::Url;
 
 use crate::Gateway;
+use crate::settings::Webhooks;
 
 /// The pauses between the tries to send an alert. A process that ends gives up what it is sending.
 const PAUSES: [Duration; 5] = [
@@ -53,7 +55,14 @@ impl Gateway {
     /// Sends an alert until it is taken, or all tries are used up.
     async fn send_alert(&self, kind: &'static str, message: Bytes) {
         for pause in PAUSES.map(Some).into_iter().chain([None]) {
-            let why = match self.try_alert(message.clone()).await {
+            let settings = self.settings();
+            let Some(url) = settings.alerts_url.clone() else {
+                return;
+            };
+            let why = match self
+                .try_alert(&settings.webhooks, url, message.clone())
+                .await
+            {
                 Ok(()) => return count("taken"),
                 Err(why) => why,
             };
@@ -70,11 +79,7 @@ impl Gateway {
         }
     }
 
-    async fn try_alert(&self, body: Bytes) -> Result<(), NotTaken> {
-        let settings = self.settings();
-        let Some(url) = settings.alerts_url.clone() else {
-            return Ok(());
-        };
+    async fn try_alert(&self, webhooks: &Webhooks, url: Url, body: Bytes) -> Result<(), NotTaken> {
         let json = HeaderValue::from_static("application/json");
         let request = Request {
             method: Method::POST,
@@ -85,10 +90,7 @@ impl Gateway {
             max_response: MAX_RESPONSE,
             hosts: None,
         };
-        let client = self
-            .inner
-            .deliverer
-            .client(Environment::Live, &settings.webhooks);
+        let client = self.inner.deliverer.client(Environment::Live, webhooks);
         let status = client.send(request).await?.status;
         match status.is_success() {
             true => Ok(()),

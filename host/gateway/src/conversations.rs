@@ -76,25 +76,32 @@ impl Conversations {
     }
 }
 
-/// About how many bytes a conversation has.
+/// About how many bytes a conversation has: what others wrote as it is, and a kilobyte for what the gateway did.
 fn size(conversation: &Conversation) -> usize {
+    let of_headers = |headers: &[(String, String)]| -> usize {
+        headers
+            .iter()
+            .map(|(name, value)| name.len() + value.len())
+            .sum()
+    };
     let of_exchange = |exchange: &Exchange| match exchange {
         Exchange::Http { request, answer } => {
-            let answered = answer.as_ref().map_or(0, |answer| answer.body.len());
-            request.url.len() + request.body.len() + answered
+            let answered = answer
+                .as_ref()
+                .map_or(0, |answer| of_headers(&answer.headers) + answer.body.len());
+            request.url.len() + of_headers(&request.headers) + request.body.len() + answered
         }
         Exchange::Secret { .. } => 64,
     };
     let asked = match &conversation.call {
-        Call::Callback(request) => request.query.len() + request.body.len(),
+        Call::Callback(request) => {
+            let address = request.path.len() + request.query.len();
+            address + of_headers(&request.headers) + request.body.len()
+        }
         Call::Start(_) | Call::Query { .. } => 0,
     };
-    1024 + asked
-        + conversation
-            .exchanges
-            .iter()
-            .map(of_exchange)
-            .sum::<usize>()
+    let exchanged: usize = conversation.exchanges.iter().map(of_exchange).sum();
+    1024 + asked + exchanged
 }
 
 impl Gateway {
@@ -138,4 +145,78 @@ impl Gateway {
 fn count(outcome: &'static str, conversations: u64) {
     metrics::counter!("kassette_conversation_records_total", "outcome" => outcome)
         .increment(conversations);
+}
+
+#[cfg(test)]
+mod tests {
+    use kassette_domain::id::{AccountId, Digest, Slot};
+    use kassette_domain::key::Environment;
+    use kassette_domain::provider::{
+        Account, CallbackFailure, CallbackReply, CallbackRequest, Verb,
+    };
+
+    use super::*;
+
+    /// A callback of so many bytes at a time, with what the module made of it.
+    fn callback(bytes: usize, at: u64, read: Result<bool, CallbackFailure>) -> Conversation {
+        Conversation {
+            slot: Slot::of_provider("vendor").unwrap(),
+            digest: Digest([1; 32]),
+            payment: None,
+            account: Account {
+                id: AccountId::parse("vendor-live").unwrap(),
+                environment: Environment::Live,
+                now: Time::from_millis(at),
+                callback_url: String::new(),
+                settings: vec![],
+            },
+            payer_hosts: vec![],
+            plain_loopback: false,
+            call: Call::Callback(CallbackRequest {
+                verb: Verb::Post,
+                path: String::new(),
+                query: String::new(),
+                headers: vec![("x".into(), "y".repeat(bytes / 2))],
+                body: vec![0; bytes / 2],
+            }),
+            exchanges: vec![],
+            outcome: Outcome::Callback(read.map(|proved| CallbackReply {
+                proved,
+                notices: vec![],
+                status: 200,
+                media_type: String::new(),
+                body: String::new(),
+            })),
+        }
+    }
+
+    #[test]
+    fn a_sender_who_proves_nothing_gets_a_small_callback_a_second_into_the_log() {
+        let conversations = Conversations::default();
+        let put = |bytes, at, read| conversations.put(callback(bytes, at, read));
+        let forged = || Err(CallbackFailure::Forged("no".into()));
+        for (bytes, at, read, kept) in [
+            (100, 5_000, forged(), Err("unproved")),
+            (UNPROVED_MOST, 5_000, Ok(false), Err("unproved")),
+            (900, 5_000, Ok(false), Ok(())),
+            (100, 5_999, Ok(false), Err("unproved")),
+            (100, 6_000, Ok(false), Ok(())),
+            (UNPROVED_MOST, 6_000, Ok(true), Ok(())),
+        ] {
+            assert_eq!(put(bytes, at, read), kept, "{bytes} at {at}");
+        }
+        assert_eq!(conversations.take().len(), 3);
+    }
+
+    #[test]
+    fn what_waits_is_bounded_in_bytes_and_makes_room_when_it_is_taken() {
+        let conversations = Conversations::default();
+        let put = |bytes| conversations.put(callback(bytes, 0, Ok(true)));
+        assert_eq!(put(MOST), Err("dropped"), "one alone");
+        let large = MOST - 2048;
+        let taken = (0..1000).take_while(|_| put(large) == Ok(())).count();
+        assert!((32..40).contains(&taken), "{taken}");
+        while !conversations.take().is_empty() {}
+        assert_eq!(put(large), Ok(()));
+    }
 }

@@ -168,12 +168,16 @@ impl Gateway {
                 () = stop.cancelled() => {}
             }
             self.write_records().await;
-            self.write_conversations().await;
         }
     }
 
-    /// Writes the decisions that wait. What the store does not take is lost to the log.
+    /// Writes the decisions and the conversations that wait. What the store does not take is lost to the log.
     pub(crate) async fn write_records(&self) {
+        self.write_decisions().await;
+        self.write_conversations().await;
+    }
+
+    async fn write_decisions(&self) {
         loop {
             let batch = self.inner.routing_records.take();
             if batch.is_empty() {

@@ -101,7 +101,6 @@ impl Gateway {
         }
         self.finish().await;
         self.write_records().await;
-        self.write_conversations().await;
         self.keep_counts().await;
     }
 
@@ -290,7 +289,6 @@ impl Gateway {
             }
             self.delivered().await;
             self.write_records().await;
-            self.write_conversations().await;
             Ok(())
         };
         // A vendor that stays silent is no reason to wait for ever; the worker goes on.

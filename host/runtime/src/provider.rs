@@ -23,8 +23,8 @@ use wasmtime::component::{Component, HasSelf, Linker};
 
 use crate::access::AccountAccess;
 use crate::error::{CallError, LoadError};
+use crate::guest::exchange_log::ExchangeLog;
 use crate::guest::provider::{Call, ProviderState, SentRequests};
-use crate::guest::tape::Tape;
 use crate::host::{Host, Identity};
 use crate::limits::Class;
 use crate::meter::{Metered as _, apply_limits, diagnose};
@@ -59,7 +59,7 @@ struct Called<T> {
     /// What left during it.
     sent: SentRequests,
     /// What it asked its host, where that is recorded.
-    tape: Option<Tape>,
+    exchange_log: Option<ExchangeLog>,
 }
 
 /// A call of the guest, waited for with its store.
@@ -104,7 +104,11 @@ impl ProviderModule {
             v0_2::provider::account(&access.account),
             v0_2::provider::attempt(attempt_facts),
         );
-        let Called { answer, sent, tape } = self
+        let Called {
+            answer,
+            sent,
+            exchange_log,
+        } = self
             .call("start", &self.calls.start, access, |exports, store| {
                 Box::pin(
                     async move { exports.payments.call_start(store, &account, &attempt).await },
@@ -116,7 +120,7 @@ impl ProviderModule {
             answer.and_then(|answer| self.checked("start", v0_2::provider::started(answer, pages)));
         let failed = answer.as_ref().err().cloned();
         let outcome = start_outcome(answer, &sent);
-        self.keep(access, tape, failed, || {
+        self.keep(access, exchange_log, failed, || {
             let call = conversation::Call::Start(attempt_facts.clone());
             (call, Outcome::Start(outcome.result.clone()))
         });
@@ -136,7 +140,11 @@ impl ProviderModule {
             v0_2::provider::account(&access.account),
             v0_2::provider::incoming(request),
         );
-        let Called { answer, sent, tape } = self
+        let Called {
+            answer,
+            sent,
+            exchange_log,
+        } = self
             .call(
                 "callback",
                 &self.calls.callback,
@@ -156,7 +164,7 @@ impl ProviderModule {
             self.checked("callback", read)
         });
         let failed = answer.as_ref().err().cloned();
-        self.keep(access, tape, failed, || {
+        self.keep(access, exchange_log, failed, || {
             let redactor = access.redactor();
             let request = CallbackRequest {
                 verb: request.verb,
@@ -192,7 +200,11 @@ impl ProviderModule {
         );
         let wish = v0_2::provider::purpose(purpose);
         let (about, query) = (reference.map(str::to_owned), returned.map(str::to_owned));
-        let Called { answer, sent, tape } = self
+        let Called {
+            answer,
+            sent,
+            exchange_log,
+        } = self
             .call("query", &self.calls.query, access, |exports, store| {
                 Box::pin(async move {
                     let payments = &exports.payments;
@@ -207,7 +219,7 @@ impl ProviderModule {
             answer.and_then(|answer| self.checked("query", v0_2::provider::queried(answer)));
         let answer = answer.map(|answer| query_outcome(answer, &sent));
         let failed = answer.as_ref().err().cloned();
-        self.keep(access, tape, failed, || {
+        self.keep(access, exchange_log, failed, || {
             let call = conversation::Call::Query {
                 attempt: attempt_facts.clone(),
                 reference: reference.map(str::to_owned),
@@ -278,7 +290,7 @@ impl ProviderModule {
                 return Called {
                     answer: Err(busy),
                     sent: SentRequests::default(),
-                    tape: None,
+                    exchange_log: None,
                 };
             }
         };
@@ -297,11 +309,15 @@ impl ProviderModule {
         let outcome = tokio::time::timeout_at(ends, running).await;
         calls.record(started.elapsed());
         let sent = store.data().sent_requests();
-        let tape = store.data_mut().take_tape();
+        let exchange_log = store.data_mut().take_exchange_log();
         let failure = match outcome {
             Ok(Ok(answer)) => {
                 let answer = Ok(answer);
-                return Called { answer, sent, tape };
+                return Called {
+                    answer,
+                    sent,
+                    exchange_log,
+                };
             }
             Ok(Err(error)) => {
                 let kind = diagnose(&error, store.data_mut().meter());
@@ -316,7 +332,11 @@ impl ProviderModule {
             }
         };
         let answer = Err(failure);
-        Called { answer, sent, tape }
+        Called {
+            answer,
+            sent,
+            exchange_log,
+        }
     }
 
     /// Logs and counts an answer that breaks the contract.

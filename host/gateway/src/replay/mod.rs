@@ -16,7 +16,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use kassette_domain::id::{AccountId, Digest, MerchantId, Slot, SlotKind};
+use kassette_domain::id::{AccountId, Digest, MerchantId, Slot};
 use kassette_domain::method::MethodId;
 use kassette_domain::policy::Policy;
 use kassette_domain::routing::{Answer, Context, Ground, Refusal};
@@ -32,7 +32,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::compare::{Change, Cost, Diff, Example, Sum};
 pub(crate) use self::compare::{Recorded, is_of_money, is_same};
 pub(crate) use self::run::said;
-use self::run::{Ask, Feed, Part, Rehearse, Sides, Speakers, ask, call};
+use self::run::{Ask, Feed, Part, ProviderSides, ReplayCall, Sides, ask, call};
 use crate::Gateway;
 use crate::configure::violations;
 
@@ -140,17 +140,11 @@ impl Gateway {
         last: u64,
         merchant: Option<MerchantId>,
     ) -> Result<Replay, ReplayError> {
-        if slot.kind() == SlotKind::Provider && !matches!(candidate, Candidate::Module(_)) {
-            return Err(ReplayError::NotAMethod);
-        }
         let runtime = self.runtime().ok_or(ReplayError::NotAMethod)?;
         // What was decided a moment ago is part of it.
         let gateway = self.clone();
-        self.carry(async move {
-            gateway.write_records().await;
-            gateway.write_conversations().await;
-        })
-        .await?;
+        self.carry(async move { gateway.write_records().await })
+            .await?;
         let settings = self.settings();
         let accounts = Arc::clone(&settings);
         let (opening, of) = (Arc::clone(runtime), slot.clone());
@@ -162,17 +156,17 @@ impl Gateway {
         let opened = opened.await.map_err(broken)??;
         let (store, threads) = (Arc::clone(self.store()), Handle::current());
         let parts = match opened.sides {
-            Opening::Method(method, sides) => {
+            OpenedSides::Method(method, sides) => {
                 let pages =
                     pages(move |before| threads.block_on(store.routing_log(method, before)));
                 let feed = Feed::new(pages, last, merchant);
                 run::begin(move |items| sides.compare(items), feed, opened.threads)
             }
-            Opening::Provider(speakers) => {
+            OpenedSides::Provider(sides) => {
                 let of = slot.clone();
                 let pages = pages(move |before| threads.block_on(store.conversations(&of, before)));
                 let feed = Feed::new(pages, last, merchant);
-                run::begin(move |items| speakers.compare(items), feed, opened.threads)
+                run::begin(move |items| sides.compare(items), feed, opened.threads)
             }
         };
         Ok(Replay {
@@ -207,16 +201,16 @@ fn pages<R>(
 
 /// Two versions that were opened to be compared.
 struct Opened {
-    sides: Opening,
+    sides: OpenedSides,
     active: Digest,
     candidate: Digest,
     /// Most threads that may ask them.
     threads: usize,
 }
 
-enum Opening {
+enum OpenedSides {
     Method(MethodId, Sides),
-    Provider(Speakers),
+    Provider(ProviderSides),
 }
 
 /// Of the interpreted modules that the runtime runs at once the others are for requests.
@@ -231,71 +225,67 @@ fn open(
 ) -> Result<Opened, ReplayError> {
     let active = runtime.open_active(slot);
     let active = active.map_err(ReplayError::NothingActive)?;
-    let tried = match &candidate {
-        Candidate::Module(bytes) => Some(runtime.open_trial(slot, bytes)?),
-        Candidate::Settings(_) | Candidate::Policy(_) => None,
-    };
     let digest = active.digest();
-    let tried_digest = tried.as_ref().map_or(digest, OpenedModule::digest);
-    let classes = [
-        Some(active.class()),
-        tried.as_ref().map(OpenedModule::class),
-    ];
-    let sides = match (active, tried) {
-        (OpenedModule::Method(active), tried) => {
-            let method = active.description().id;
-            let candidate = match tried {
-                Some(OpenedModule::Method(module)) => plain(module),
-                _ => changed(&active, candidate, live_default, is_account)?,
+    let (mut tried, mut classes) = (digest, vec![active.class()]);
+    let mut open_trial = |bytes: &[u8]| {
+        let module = runtime.open_trial(slot, bytes)?;
+        tried = module.digest();
+        classes.push(module.class());
+        Ok::<_, ReplayError>(module)
+    };
+    let sides = match active {
+        OpenedModule::Method(active) => {
+            let description = active.description();
+            let module = plain(Arc::clone(&active));
+            let candidate = match candidate {
+                Candidate::Module(bytes) => match open_trial(&bytes)? {
+                    OpenedModule::Method(module) => plain(module),
+                    OpenedModule::Provider(_) => return Err(ReplayError::NotAMethod),
+                },
+                Candidate::Settings(settings) => {
+                    let specs = &description.settings;
+                    let judge = || active.check_settings(&settings);
+                    let problems = violations(specs, &settings, is_account, false, judge);
+                    if !problems.is_empty() {
+                        return Err(ReplayError::Settings(problems));
+                    }
+                    under_settings(module, settings)
+                }
+                Candidate::Policy(policy) => {
+                    under_policy(module, description.id, *policy, live_default)
+                }
             };
+            let method = description.id;
             let active = plain(active);
             let sides = Sides {
                 digest,
                 active,
                 candidate,
             };
-            Opening::Method(method, sides)
+            OpenedSides::Method(method, sides)
         }
-        (OpenedModule::Provider(active), Some(OpenedModule::Provider(candidate))) => {
-            Opening::Provider(Speakers {
+        OpenedModule::Provider(active) => {
+            let Candidate::Module(bytes) = candidate else {
+                return Err(ReplayError::NotAMethod);
+            };
+            let OpenedModule::Provider(candidate) = open_trial(&bytes)? else {
+                return Err(ReplayError::NotAMethod);
+            };
+            OpenedSides::Provider(ProviderSides {
                 digest,
-                active: rehearse(active),
-                candidate: rehearse(candidate),
+                active: replaying(active),
+                candidate: replaying(candidate),
             })
         }
-        (OpenedModule::Provider(_), _) => return Err(ReplayError::NotAMethod),
     };
     Ok(Opened {
         sides,
         active: digest,
-        candidate: tried_digest,
-        threads: match classes.contains(&Some(Class::Interpreted)) {
+        candidate: tried,
+        threads: match classes.contains(&Class::Interpreted) {
             true => INTERPRETED,
             false => usize::MAX,
         },
-    })
-}
-
-/// The active version of a method's module, told something else.
-fn changed(
-    active: &Arc<MethodModule>,
-    candidate: Candidate,
-    live_default: bool,
-    is_account: &dyn Fn(&str) -> bool,
-) -> Result<Ask, ReplayError> {
-    let description = active.description();
-    let module = plain(Arc::clone(active));
-    Ok(match candidate {
-        Candidate::Module(_) => module,
-        Candidate::Settings(settings) => {
-            let judge = || active.check_settings(&settings);
-            let problems = violations(&description.settings, &settings, is_account, false, judge);
-            if !problems.is_empty() {
-                return Err(ReplayError::Settings(problems));
-            }
-            under_settings(module, settings)
-        }
-        Candidate::Policy(policy) => under_policy(module, description.id, *policy, live_default),
     })
 }
 
@@ -305,7 +295,7 @@ fn plain(module: Arc<MethodModule>) -> Ask {
 }
 
 /// A provider's module that makes recorded calls again.
-fn rehearse(module: Arc<ProviderModule>) -> Rehearse {
+fn replaying(module: Arc<ProviderModule>) -> ReplayCall {
     let threads = Handle::current();
     Box::new(move |recorded| call(|| threads.block_on(module.replay(recorded))))
 }

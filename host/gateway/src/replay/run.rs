@@ -50,20 +50,18 @@ pub(super) struct Part {
 pub(super) trait Entry: Send + 'static {
     /// Whose payment it is about, where it tells.
     fn merchant(&self) -> Option<MerchantId>;
-    /// Whether it moves money, of which payment: of these only the latest counts.
-    fn moves_money(&self) -> Result<Option<PaymentId>, NoMoney>;
+    /// Whether it counts as something that becomes of a payment; `seen` has the payments of later entries.
+    fn counts(&self, seen: &mut HashSet<PaymentId>) -> bool;
 }
-
-/// An entry moves no money.
-pub(super) struct NoMoney;
 
 impl Entry for RoutingRecord {
     fn merchant(&self) -> Option<MerchantId> {
         Some(self.merchant)
     }
 
-    fn moves_money(&self) -> Result<Option<PaymentId>, NoMoney> {
-        is_of_money(self).then_some(self.payment).ok_or(NoMoney)
+    /// A payment counts once, with its latest decision.
+    fn counts(&self, seen: &mut HashSet<PaymentId>) -> bool {
+        is_of_money(self) && self.payment.is_none_or(|payment| seen.insert(payment))
     }
 }
 
@@ -73,8 +71,8 @@ impl Entry for Conversation {
     }
 
     /// Each call is looked at by itself.
-    fn moves_money(&self) -> Result<Option<PaymentId>, NoMoney> {
-        Ok(None)
+    fn counts(&self, _: &mut HashSet<PaymentId>) -> bool {
+        true
     }
 }
 
@@ -133,8 +131,7 @@ impl<R: Entry, P: FnMut() -> Result<Vec<R>, Fault>> Feed<R, P> {
             if self.merchant.is_some() && self.merchant != record.merchant() {
                 continue;
             }
-            let is_first = |payment: Option<_>| payment.is_none_or(|it| self.seen.insert(it));
-            let counts = record.moves_money().is_ok_and(is_first);
+            let counts = record.counts(&mut self.seen);
             items.push(Item {
                 number,
                 counts,
@@ -245,18 +242,18 @@ impl<R> Item<R> {
 }
 
 /// A version of a provider's module that makes recorded calls again. It blocks.
-pub(super) type Rehearse =
+pub(super) type ReplayCall =
     Box<dyn Fn(&Conversation) -> Result<RecordedCall, CallError> + Send + Sync>;
 
 /// Two versions of a provider's module to be compared.
-pub(super) struct Speakers {
+pub(super) struct ProviderSides {
     /// Which one is active: what it said stands in the log.
     pub(super) digest: Digest,
-    pub(super) active: Rehearse,
-    pub(super) candidate: Rehearse,
+    pub(super) active: ReplayCall,
+    pub(super) candidate: ReplayCall,
 }
 
-impl Speakers {
+impl ProviderSides {
     pub(super) fn compare(&self, items: &[Item<Conversation>]) -> Diff {
         let mut diff = Diff::default();
         for item in items {
@@ -266,17 +263,17 @@ impl Speakers {
             let again = again.then(|| diff.active_cost.take(|| (self.active)(record)));
             let candidate = diff.candidate_cost.take(|| (self.candidate)(record));
             let active = match &again {
-                Some(again) if !is_known => spoken(again),
+                Some(again) if !is_known => made_again(again),
                 _ => Ok(record),
             };
-            diff.count_call(item.number, active, spoken(&candidate));
+            diff.count_call(item.number, active, made_again(&candidate));
         }
         diff
     }
 }
 
 /// A call as it was made again, or the word for why it could not.
-fn spoken(made: &Result<RecordedCall, CallError>) -> Result<&Conversation, &'static str> {
+fn made_again(made: &Result<RecordedCall, CallError>) -> Result<&Conversation, &'static str> {
     match made {
         Err(error) => Err(error.kind()),
         Ok(RecordedCall {

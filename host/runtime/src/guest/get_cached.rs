@@ -27,25 +27,29 @@ impl Call {
             keep: None,
         };
         if let Some(as_kept) = self.as_kept(&request) {
-            return self.cached_on_tape(identity, request, life, as_kept).await;
+            return self.cached_in_log(identity, request, life, as_kept).await;
         }
         self.look_up(identity, request, life).await
     }
 
     /// The same where calls are recorded or replayed.
-    async fn cached_on_tape(
+    async fn cached_in_log(
         &mut self,
         identity: &Identity,
         request: wit::Request,
         life: u32,
         as_kept: HttpRequest,
     ) -> Result<wit::Response, wit::SendFailure> {
-        if let Some(tape) = self.tape.as_mut().filter(|tape| tape.is_replay()) {
-            return tape.play(&as_kept);
+        if let Some(exchange_log) = self
+            .exchange_log
+            .as_mut()
+            .filter(|exchange_log| exchange_log.is_replay())
+        {
+            return exchange_log.play(&as_kept);
         }
         let answer = self.look_up(identity, request, life).await;
-        if let Some(tape) = &mut self.tape {
-            tape.record(as_kept, &answer);
+        if let Some(exchange_log) = &mut self.exchange_log {
+            exchange_log.record(as_kept, &answer);
         }
         answer
     }

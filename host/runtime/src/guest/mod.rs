@@ -1,6 +1,7 @@
 //! What a guest finds on the host's side of its imports.
 
 pub(crate) mod credentials;
+pub(crate) mod exchange_log;
 pub(crate) mod get_cached;
 pub(crate) mod log;
 pub(crate) mod method;
@@ -8,7 +9,6 @@ pub(crate) mod provider;
 pub(crate) mod secrets;
 mod seeded_random;
 pub(crate) mod send;
-pub(crate) mod tape;
 
 pub(crate) mod wasi;
 pub(crate) mod wasi_state;

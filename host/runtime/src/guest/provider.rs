@@ -8,8 +8,8 @@ use tracing::Level;
 
 use kassette_domain::provider::ProviderDescription;
 
+use super::exchange_log::{ExchangeLog, SecretQuestion};
 use super::log::LogBudget;
-use super::tape::{SecretQuestion, Tape};
 use crate::access::AccountAccess;
 use crate::host::{Host, Identity};
 use crate::meter::{Meter, Metered};
@@ -38,7 +38,7 @@ pub(crate) struct Call {
     pub(super) waits: u32,
     pub(super) sent_requests: SentRequests,
     /// Where calls are recorded or replayed: what this one asked so far.
-    pub(super) tape: Option<Tape>,
+    pub(super) exchange_log: Option<ExchangeLog>,
 }
 
 /// The requests that left this host during a call, and whether the caller proved who it is: the host's own
@@ -115,8 +115,8 @@ impl ProviderState {
             .unwrap_or_default()
     }
 
-    pub(crate) fn take_tape(&mut self) -> Option<Tape> {
-        self.call.as_mut()?.tape.take()
+    pub(crate) fn take_exchange_log(&mut self) -> Option<ExchangeLog> {
+        self.call.as_mut()?.exchange_log.take()
     }
 }
 
@@ -131,7 +131,7 @@ impl Call {
             .not_after
             .map_or(ends, |not_after| ends.min(not_after));
         Self {
-            tape: Tape::of(&access),
+            exchange_log: ExchangeLog::of(&access),
             access,
             description,
             host,
@@ -145,7 +145,7 @@ impl Call {
 
 impl Call {
     fn ask(&mut self, name: &str, question: &SecretQuestion<'_>) -> Option<Vec<u8>> {
-        question.ask(&self.access, name, &mut self.tape)
+        question.ask(&self.access, name, &mut self.exchange_log)
     }
 }
 

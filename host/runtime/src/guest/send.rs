@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use url::Url;
 
 use super::credentials;
+use super::exchange_log;
 use super::provider::{Call, fingerprint};
-use super::tape;
 use crate::host::Identity;
 use crate::v0_2::bindings::provider::kassette::plugin::http as wit;
 
@@ -55,24 +55,24 @@ impl Call {
         let Some(as_kept) = self.as_kept(&request) else {
             return self.send_out(identity, request).await;
         };
-        let answer = match &mut self.tape {
-            Some(tape) if tape.is_replay() => {
-                let answer = tape.play(&as_kept);
+        let answer = match &mut self.exchange_log {
+            Some(exchange_log) if exchange_log.is_replay() => {
+                let answer = exchange_log.play(&as_kept);
                 self.replayed(&request, &answer);
                 return answer;
             }
             _ => self.send_out(identity, request).await,
         };
-        if let Some(tape) = &mut self.tape {
-            tape.record(as_kept, &answer);
+        if let Some(exchange_log) = &mut self.exchange_log {
+            exchange_log.record(as_kept, &answer);
         }
         answer
     }
 
     /// A request as it is recorded; none where nothing is.
     pub(super) fn as_kept(&self, request: &wit::Request) -> Option<HttpRequest> {
-        let tape = self.tape.as_ref();
-        tape.map(|_| tape::http_request(&self.access.redactor(), request))
+        let exchange_log = self.exchange_log.as_ref();
+        exchange_log.map(|_| exchange_log::http_request(&self.access.redactor(), request))
     }
 
     /// Knows of a replayed request what it would of one that left.

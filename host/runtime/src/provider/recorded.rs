@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use super::ProviderModule;
 use crate::access::{AccountAccess, RecordedCall, Recorder, Recording};
 use crate::error::CallError;
-use crate::guest::tape::Tape;
+use crate::guest::exchange_log::ExchangeLog;
 use crate::tokens::TokenStore;
 
 /// A call that gave no answer that counts.
@@ -24,13 +24,13 @@ impl ProviderModule {
     pub(super) fn keep(
         &self,
         access: &AccountAccess,
-        tape: Option<Tape>,
+        log: Option<ExchangeLog>,
         failed: Option<CallError>,
         said: impl FnOnce() -> (Call, Outcome),
     ) {
         let timely = !matches!(failed, Some(CallError::Timeout | CallError::Busy));
-        let (Some(tape), recorder) = (
-            tape,
+        let (Some(log), recorder) = (
+            log,
             match &access.recording {
                 Recording::On(recorder) if timely => recorder,
                 Recording::Replay(_, recorder) => recorder,
@@ -41,7 +41,7 @@ impl ProviderModule {
         };
         let (call, outcome) = said();
         recorder.tell(RecordedCall {
-            is_complete: !tape.is_incomplete,
+            is_complete: !log.is_incomplete,
             failure: failed.clone(),
             conversation: Conversation {
                 slot: self.identity.slot.clone(),
@@ -55,7 +55,7 @@ impl ProviderModule {
                     .collect(),
                 plain_loopback: access.plain_loopback,
                 call,
-                exchanges: tape.exchanges,
+                exchanges: log.exchanges,
                 outcome: failed.map_or(outcome, failure),
             },
         });
@@ -106,7 +106,7 @@ impl ProviderModule {
             }
         };
         let made = made.lock().take();
-        // Without a tape no call was made.
+        // Without a log no call was made.
         made.ok_or(failed.unwrap_or(CallError::Busy))
     }
 }

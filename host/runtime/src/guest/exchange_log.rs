@@ -15,7 +15,7 @@ const UNRECORDED: &str = "no answer to this was recorded";
 
 /// The questions of one call.
 #[derive(Default)]
-pub(crate) struct Tape {
+pub(crate) struct ExchangeLog {
     /// What was asked in this call, and answered.
     pub(crate) exchanges: Vec<Exchange>,
     /// Recorded answers that this call has not used yet; none where the answers are those of the real host.
@@ -31,8 +31,8 @@ pub(super) enum SecretQuestion<'a> {
     Verify(Algorithm, &'a [u8], &'a [u8]),
 }
 
-impl Tape {
-    /// The tape of a call; none where nothing is recorded.
+impl ExchangeLog {
+    /// The log of a call; none where nothing is recorded.
     pub(super) fn of(access: &AccountAccess) -> Option<Self> {
         let unused = match &access.recording {
             Recording::Off => return None,
@@ -150,16 +150,16 @@ impl SecretQuestion<'_> {
         }
     }
 
-    /// What the host says, by way of the call's tape where there is one.
+    /// What the host says, by way of the call's log where there is one.
     pub(super) fn ask(
         &self,
         access: &AccountAccess,
         name: &str,
-        tape: &mut Option<Tape>,
+        log: &mut Option<ExchangeLog>,
     ) -> Option<Vec<u8>> {
-        match tape {
+        match log {
             None => self.answer(access, name),
-            Some(tape) => tape.tell(access, name, self),
+            Some(log) => log.tell(access, name, self),
         }
     }
 }

@@ -25,7 +25,7 @@ const TRIES: usize = 4;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Issues keys of one merchant, revokes them and tries them.
-pub(crate) struct Warden {
+pub(crate) struct Revocations {
     merchant: u64,
     /// Keys that were revoked, and when it was answered.
     revoked: Mutex<Vec<(String, Instant)>>,
@@ -33,7 +33,7 @@ pub(crate) struct Warden {
     refused: AtomicUsize,
 }
 
-impl Warden {
+impl Revocations {
     pub(crate) fn new(merchant: u64) -> Self {
         Self {
             merchant,
@@ -108,14 +108,14 @@ impl Warden {
         later: Duration,
         creates: bool,
     ) {
-        let (warden, node, key) = (self.clone(), node.clone(), key.to_owned());
+        let (revocations, node, key) = (self.clone(), node.clone(), key.to_owned());
         self.tries.lock().spawn(async move {
             sleep(later).await;
             let Ok(status) = ask(&node, &key, creates).await else {
                 return Ok(());
             };
             match status {
-                401 => drop(warden.refused.fetch_add(1, Ordering::Relaxed)),
+                401 => drop(revocations.refused.fetch_add(1, Ordering::Relaxed)),
                 // It takes nothing just now.
                 429 | 503 => {}
                 _ => {
