@@ -108,7 +108,7 @@ impl<E: Embedder> Applier<E> {
         self.shared.callers.note();
         self.shared
             .inbox
-            .push(Box::new(Submission { operation, reply }))?;
+            .push(Box::new(Submission { operation, reply }), O::CAN_WAIT)?;
         match timeout(self.patience, answer).await {
             Ok(answer) => answer.unwrap_or(Err(Fault::Stopping)),
             Err(_) => {
@@ -123,7 +123,7 @@ impl<E: Embedder> Applier<E> {
         let (reply, _) = oneshot::channel();
         self.shared
             .inbox
-            .push(Box::new(Submission { operation, reply }))
+            .push(Box::new(Submission { operation, reply }), O::CAN_WAIT)
     }
 
     /// Subscribes to the groups that are committed from now on; none where there is a subscriber already.

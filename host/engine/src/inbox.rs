@@ -13,6 +13,9 @@ use crate::state::State;
 /// better told to try again than kept waiting.
 const QUEUE: usize = 4096;
 
+/// How long operations that can wait do so for another one.
+const WAITS_MOST: Duration = Duration::from_millis(10);
+
 /// What the writing thread does next.
 pub(crate) enum Next<S> {
     /// Apply an operation.
@@ -41,6 +44,8 @@ pub(crate) struct Inbox<S> {
 
 struct Waiting<S> {
     jobs: VecDeque<Box<dyn Job<S>>>,
+    /// When a group of these is begun, where all of them can wait.
+    begins_at: Option<Instant>,
     /// Takes no more.
     closed: bool,
     failed: Option<String>,
@@ -51,6 +56,7 @@ impl<S> Default for Inbox<S> {
         Self {
             state: Mutex::new(Waiting {
                 jobs: VecDeque::new(),
+                begins_at: None,
                 closed: false,
                 failed: None,
             }),
@@ -60,8 +66,8 @@ impl<S> Default for Inbox<S> {
 }
 
 impl<S: State> Inbox<S> {
-    /// Lets an operation wait.
-    pub(crate) fn push(&self, job: Box<dyn Job<S>>) -> Result<(), Fault> {
+    /// Lets an operation wait, at most [`WAITS_MOST`] longer than it must where it `can_wait`.
+    pub(crate) fn push(&self, job: Box<dyn Job<S>>, can_wait: bool) -> Result<(), Fault> {
         let mut state = self.state.lock();
         if state.closed {
             return Err(Fault::Stopping);
@@ -69,6 +75,11 @@ impl<S: State> Inbox<S> {
         if state.jobs.len() >= QUEUE {
             metrics::counter!("kassette_store_queue_full_total").increment(1);
             return Err(Fault::Busy);
+        }
+        if !can_wait {
+            state.begins_at = None;
+        } else if state.jobs.is_empty() {
+            state.begins_at = Some(Instant::now() + WAITS_MOST);
         }
         state.jobs.push_back(job);
         drop(state);
@@ -103,7 +114,15 @@ impl<S: State> Inbox<S> {
             if let Some(why) = &state.failed {
                 return Next::Failed(why.clone());
             }
+            if let Some(at) = state.begins_at
+                && !begun
+                && !state.closed
+                && !self.changed.wait_until(&mut state, at).timed_out()
+            {
+                continue;
+            }
             if room && let Some(job) = state.jobs.pop_front() {
+                state.begins_at = None;
                 return Next::Job(job);
             }
             if begun {
@@ -142,5 +161,75 @@ impl<S: State> Inbox<S> {
                 return Pause::Over;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operation::Settle;
+    use crate::rows::Rows;
+    use crate::span::Written;
+
+    /// No state beside the rows.
+    struct Stateless;
+
+    impl State for Stateless {
+        type Shown = ();
+
+        fn roll_back(&mut self) {}
+
+        fn keep(&mut self) {}
+
+        fn is_changed(&self) -> bool {
+            false
+        }
+
+        fn write(&mut self, _: u64, _: &mut Written) -> Result<(), Fault> {
+            Ok(())
+        }
+
+        fn show(&mut self, (): &()) {}
+    }
+
+    /// An operation that does nothing.
+    struct Idle;
+
+    impl Job<Stateless> for Idle {
+        fn name(&self) -> &'static str {
+            "Idle"
+        }
+
+        fn apply(self: Box<Self>, _: &mut Rows<'_, Stateless>) -> Settle {
+            Box::new(|_| {})
+        }
+
+        fn refuse(self: Box<Self>, _: Fault) {}
+    }
+
+    fn is_job(next: &Next<Stateless>) -> bool {
+        matches!(next, Next::Job(_))
+    }
+
+    #[test]
+    fn what_can_wait_begins_a_group_when_its_time_is_over() {
+        let (inbox, began) = (Inbox::default(), Instant::now());
+        inbox.push(Box::new(Idle), true).unwrap();
+        assert!(is_job(&inbox.next(false, true)));
+        assert!(began.elapsed() >= WAITS_MOST);
+    }
+
+    #[test]
+    fn what_can_wait_goes_with_the_next_that_cannot() {
+        let inbox = Inbox::default();
+        inbox.push(Box::new(Idle), true).unwrap();
+        inbox.push(Box::new(Idle), false).unwrap();
+        assert_eq!(inbox.state.lock().begins_at, None);
+        assert!(is_job(&inbox.next(false, true)) && is_job(&inbox.next(true, true)));
+        inbox.push(Box::new(Idle), true).unwrap();
+        assert!(is_job(&inbox.next(true, true)), "nor where one is begun");
+        assert!(matches!(inbox.next(true, true), Next::Write));
+        inbox.close();
+        assert!(matches!(inbox.next(false, true), Next::Closed));
     }
 }

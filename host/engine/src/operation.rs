@@ -13,6 +13,9 @@ pub trait Operation<S: State>: Send + 'static {
     /// What it answers.
     type Outcome: Send + 'static;
 
+    /// No caller needs it soon: it waits a few milliseconds for others to share their sync with.
+    const CAN_WAIT: bool = false;
+
     /// Reads and writes rows, and changes the state beside them. What it changed is taken back where it fails.
     ///
     /// # Errors

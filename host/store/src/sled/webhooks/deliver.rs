@@ -139,6 +139,8 @@ pub(crate) struct RecordTried {
 impl Operation<Memory> for RecordTried {
     type Outcome = TriedOutcome;
 
+    const CAN_WAIT: bool = true;
+
     fn apply(self, rows: &mut Rows<'_>) -> Result<TriedOutcome, Fault> {
         let Some(mut row) = rows.load::<DeliveryRow>(&schema::webhooks::delivery(self.id))? else {
             return Ok(TriedOutcome::Unknown);
@@ -202,6 +204,8 @@ pub(crate) struct RecordAll(pub(crate) Vec<RecordTried>);
 
 impl Operation<Memory> for RecordAll {
     type Outcome = Vec<TriedOutcome>;
+
+    const CAN_WAIT: bool = true;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
         let records = self.0.into_iter();
