@@ -84,7 +84,15 @@ impl Drop for Scratch {
 fn server() -> Result<&'static PrivateServer, &'static PrivateError> {
     let server = SERVER.get_or_init(|| {
         let folder = std::env::temp_dir().join(format!("kassette-postgres-{}", std::process::id()));
-        let settings = vec!["max_connections=200".into(), "shared_buffers=64MB".into()];
+        let settings = [
+            "max_connections=200",
+            "shared_buffers=64MB",
+            // A standby that never comes, for which no commit waits unless its session asks for that.
+            "synchronous_standby_names=absent",
+            "synchronous_commit=local",
+        ]
+        .map(str::to_owned)
+        .to_vec();
         PrivateServer::start(&PrivateOptions {
             folder,
             disposable: true,

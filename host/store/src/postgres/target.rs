@@ -1,13 +1,17 @@
 //! Where the database is, and how it is reached.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::{Connect, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use futures_util::future::{BoxFuture, FutureExt as _};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::JoinHandle;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
-use tokio_postgres::{Client, Config, NoTls};
+use tokio_postgres::{AsyncMessage, Client, Config, Connection, Error, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::CertificateDer;
@@ -64,7 +68,7 @@ impl Target {
         let mut config: Config = url
             .as_str()
             .parse()
-            .map_err(|error: tokio_postgres::Error| wrong(said(&error)))?;
+            .map_err(|error: Error| wrong(said(&error)))?;
         let local = is_local(&config);
         let ssl = match mode.as_deref() {
             Some("disable") => SslMode::Disable,
@@ -107,25 +111,9 @@ impl Target {
 
     /// A connection of its own, outside of the pools.
     pub(crate) async fn connect(&self) -> Result<Client, OpenError> {
-        let connected = match &self.tls {
-            Some(tls) => self
-                .config
-                .connect(tls.clone())
-                .await
-                .map(|(client, connection)| {
-                    tokio::spawn(connection);
-                    client
-                }),
-            None => self
-                .config
-                .connect(NoTls)
-                .await
-                .map(|(client, connection)| {
-                    tokio::spawn(connection);
-                    client
-                }),
-        };
-        connected.map_err(|error| OpenError::Database(said(&error)))
+        let connected = Connect::connect(self, &self.config).await;
+        let (client, _) = connected.map_err(|error| OpenError::Database(said(&error)))?;
+        Ok(client)
     }
 
     /// A pool of so many connections.
@@ -133,11 +121,7 @@ impl Target {
         let recycling = ManagerConfig {
             recycling_method: RecyclingMethod::Fast,
         };
-        let config = self.config.clone();
-        let manager = match &self.tls {
-            Some(tls) => Manager::from_config(config, tls.clone(), recycling),
-            None => Manager::from_config(config, NoTls, recycling),
-        };
+        let manager = Manager::from_connect(self.config.clone(), self.clone(), recycling);
         let pool = Pool::builder(manager)
             .max_size(connections)
             .runtime(Runtime::Tokio1)
@@ -145,6 +129,45 @@ impl Target {
             .create_timeout(Some(CONNECT))
             .build();
         pool.map_err(|error| OpenError::Database(error.to_string()))
+    }
+}
+
+impl Connect for Target {
+    fn connect(&self, config: &Config) -> BoxFuture<'_, Result<(Client, JoinHandle<()>), Error>> {
+        let config = config.clone();
+        async move {
+            Ok(match &self.tls {
+                Some(tls) => {
+                    let (client, connection) = config.connect(tls.clone()).await?;
+                    (client, tokio::spawn(drive(connection)))
+                }
+                None => {
+                    let (client, connection) = config.connect(NoTls).await?;
+                    (client, tokio::spawn(drive(connection)))
+                }
+            })
+        }
+        .boxed()
+    }
+}
+
+/// The function of the server that waits for its standby.
+const WAITS_FOR_STANDBY: &str = "SyncRepWaitForLSN";
+
+/// Passes on what a connection brings, until it ends. A commit that was told to wait no longer for the standby is
+/// answered as a success, behind a warning: the connection ends between the two, so that callers take it for lost.
+async fn drive<S, T>(mut connection: Connection<S, T>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+        if let AsyncMessage::Notice(notice) = message
+            && notice.routine() == Some(WAITS_FOR_STANDBY)
+        {
+            tracing::warn!("a commit no longer waits for the standby: a failover may lose it");
+            return;
+        }
     }
 }
 

@@ -6,6 +6,7 @@ mod modules;
 mod nodes;
 mod opening;
 mod proxy;
+mod standby;
 mod verify;
 
 use std::future::Future;
