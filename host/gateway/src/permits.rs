@@ -6,9 +6,9 @@
 //! of the permits, two take a third each, and one more always finds some. Of an
 //! account's permits a merchant may have as many as are left to the account, so that one alone takes a third of all and the next finds
 //! some at the same account. Test and live have permits of their own, and so has what a stranger may have
-//! written.
+//! written. Who waits gets one in the order of arrival, but for those who may have none yet.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,8 +17,8 @@ use kassette_domain::id::{AccountId, MerchantId};
 use kassette_domain::key::Environment;
 use metrics::{Counter, Gauge};
 use parking_lot::Mutex;
-use tokio::sync::Notify;
-use tokio::time::{Instant, timeout_at};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 /// How long a call waits for a permit.
 const PATIENCE: Duration = Duration::from_millis(250);
@@ -67,7 +67,7 @@ impl Kind {
             Self::Start => (96, 24),
             Self::Callback => (24, 8),
             Self::Unproved => (16, 4),
-            Self::Query => (32, 8),
+            Self::Query => (32, 16),
         };
         match environment {
             Environment::Live => live,
@@ -94,7 +94,6 @@ impl Default for ProviderPermits {
                 Arc::new(Pool {
                     most: kind.permits(environment),
                     state: Mutex::default(),
-                    freed: Notify::new(),
                     taken: metrics::gauge!("kassette_provider_places_taken", &labels),
                     refused: metrics::counter!("kassette_provider_places_refused_total", &labels),
                 })
@@ -139,15 +138,22 @@ impl ProviderPermits {
         holder: Holder,
     ) -> Option<Permit> {
         let pool = self.pool(kind, environment);
-        let patience = Instant::now() + PATIENCE;
-        loop {
-            let freed = pool.freed.notified();
-            if let Some(permit) = pool.acquire(&holder) {
-                return Some(permit);
+        let granted = {
+            let mut state = pool.state.lock();
+            if state.take(pool.most, &holder) {
+                drop(state);
+                return Some(pool.permit(holder));
             }
-            if timeout_at(patience, freed).await.is_err() {
+            let (grant, granted) = oneshot::channel();
+            state.waiting.retain(|waiter| !waiter.grant.is_closed());
+            state.waiting.push_back(Waiter { holder, grant });
+            granted
+        };
+        match timeout(PATIENCE, granted).await {
+            Ok(Ok(permit)) => Some(permit),
+            _ => {
                 pool.refused.increment(1);
-                return None;
+                None
             }
         }
     }
@@ -181,7 +187,6 @@ impl From<&AccountId> for Holder {
 struct Pool {
     most: usize,
     state: Mutex<State>,
-    freed: Notify,
     taken: Gauge,
     refused: Counter,
 }
@@ -194,35 +199,81 @@ struct State {
     merchants: HashMap<MerchantId, usize>,
     /// What a merchant holds at an account.
     pairs: HashMap<(AccountId, MerchantId), usize>,
+    /// In the order of arrival; those whose caller has given up too.
+    waiting: VecDeque<Waiter>,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    holder: Holder,
+    grant: oneshot::Sender<Permit>,
 }
 
 impl Pool {
     fn acquire(self: &Arc<Self>, holder: &Holder) -> Option<Permit> {
-        let mut state = self.state.lock();
-        let free = self.most.saturating_sub(state.taken);
-        let at_account = held(&state.accounts, holder.account.as_ref());
-        let pair = holder.pair();
-        if at_account >= free
-            || held(&state.merchants, holder.merchant.as_ref()) >= free
-            || held(&state.pairs, pair.as_ref()) >= free - at_account
-        {
-            return None;
-        }
-        state.taken += 1;
+        let is_taken = self.state.lock().take(self.most, holder);
+        is_taken.then(|| self.permit(holder.clone()))
+    }
+
+    /// The permit that was taken for a holder.
+    fn permit(self: &Arc<Self>, holder: Holder) -> Permit {
         self.taken.increment(1);
-        let State {
-            accounts,
-            merchants,
-            pairs,
-            ..
-        } = &mut *state;
-        count(accounts, holder.account.as_ref());
-        count(merchants, holder.merchant.as_ref());
-        count(pairs, pair.as_ref());
-        Some(Permit {
+        Permit {
             pool: Arc::clone(self),
-            holder: holder.clone(),
-        })
+            holder,
+        }
+    }
+
+    /// Gives what is free to those who wait.
+    fn grant(self: &Arc<Self>) {
+        loop {
+            let next = self.state.lock().take_for_waiter(self.most);
+            let Some(Waiter { holder, grant }) = next else {
+                return;
+            };
+            // One whose caller has just given up is given back by its drop.
+            let _given_up = grant.send(self.permit(holder));
+        }
+    }
+}
+
+impl State {
+    /// Whether a holder may have one more of so many.
+    fn has_room(&self, most: usize, holder: &Holder) -> bool {
+        let free = most.saturating_sub(self.taken);
+        let at_account = held(&self.accounts, holder.account.as_ref());
+        at_account < free
+            && held(&self.merchants, holder.merchant.as_ref()) < free
+            && held(&self.pairs, holder.pair().as_ref()) < free - at_account
+    }
+
+    /// Takes one of so many, where the holder may have it.
+    fn take(&mut self, most: usize, holder: &Holder) -> bool {
+        if !self.has_room(most, holder) {
+            return false;
+        }
+        self.taken += 1;
+        count(&mut self.accounts, holder.account.as_ref());
+        count(&mut self.merchants, holder.merchant.as_ref());
+        count(&mut self.pairs, holder.pair().as_ref());
+        true
+    }
+
+    /// Takes one for the first who waits and may have it.
+    fn take_for_waiter(&mut self, most: usize) -> Option<Waiter> {
+        let may_have =
+            |waiter: &Waiter| !waiter.grant.is_closed() && self.has_room(most, &waiter.holder);
+        let at = self.waiting.iter().position(may_have)?;
+        let waiter = self.waiting.remove(at)?;
+        self.take(most, &waiter.holder);
+        Some(waiter)
+    }
+
+    fn give_back(&mut self, holder: &Holder) {
+        self.taken -= 1;
+        discount(&mut self.accounts, holder.account.as_ref());
+        discount(&mut self.merchants, holder.merchant.as_ref());
+        discount(&mut self.pairs, holder.pair().as_ref());
     }
 }
 
@@ -252,25 +303,18 @@ pub(crate) struct Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let mut state = self.pool.state.lock();
-        state.taken -= 1;
-        let State {
-            accounts,
-            merchants,
-            pairs,
-            ..
-        } = &mut *state;
-        discount(accounts, self.holder.account.as_ref());
-        discount(merchants, self.holder.merchant.as_ref());
-        discount(pairs, self.holder.pair().as_ref());
-        drop(state);
+        self.pool.state.lock().give_back(&self.holder);
         self.pool.taken.decrement(1);
-        self.pool.freed.notify_waiters();
+        self.pool.grant();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
+    use futures_util::FutureExt as _;
+
     use super::*;
 
     fn holder(account: &str, merchant: i64) -> Holder {
@@ -362,5 +406,38 @@ mod tests {
         let state = pool.state.lock();
         assert!(state.taken == 0 && state.accounts.is_empty());
         assert!(state.merchants.is_empty() && state.pairs.is_empty());
+    }
+
+    #[tokio::test]
+    async fn those_who_wait_get_permits_in_the_order_of_arrival() {
+        let permits = ProviderPermits::default();
+        let account = holder("one-live", 1);
+        let mut held = fill(&permits, Environment::Live, &account);
+        let acquire = || permits.acquire(Kind::Start, Environment::Live, account.clone());
+        let (mut first, mut second) = (pin!(acquire()), pin!(acquire()));
+        assert!(first.as_mut().now_or_never().is_none());
+        assert!(second.as_mut().now_or_never().is_none());
+        drop(held.pop());
+        assert!(second.as_mut().now_or_never().is_none());
+        let permit = first.as_mut().now_or_never().flatten();
+        assert!(permit.is_some());
+        drop(permit);
+        assert!(second.as_mut().now_or_never().flatten().is_some());
+    }
+
+    #[tokio::test]
+    async fn one_who_may_have_none_keeps_no_other_waiting() {
+        let permits = ProviderPermits::default();
+        let (full, other) = (account("one-live"), account("two-live"));
+        let acquire = |of: &Holder| permits.acquire(Kind::Query, Environment::Live, of.clone());
+        let all = |of: &Holder| {
+            let take = || permits.try_acquire(Kind::Query, Environment::Live, of.clone());
+            std::iter::from_fn(take).collect::<Vec<_>>()
+        };
+        let _held = all(&full);
+        let mut others = all(&other);
+        let released = async { drop(others.pop()) };
+        let (first, second, ()) = tokio::join!(acquire(&full), acquire(&other), released);
+        assert!(first.is_none() && second.is_some());
     }
 }
