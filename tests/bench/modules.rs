@@ -1,7 +1,7 @@
 //! What each provider module weighs and what a call of it costs, as the table in providers/README.md.
 //!
 //! ```sh
-//! cargo run --release -p kassette --example provider-modules
+//! cargo bench -p kassette --bench provider-modules
 //! ```
 //!
 //! Each module runs as in a server, in a fresh instance per call, against its vendor's simulator in this

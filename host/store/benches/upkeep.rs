@@ -1,7 +1,7 @@
 //! How long backup, restore, verify and compact take, and how large a store is before and after, on the
 //! disk and, in a process that does nothing else, in memory.
 //!
-//! `cargo run --release -p kassette-store --example upkeep [payments] [paid] [folder]`
+//! `cargo bench -p kassette-store --bench upkeep -- [payments] [paid] [folder]`
 //!
 //! Every fourth payment has an attempt that was paid, with its timeline and events; or every one, every
 //! other one, none, where `paid` is 1, 2, 0.
@@ -30,7 +30,11 @@ const OPENED: &str = "opened";
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
-    let mut arguments = std::env::args().skip(1).peekable();
+    // Cargo adds the flag.
+    let mut arguments = std::env::args()
+        .skip(1)
+        .filter(|argument| argument != "--bench")
+        .peekable();
     if arguments.next_if_eq(OPENED).is_some() {
         let options = options(PathBuf::from(arguments.next().unwrap()));
         let store = SledStore::open(&options).unwrap();

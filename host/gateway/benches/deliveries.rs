@@ -6,7 +6,7 @@
 //! many as the other and forgotten them: then both have the same past, and differ in what they keep.
 //!
 //! ```sh
-//! cargo run --release -p kassette-gateway --example deliveries -- \
+//! cargo bench -p kassette-gateway --bench deliveries -- \
 //!     [--events N] [--rounds N] [--stored FEW,MANY] [--aged] [--folder DIR]
 //! ```
 #![expect(
@@ -28,7 +28,7 @@ use kassette_domain::audit::Audited;
 use kassette_domain::id::{EndpointId, MerchantId};
 use kassette_domain::key::{Environment, KeyOwner};
 use kassette_domain::merchant::Merchant;
-use kassette_domain::policy::{Policy, RateLimit};
+use kassette_domain::policy::Policy;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{DeliveryAttempt, EventFilter, Tried};
 use kassette_gateway::Gateway;
@@ -75,7 +75,10 @@ impl Options {
             aged: false,
             folder: std::env::temp_dir(),
         };
-        let mut arguments = std::env::args().skip(1);
+        // Cargo adds the flag.
+        let mut arguments = std::env::args()
+            .skip(1)
+            .filter(|argument| argument != "--bench");
         while let Some(name) = arguments.next() {
             if name == "--aged" {
                 options.aged = true;
@@ -263,31 +266,12 @@ fn gateway(store: &Arc<dyn Store>, folder: &Path) -> Gateway {
 
 fn settings() -> Settings {
     Settings {
-        public_url: "https://pay.example".into(),
-        payment_life: Duration::from_secs(24 * 3600),
-        queries: kassette_domain::lifecycle::QuerySchedule::default(),
-        attempt_life: Duration::from_secs(3600),
-        start_deadline: Duration::from_secs(15),
-        provider_deadline: Duration::from_secs(8),
-        listing_deadline: Duration::from_millis(100),
-        live_default: false,
         plain_loopback: true,
-        rate_limit: RateLimit::default(),
-        health_max_age: Duration::from_secs(900),
-        health_probe_every: Duration::from_secs(60),
         webhooks: Webhooks {
             allow_loopback: true,
             ..Webhooks::default()
         },
-        retention: kassette_store::Retention::default(),
-        listing_sample_percent: 0,
-        record_conversations: false,
-        alerts_url: None,
-        is_staging_required: false,
-        trial_limits: Default::default(),
-        release: None,
-        methods: BTreeMap::new(),
-        accounts: BTreeMap::new(),
+        ..Settings::of("https://pay.example")
     }
 }
 

@@ -1,7 +1,7 @@
 //! How long creates take beside work on what is stored: pruning of delivered webhooks, claims after a day
 //! of paid payments, an operator's list that matches nothing.
 //!
-//! `cargo run --release -p kassette-store --example beside [payments] [folder]`
+//! `cargo bench -p kassette-store --bench beside -- [payments] [folder]`
 //!
 //! Each payment is paid, and leaves deliveries that have arrived: 400,000 payments make a million. With a
 //! thousand at first where no number is given. Each work runs between two times without any, and p99 and
@@ -52,7 +52,10 @@ static MADE: AtomicU64 = AtomicU64::new(0);
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
-    let mut arguments = std::env::args().skip(1);
+    // Cargo adds the flag.
+    let mut arguments = std::env::args()
+        .skip(1)
+        .filter(|argument| argument != "--bench");
     let payments = arguments
         .next()
         .map_or(PAYMENTS, |text| text.parse().unwrap());

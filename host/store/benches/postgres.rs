@@ -1,7 +1,7 @@
 //! How fast the store on PostgreSQL is, beside the floor of the same machine: one row of 300 bytes inserted and
 //! committed at a time by as many writers.
 //!
-//! `cargo run --release -p kassette-store --example postgres [seconds] [writers]`
+//! `cargo bench -p kassette-store --bench postgres -- [seconds] [writers]`
 //!
 //! It starts a PostgreSQL of its own in a temporary folder, which syncs what it commits. Each figure is a rate a
 //! second, its part of the floor, and the 50th and 99th percentile of one operation in milliseconds.
@@ -71,7 +71,10 @@ where
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
-    let mut arguments = std::env::args().skip(1);
+    // Cargo adds the flag.
+    let mut arguments = std::env::args()
+        .skip(1)
+        .filter(|argument| argument != "--bench");
     let seconds = arguments.next().map_or(5, |text| text.parse().unwrap());
     let writers = arguments.next().map_or(32, |text| text.parse().unwrap());
     let how = (Duration::from_secs(seconds), writers);
