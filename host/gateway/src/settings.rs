@@ -67,6 +67,36 @@ pub struct Settings {
     pub accounts: BTreeMap<AccountId, Account>,
 }
 
+impl Settings {
+    /// The defaults, without any account, for an origin without a slash at the end.
+    pub fn of(public_url: impl Into<String>) -> Self {
+        Self {
+            public_url: public_url.into(),
+            payment_life: Duration::from_secs(24 * 3600),
+            attempt_life: Duration::from_secs(3600),
+            start_deadline: Duration::from_secs(15),
+            provider_deadline: Duration::from_secs(8),
+            listing_deadline: Duration::from_millis(100),
+            live_default: false,
+            plain_loopback: false,
+            rate_limit: RateLimit::default(),
+            health_max_age: Duration::from_secs(15 * 60),
+            health_probe_every: Duration::from_secs(60),
+            queries: QuerySchedule::default(),
+            webhooks: Webhooks::default(),
+            retention: Retention::default(),
+            listing_sample_percent: 0,
+            record_conversations: false,
+            is_staging_required: false,
+            alerts_url: None,
+            trial_limits: Limits::default(),
+            release: None,
+            methods: BTreeMap::new(),
+            accounts: BTreeMap::new(),
+        }
+    }
+}
+
 /// How events are delivered.
 #[derive(Clone, Debug)]
 pub struct Webhooks {

@@ -168,13 +168,20 @@ pub(crate) fn transitions<'c>(
 /// Whether a vendor can cause an event as often as it likes, by reporting first one thing and then
 /// another.
 const fn repeats(kind: EventType) -> bool {
-    matches!(
-        kind,
+    match kind {
         EventType::PaymentProcessing
-            | EventType::PaymentVerificationPending
-            | EventType::PaymentRefunded
-            | EventType::PaymentDisputed
-    )
+        | EventType::PaymentVerificationPending
+        | EventType::PaymentRefunded
+        | EventType::PaymentDisputed => true,
+        EventType::PaymentPending
+        | EventType::PaymentReview
+        | EventType::PaymentCompleted
+        | EventType::PaymentFailed
+        | EventType::PaymentCancelled
+        | EventType::PaymentExpired
+        | EventType::PaymentAttemptFailed
+        | EventType::WebhookTest => false,
+    }
 }
 
 /// The events that are told, likewise.

@@ -1,7 +1,7 @@
 //! A gateway over a store in memory's file system, with two merchants, a reseller, operators and payments.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -121,34 +121,19 @@ fn settings() -> Settings {
         account("first-live", Environment::Live),
     ];
     Settings {
-        public_url: "https://pay.example".into(),
-        payment_life: Duration::from_secs(24 * 3600),
-        attempt_life: Duration::from_secs(3600),
-        start_deadline: Duration::from_secs(15),
-        provider_deadline: Duration::from_secs(8),
         listing_deadline: Duration::from_secs(10),
         live_default: true,
-        plain_loopback: false,
         rate_limit: RateLimit {
             per_second: 1_000_000,
             burst: 1_000_000,
         },
         health_max_age: Duration::from_secs(365 * 86_400),
-        health_probe_every: Duration::from_secs(60),
-        queries: kassette_domain::lifecycle::QuerySchedule::default(),
         webhooks: Webhooks {
             own_origins: vec!["https://pay.example".into()],
             ..Webhooks::default()
         },
-        retention: kassette_store::Retention::default(),
-        listing_sample_percent: 0,
-        record_conversations: false,
-        alerts_url: None,
-        is_staging_required: false,
-        trial_limits: Default::default(),
-        release: None,
-        methods: BTreeMap::new(),
         accounts: accounts.map(|each| (each.id.clone(), each)).into(),
+        ..Settings::of("https://pay.example")
     }
 }
 

@@ -14,7 +14,7 @@ use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor, Money, Rate};
 use kassette_domain::order::{IdempotencyKey, OrderId};
 use kassette_domain::payment::{CheckoutMode, Origin, Payment, Request, Status};
-use kassette_domain::policy::{Policy, RateLimit};
+use kassette_domain::policy::Policy;
 use kassette_domain::provider::{
     CallbackReply, CallbackRequest, Notice, Payer, Report, Subject, Verb,
 };
@@ -24,7 +24,7 @@ use kassette_gateway::Gateway;
 use kassette_gateway::callback::CallbackAnswer;
 use kassette_gateway::clock::{AdjustableClock, Clock};
 use kassette_gateway::create::CreateOutcome;
-use kassette_gateway::settings::{Account, Merchants, Settings, Terms, Webhooks};
+use kassette_gateway::settings::{Account, Merchants, Settings, Terms};
 use kassette_gateway::start::{Start, Starter};
 use kassette_http::{Client, Guard};
 use kassette_store::sled::{MasterKey, OpenOptions};
@@ -85,28 +85,8 @@ fn account(name: &str, priority: i32) -> Account {
 pub(crate) fn settings() -> Settings {
     let accounts = [account("alpha", 10), account("beta", 0)];
     Settings {
-        public_url: "https://pay.shop.example".into(),
-        payment_life: Duration::from_secs(24 * 3600),
-        queries: kassette_domain::lifecycle::QuerySchedule::default(),
-        attempt_life: Duration::from_secs(3600),
-        start_deadline: Duration::from_secs(15),
-        provider_deadline: Duration::from_secs(8),
-        listing_deadline: Duration::from_millis(100),
-        live_default: false,
-        plain_loopback: false,
-        rate_limit: RateLimit::default(),
-        health_max_age: Duration::from_secs(900),
-        health_probe_every: Duration::from_secs(60),
-        webhooks: Webhooks::default(),
-        retention: kassette_store::Retention::default(),
-        listing_sample_percent: 0,
-        record_conversations: false,
-        alerts_url: None,
-        is_staging_required: false,
-        trial_limits: Default::default(),
-        release: None,
-        methods: BTreeMap::new(),
         accounts: accounts.map(|each| (each.id.clone(), each)).into(),
+        ..Settings::of("https://pay.shop.example")
     }
 }
 

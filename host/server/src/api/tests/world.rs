@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -26,7 +25,7 @@ use kassette_domain::provider::{
 use kassette_gateway::Gateway;
 use kassette_gateway::clock::{AdjustableClock, Clock as _};
 use kassette_gateway::modules::{Access, Calling, Inquiry, Method, Modules, Provider};
-use kassette_gateway::settings::{Account, Merchants, Settings, Webhooks};
+use kassette_gateway::settings::{Account, Merchants, Settings};
 use kassette_runtime::CallError;
 use kassette_store::sled::{MasterKey, OpenOptions};
 use kassette_store::{KeyIssued, NewMerchant, Replaced, SledStore, Store};
@@ -243,28 +242,9 @@ fn account() -> Account {
 fn settings() -> Settings {
     let account = account();
     Settings {
-        public_url: "https://pay.example".into(),
-        payment_life: Duration::from_secs(24 * 3600),
-        attempt_life: Duration::from_secs(3600),
-        start_deadline: Duration::from_secs(15),
-        provider_deadline: Duration::from_secs(8),
-        listing_deadline: Duration::from_millis(100),
-        live_default: false,
-        plain_loopback: false,
         rate_limit: NARROW,
-        health_max_age: Duration::from_secs(900),
-        health_probe_every: Duration::from_secs(60),
-        queries: kassette_domain::lifecycle::QuerySchedule::default(),
-        webhooks: Webhooks::default(),
-        retention: kassette_store::Retention::default(),
-        listing_sample_percent: 0,
-        record_conversations: false,
-        alerts_url: None,
-        is_staging_required: false,
-        trial_limits: Default::default(),
-        release: None,
-        methods: BTreeMap::new(),
         accounts: BTreeMap::from([(account.id.clone(), account)]),
+        ..Settings::of("https://pay.example")
     }
 }
 
