@@ -1,23 +1,15 @@
-//! From a vendor's word into the store, and what has to be done next: callback, return, poll and
-//! operator all come through here.
+//! From a vendor's word into the store: callback, return, poll and operator all come through here.
 
 use std::time::Duration;
 
-use kassette_domain::attempt::AttemptState;
-use kassette_domain::id::{AttemptId, PaymentId};
-use kassette_domain::lifecycle::{
-    Act, ClaimPurpose, NextAction, PaymentAggregate, Query, Step, Via,
-};
+use kassette_domain::id::AttemptId;
+use kassette_domain::lifecycle::{ClaimPurpose, PaymentAggregate, Query, Step, Via};
 use kassette_domain::provider::{QueryPurpose, Report};
 use kassette_store::{About, Fault, Stepped, Task};
 
 use crate::Gateway;
 use crate::reconcile::LOOK_EVERY;
 use crate::vendor::QueryAnswer;
-
-/// Actions done for one payment in one go: a capture, closing what is left, a last look, expiry, and
-/// room for callbacks in between. What is left stays due.
-const ACTIONS_MOST: usize = 8;
 
 /// What became of a report.
 #[derive(Clone, Debug)]
@@ -60,16 +52,16 @@ impl Gateway {
             Stepped::Done { aggregate, .. } => Ok(Applied::Taken(Box::new(aggregate))),
             Stepped::Refused { refusal, .. } => {
                 tracing::warn!(
-                    attempt.id = %attempt, news.via = via.as_str(), news.refusal = %refusal,
-                    "news of a provider was refused"
+                    attempt.id = %attempt, report.via = via.as_str(), report.refusal = %refusal,
+                    "a report of a provider was refused"
                 );
                 Ok(Applied::Unusable)
             }
             Stepped::ReferenceTaken(aggregate) => {
                 let environment = aggregate.payment.environment.as_str();
                 tracing::error!(
-                    attempt.id = %attempt, news.via = via.as_str(),
-                    "a provider's reference belongs to another attempt; its news was refused"
+                    attempt.id = %attempt, report.via = via.as_str(),
+                    "a provider's reference belongs to another attempt; its report was refused"
                 );
                 metrics::counter!("kassette_references_taken_total", "environment" => environment)
                     .increment(1);
@@ -177,7 +169,9 @@ impl Gateway {
         if looking.end() {
             let now = self.now();
             let at = self.inner.query_throttle.lock().next(id, now);
-            self.ask_at(id, at).await?;
+            if let Stepped::Done { aggregate, .. } = self.ask_at(id, at).await? {
+                return asked.map(|asked| asked.map(|_| aggregate));
+            }
         }
         asked
     }
@@ -204,99 +198,6 @@ impl Gateway {
         };
         self.ask(&aggregate, id, QueryPurpose::Cancel, Via::Query, limit)
             .await
-    }
-
-    /// Does what is due about a payment, one action after the other.
-    pub(crate) async fn reconcile(&self, payment: PaymentId) -> Result<(), Fault> {
-        let _guard = self.inner.payment_locks.lock(payment).await;
-        self.reconcile_locked(payment).await
-    }
-
-    /// The same where the caller holds the lock of the payment.
-    pub(crate) async fn reconcile_locked(&self, payment: PaymentId) -> Result<(), Fault> {
-        for _ in 0..ACTIONS_MOST {
-            let Some(aggregate) = self.store().aggregate(About::Payment(payment)).await? else {
-                return Ok(());
-            };
-            let Some(next_action) = aggregate.next_action(self.now()) else {
-                return Ok(());
-            };
-            if !self.perform(&aggregate, next_action).await? {
-                return Ok(());
-            }
-        }
-        tracing::warn!(payment.id = %payment, "a payment has more due than is done in one go");
-        Ok(())
-    }
-
-    /// Does one action; false where another task does it.
-    async fn perform(
-        &self,
-        aggregate: &PaymentAggregate,
-        next_action: NextAction,
-    ) -> Result<bool, Fault> {
-        let limit = self.settings().provider_deadline;
-        match next_action {
-            NextAction::Capture(id) => self.capture(id).await.map(|done| done.is_some()),
-            NextAction::Close(id) => Ok(self.close(id, limit).await?.is_some()),
-            NextAction::Look(id) => {
-                if self.look(aggregate, id, Via::Query, false).await?.is_some() {
-                    return Ok(true);
-                }
-                // A look is under way: its answer may be older than what made this due.
-                self.inner.query_throttle.lock().next(id, self.now());
-                Ok(false)
-            }
-            NextAction::Start(id) => self.repeat_start(id).await,
-            NextAction::Refund(id) => self.call_about_refund(id).await,
-            NextAction::Expire => {
-                let about = About::Payment(aggregate.payment.id);
-                self.step(about, Step::Act(Act::Expire), None).await?;
-                Ok(true)
-            }
-        }
-    }
-
-    /// Captures what the payer approved. The payment afterwards; none where the claim was refused,
-    /// because another task captures it or it is wanted no longer.
-    async fn capture(&self, id: AttemptId) -> Result<Option<PaymentAggregate>, Fault> {
-        let AttemptClaim::Taken(aggregate) = self.claim(id, ClaimPurpose::Capture).await? else {
-            return Ok(None);
-        };
-        let limit = self.settings().provider_deadline;
-        let after = self
-            .ask(&aggregate, id, QueryPurpose::Capture, Via::Query, limit)
-            .await?;
-        let state = after.as_ref().and_then(|after| after.attempt(id));
-        let outcome = match state.map(|attempt| attempt.state) {
-            Some(AttemptState::Captured) => "captured",
-            Some(state) if state.is_open() => "open",
-            _ => "over",
-        };
-        metrics::counter!(
-            "kassette_captures_total",
-            "outcome" => outcome, "environment" => aggregate.payment.environment.as_str()
-        )
-        .increment(1);
-        tracing::info!(attempt.id = %id, capture.outcome = outcome, "a capture was asked for");
-        Ok(after)
-    }
-
-    /// Gives a payment back that the worker claimed; one that is still due keeps its lease, which is
-    /// the pause before it is tried again.
-    pub(crate) async fn release(&self, payment: PaymentId) {
-        let about = About::Payment(payment);
-        let released = async {
-            let aggregate = self.store().aggregate(about.clone()).await?;
-            let now = self.now();
-            if aggregate.is_some_and(|aggregate| aggregate.next_action(now).is_none()) {
-                self.step(about, Step::Release, None).await?;
-            }
-            Ok::<_, Fault>(())
-        };
-        if let Err(fault) = released.await {
-            tracing::error!(payment.id = %payment, error = %fault, "a payment was not released");
-        }
     }
 }
 

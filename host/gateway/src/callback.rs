@@ -11,7 +11,7 @@ use kassette_domain::provider::{
 };
 use kassette_domain::work::WorkKind;
 use kassette_runtime::{CallError, Sampled};
-use kassette_store::{About, Fault, KeptCallback};
+use kassette_store::{About, Fault, KeptCallback, Stepped};
 
 use crate::Gateway;
 use crate::apply::Applied;
@@ -202,7 +202,7 @@ impl Gateway {
                     && let Some(left_out) = self.inner.lines.not_stored.line()
                 {
                     tracing::error!(
-                        provider.id = %id, error = %fault, left_out, "news could not be stored"
+                        provider.id = %id, error = %fault, left_out, "a notice could not be stored"
                     );
                 }
                 ("failed", CallbackAnswer::plain(503, "try again"))
@@ -302,12 +302,12 @@ impl Gateway {
                     attempt.is_some_and(|attempt| attempt.account == *account)
                 });
                 match (ours, known) {
-                    (true, _) => self.tell(id, notice.report).await?,
+                    (true, _) => self.apply_notice(id, notice.report).await?,
                     (false, true) => {
                         if let Some(left_out) = self.inner.lines.foreign.line() {
                             tracing::info!(
                                 provider.id = %account, left_out,
-                                "news about an attempt that is not the account's"
+                                "a notice about an attempt that is not the account's"
                             );
                         }
                     }
@@ -325,10 +325,15 @@ impl Gateway {
                     reference: reference.clone(),
                 };
                 let known = self.store().aggregate(about).await?;
-                match known.and_then(|aggregate| bearer(&aggregate, account, &reference)) {
-                    Some(id) => self.tell(id, notice.report).await?,
+                match known
+                    .and_then(|aggregate| attempt_by_reference(&aggregate, account, &reference))
+                {
+                    Some(id) => self.apply_notice(id, notice.report).await?,
                     None => match source {
-                        Source::Provider => self.park(account, reference, notice.report).await?,
+                        Source::Provider => {
+                            self.store_pending_callback(account, reference, notice.report)
+                                .await?
+                        }
                         Source::Address(from) => self.await_start(account, reference, from).await?,
                     },
                 }
@@ -364,7 +369,7 @@ impl Gateway {
         let Some(report) = captured else {
             tracing::info!(
                 provider.id = %account, attempt.id = %id,
-                "news about an attempt that the store does not know proves no capture"
+                "a notice about an attempt that the store does not know proves no capture"
             );
             return Ok(());
         };
@@ -430,15 +435,17 @@ impl Gateway {
                     at: now,
                 };
                 let about = About::Attempt(attempt.id);
-                self.store().step(about, ask, None, now).await?;
-                self.inner.alarm.due(now);
+                let asked = self.store().step(about, ask, None, now).await?;
+                if let Stepped::Done { aggregate, .. } = asked {
+                    self.reconcile_known(aggregate);
+                }
             }
         }
         Ok(())
     }
 
     /// Keeps a notice about a reference that is not known yet.
-    async fn park(
+    async fn store_pending_callback(
         &self,
         account: &AccountId,
         reference: String,
@@ -450,18 +457,18 @@ impl Gateway {
             .await?;
         match parked {
             KeptCallback::Kept => Ok(()),
-            KeptCallback::Known(id) => Ok(self.tell(id, report).await?),
+            KeptCallback::Known(id) => Ok(self.apply_notice(id, report).await?),
             KeptCallback::Full => Err(NotStored::Full),
         }
     }
 
     /// Applies a report; a notice without one, or with one that cannot be used, has the vendor asked.
-    async fn tell(&self, id: AttemptId, report: Option<Report>) -> Result<(), Fault> {
+    async fn apply_notice(&self, id: AttemptId, report: Option<Report>) -> Result<(), Fault> {
         if let Some(report) = report {
             match self.apply_report(id, report, Via::Callback, None).await? {
                 Applied::Taken(aggregate) => {
                     if aggregate.next_action(self.now()).is_some() {
-                        self.reconcile_soon(aggregate.payment.id, false);
+                        self.reconcile_known(*aggregate);
                     }
                     return Ok(());
                 }
@@ -471,17 +478,21 @@ impl Gateway {
         }
         let now = self.now();
         let at = self.inner.query_throttle.lock().next(id, now);
-        if let kassette_store::Stepped::Done { aggregate, .. } = self.ask_at(id, at).await?
+        if let Stepped::Done { aggregate, .. } = self.ask_at(id, at).await?
             && at <= now
         {
-            self.reconcile_soon(aggregate.payment.id, false);
+            self.reconcile_known(aggregate);
         }
         Ok(())
     }
 }
 
 /// The attempt that the vendor knows by a reference.
-fn bearer(aggregate: &PaymentAggregate, account: &AccountId, reference: &str) -> Option<AttemptId> {
+fn attempt_by_reference(
+    aggregate: &PaymentAggregate,
+    account: &AccountId,
+    reference: &str,
+) -> Option<AttemptId> {
     let named = |known: &String| known == reference;
     aggregate
         .attempts

@@ -13,7 +13,7 @@ use kassette_domain::payment::{CheckoutMode, Settlement, Status};
 use kassette_domain::provider::Action;
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
-use kassette_store::{About, Fault};
+use kassette_store::{About, Fault, Stepped};
 
 use crate::Gateway;
 use crate::methods::Offer;
@@ -175,24 +175,30 @@ impl Gateway {
         };
         let payment = aggregate.payment.id;
         // What the payer brought back may be what the vendor needs to tell more: it counts as a notice.
-        let brings = self.note_return(&aggregate, id, query).await?;
-        let now = self.now();
+        let noted = self.note_return(&aggregate, id, query).await?;
+        let brings = noted.is_some();
+        let aggregate = noted.unwrap_or(aggregate);
+        let (now, mut settled) = (self.now(), None);
         if worth_asking(&aggregate, id, now) {
             let spaced = !brings || self.inner.query_throttle.lock().next(id, now) > now;
             let gateway = self.clone();
             let asking = self.carry(async move {
-                gateway.look_on_return(payment, id, spaced).await?;
-                gateway.reconcile(payment).await
+                let after = gateway.look(&aggregate, id, Via::Return, spaced).await?;
+                gateway.reconcile(payment, after.map(Box::new)).await
             });
             // What takes longer is seen when the page refreshes itself.
             match tokio::time::timeout(RETURN_WAIT, asking).await {
-                Ok(asked) => asked??,
+                Ok(asked) => settled = asked??,
                 Err(_) => {
                     tracing::info!(attempt.id = %id, "a payer came back before the vendor knew")
                 }
             }
         }
-        let Some(aggregate) = self.store().aggregate(About::Payment(payment)).await? else {
+        let shown = match settled {
+            Some(settled) => Some(settled),
+            None => self.store().aggregate(About::Payment(payment)).await?,
+        };
+        let Some(aggregate) = shown else {
             return Ok(None);
         };
         let Some(attempt) = aggregate.attempt(id).cloned() else {
@@ -202,39 +208,29 @@ impl Gateway {
         Ok(view.map(|checkout| ReturnView { attempt, checkout }))
     }
 
-    /// Keeps the query that the payer came back with, a hint for the module; whether there was none, or
-    /// another, before.
+    /// Keeps the query that the payer came back with, a hint for the module. The payment afterwards; none where
+    /// the query is known already.
     async fn note_return(
         &self,
         aggregate: &PaymentAggregate,
         id: AttemptId,
         query: &str,
-    ) -> Result<bool, Fault> {
+    ) -> Result<Option<PaymentAggregate>, Fault> {
         let known = aggregate
             .attempt(id)
             .and_then(|each| each.returned.as_ref());
         let same = known.is_some_and(|known| known.expose() == query);
         if query.is_empty() || query.len() > QUERY_MOST || same {
-            return Ok(false);
+            return Ok(None);
         }
         let note = Step::Returned {
             attempt: id,
             query: Secret::new(query),
         };
-        self.step(About::Attempt(id), note, None).await?;
-        Ok(true)
-    }
-
-    async fn look_on_return(
-        &self,
-        payment: PaymentId,
-        id: AttemptId,
-        spaced: bool,
-    ) -> Result<(), Fault> {
-        if let Some(aggregate) = self.store().aggregate(About::Payment(payment)).await? {
-            self.look(&aggregate, id, Via::Return, spaced).await?;
-        }
-        Ok(())
+        Ok(match self.step(About::Attempt(id), note, None).await? {
+            Stepped::Done { aggregate, .. } | Stepped::Refused { aggregate, .. } => Some(aggregate),
+            Stepped::ReferenceTaken(_) | Stepped::Unknown => None,
+        })
     }
 }
 

@@ -1,16 +1,21 @@
-//! The reconciler: payments whose due actions run now, each once at a time, and how often attempts are
-//! asked about.
+//! The reconciler: payments whose due actions run now, each once at a time; what each action does; and how
+//! often attempts are asked about.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
+use kassette_domain::attempt::AttemptState;
 use kassette_domain::id::{AttemptId, PaymentId};
 use kassette_domain::key::Environment;
+use kassette_domain::lifecycle::{Act, ClaimPurpose, NextAction, PaymentAggregate, Step, Via};
+use kassette_domain::provider::QueryPurpose;
 use kassette_domain::time::Time;
+use kassette_store::{About, Fault};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
 use crate::Gateway;
+use crate::apply::AttemptClaim;
 
 /// Live payments reconciled at once: each may wait seconds for a vendor and holds a handful of kilobytes.
 pub const RECONCILED_AT_ONCE: usize = 64;
@@ -25,6 +30,9 @@ pub const IN_TEST_MOST: usize = 4_096;
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// Looks that notices cause one right after the other: a vendor sends a handful of them for a payment.
 const LOOKS_IN_A_ROW: u8 = 5;
+/// Actions done for one payment in one go: a capture, closing what is left, a last look, expiry, and
+/// room for callbacks in between. What is left stays due.
+const ACTIONS_MOST: usize = 8;
 /// Attempts remembered before those whose time has passed are swept out.
 const SWEEP_FROM: usize = 4096;
 
@@ -112,6 +120,15 @@ impl Reconciler {
         };
         running.of.insert(payment, run);
         true
+    }
+
+    /// Whether one more has to wait.
+    fn is_full(&self, environment: Environment) -> bool {
+        let permits = match environment {
+            Environment::Live => &self.live,
+            Environment::Test => &self.test,
+        };
+        permits.available_permits() == 0
     }
 
     /// Waits until the payment may be reconciled; none where too many test payments are or wait to be.
@@ -202,6 +219,20 @@ impl Drop for Listed {
 impl Gateway {
     /// Reconciles a payment in a task of its own, which shutting down waits for.
     pub(crate) fn reconcile_soon(&self, payment: PaymentId, claimed: bool) {
+        self.spawn_reconciliation(payment, claimed, None);
+    }
+
+    /// The same for a payment that has just been read or changed.
+    pub(crate) fn reconcile_known(&self, aggregate: PaymentAggregate) {
+        self.spawn_reconciliation(aggregate.payment.id, false, Some(Box::new(aggregate)));
+    }
+
+    fn spawn_reconciliation(
+        &self,
+        payment: PaymentId,
+        claimed: bool,
+        mut known: Option<Box<PaymentAggregate>>,
+    ) {
         if !self.inner.reconciler.begin(payment, claimed) {
             return;
         }
@@ -217,19 +248,23 @@ impl Gateway {
             let failed = |fault| {
                 tracing::error!(payment.id = %payment, error = %fault, "a payment was not reconciled");
             };
-            let environment = match gateway.store().payment(payment).await {
-                Ok(stored) => stored.map(|stored| stored.environment),
-                Err(fault) => return failed(fault),
+            let environment = match &known {
+                Some(known) => known.payment.environment,
+                None => match gateway.store().payment(payment).await {
+                    Ok(Some(stored)) => stored.environment,
+                    Ok(None) => return,
+                    Err(fault) => return failed(fault),
+                },
             };
-            let Some(environment) = environment else {
-                return;
-            };
+            if reconciler.is_full(environment) {
+                known = None;
+            }
             let Some(_permit) = reconciler.permit(payment, environment).await else {
                 return;
             };
             loop {
                 // In a box: those that wait take little memory.
-                if let Err(fault) = Box::pin(gateway.reconcile(payment)).await {
+                if let Err(fault) = Box::pin(gateway.reconcile(payment, known.take())).await {
                     return failed(fault);
                 }
                 match reconciler.next_step(payment) {
@@ -239,6 +274,121 @@ impl Gateway {
                 }
             }
         });
+    }
+
+    /// Does what is due about a payment, one action after the other; `known` is the payment as the caller has just
+    /// seen it. The payment afterwards, where nothing is due any more.
+    pub(crate) async fn reconcile(
+        &self,
+        payment: PaymentId,
+        known: Option<Box<PaymentAggregate>>,
+    ) -> Result<Option<PaymentAggregate>, Fault> {
+        let locks = &self.inner.payment_locks;
+        let (_guard, known) = match locks.try_lock(payment) {
+            Some(guard) => (guard, known),
+            // Another task may change it until then.
+            None => (locks.lock(payment).await, None),
+        };
+        self.reconcile_locked(payment, known.map(|known| *known))
+            .await
+    }
+
+    /// The same where the caller holds the lock of the payment.
+    pub(crate) async fn reconcile_locked(
+        &self,
+        payment: PaymentId,
+        known: Option<PaymentAggregate>,
+    ) -> Result<Option<PaymentAggregate>, Fault> {
+        let mut known = match known {
+            Some(known) => Some(known),
+            None => self.store().aggregate(About::Payment(payment)).await?,
+        };
+        for _ in 0..ACTIONS_MOST {
+            let Some(aggregate) = known else {
+                return Ok(None);
+            };
+            let Some(next_action) = aggregate.next_action(self.now()) else {
+                return Ok(Some(aggregate));
+            };
+            known = self.perform(&aggregate, next_action).await?;
+        }
+        tracing::warn!(payment.id = %payment, "a payment has more due than is done in one go");
+        Ok(None)
+    }
+
+    /// Does one action. The payment afterwards; none where another task does it.
+    async fn perform(
+        &self,
+        aggregate: &PaymentAggregate,
+        next_action: NextAction,
+    ) -> Result<Option<PaymentAggregate>, Fault> {
+        let limit = self.settings().provider_deadline;
+        let about = About::Payment(aggregate.payment.id);
+        let done = match next_action {
+            NextAction::Capture(id) => return self.capture(id).await,
+            NextAction::Close(id) => return self.close(id, limit).await,
+            NextAction::Look(id) => {
+                let after = self.look(aggregate, id, Via::Query, false).await?;
+                if after.is_none() {
+                    // A look is under way: its answer may be older than what made this due.
+                    self.inner.query_throttle.lock().next(id, self.now());
+                }
+                return Ok(after);
+            }
+            NextAction::Start(id) => self.repeat_start(id).await?,
+            NextAction::Refund(id) => self.call_about_refund(id).await?,
+            NextAction::Expire => {
+                let expire = Step::Act(Act::Expire);
+                self.step(about.clone(), expire, None).await?;
+                true
+            }
+        };
+        match done {
+            true => self.store().aggregate(about).await,
+            false => Ok(None),
+        }
+    }
+
+    /// Captures what the payer approved. The payment afterwards; none where the claim was refused,
+    /// because another task captures it or it is wanted no longer.
+    async fn capture(&self, id: AttemptId) -> Result<Option<PaymentAggregate>, Fault> {
+        let AttemptClaim::Taken(aggregate) = self.claim(id, ClaimPurpose::Capture).await? else {
+            return Ok(None);
+        };
+        let limit = self.settings().provider_deadline;
+        let after = self
+            .ask(&aggregate, id, QueryPurpose::Capture, Via::Query, limit)
+            .await?;
+        let state = after.as_ref().and_then(|after| after.attempt(id));
+        let outcome = match state.map(|attempt| attempt.state) {
+            Some(AttemptState::Captured) => "captured",
+            Some(state) if state.is_open() => "open",
+            _ => "over",
+        };
+        metrics::counter!(
+            "kassette_captures_total",
+            "outcome" => outcome, "environment" => aggregate.payment.environment.as_str()
+        )
+        .increment(1);
+        tracing::info!(attempt.id = %id, capture.outcome = outcome, "a capture was asked for");
+        Ok(after)
+    }
+
+    /// Gives a payment back that the worker claimed; one that is still due keeps its lease, which is
+    /// the pause before it is tried again.
+    pub(crate) async fn release(&self, payment: PaymentId) {
+        let about = About::Payment(payment);
+        let released = async {
+            let aggregate = self.store().aggregate(about.clone()).await?;
+            let now = self.now();
+            if aggregate.is_some_and(|aggregate| aggregate.next_action(now).is_none()) {
+                self.step(about, Step::Release, None).await?;
+            }
+            Ok::<_, Fault>(())
+        };
+        if let Err(fault) = released.await {
+            tracing::error!(payment.id = %payment, error = %fault, "a payment was not released");
+        }
     }
 }
 

@@ -332,7 +332,7 @@ impl Gateway {
 
     /// What can be given back of an attempt's money; none where its account cannot give it back.
     async fn terms_of(&self, attempt: &Attempt) -> Result<Option<RefundTerms>, RefundError> {
-        let Some((module, access)) = self.speaker(attempt) else {
+        let Some((module, access)) = self.module_and_access(attempt) else {
             return Ok(None);
         };
         let limit = self.settings().provider_deadline;
@@ -401,7 +401,7 @@ impl Gateway {
         refund: &Refund,
         (not_after, send): (Instant, bool),
     ) -> Result<RefundAnswer, Fault> {
-        let Some((module, mut access)) = self.speaker(attempt) else {
+        let Some((module, mut access)) = self.module_and_access(attempt) else {
             let why = "no module serves the account".to_owned();
             return Ok(match send {
                 true => RefundAnswer::Unavailable(why),

@@ -66,7 +66,7 @@ impl Gateway {
         let _guard = self.inner.payment_locks.lock(payment).await;
         let act = Act::Review(Box::new(decision));
         self.act(payment, act, Some(audited)).await?;
-        self.reconcile_locked(payment).await?;
+        self.reconcile_locked(payment, None).await?;
         let aggregate = self.store().aggregate(About::Payment(payment)).await?;
         let payment = aggregate.ok_or(DecideError::NotFound)?.payment;
         let state = payment.decision.as_deref().map(|decision| decision.state);
@@ -129,7 +129,7 @@ impl Gateway {
                 self.call_about_refund(refund.id).await?;
             }
         }
-        self.reconcile_locked(payment).await?;
+        self.reconcile_locked(payment, None).await?;
         Ok(())
     }
 

@@ -5,6 +5,7 @@ mod choose;
 mod repeat;
 mod run;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use kassette_domain::attempt::Attempt;
@@ -191,9 +192,9 @@ impl<'a> Run<'a> {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
-    async fn merchant(&self, aggregate: &PaymentAggregate) -> Result<Merchant, StartError> {
+    async fn merchant(&self, aggregate: &PaymentAggregate) -> Result<Arc<Merchant>, StartError> {
         let id = aggregate.payment.merchant;
-        let merchant = self.gateway.store().merchant(id).await?;
+        let merchant = self.gateway.cached_merchant(id).await?;
         merchant.ok_or(StartError::NotFound)
     }
 }
@@ -222,9 +223,8 @@ impl Gateway {
     /// See [`StartError`].
     pub async fn start(&self, start: Start) -> Result<StartedPayment, StartError> {
         let gateway = self.clone();
-        let about = About::Payment(start.payment);
-        let aggregate = self.store().aggregate(about).await?;
-        let of = aggregate.ok_or(StartError::NotFound)?.payment;
+        let of = self.store().payment(start.payment).await?;
+        let of = of.ok_or(StartError::NotFound)?;
         let holder = Holder {
             account: None,
             merchant: Some(of.merchant),
@@ -241,8 +241,14 @@ impl Gateway {
                 return Err(StartError::unsettled());
             };
             let started = Run::new(&gateway, start, deadline).go().await;
-            // Callbacks that waited for the start may have left something to do.
-            gateway.reconcile_soon(payment, false);
+            // Attempts that failed on the way may have to be closed.
+            let is_settled = started.as_ref().is_ok_and(|started| {
+                let next_action = started.aggregate.next_action(gateway.now());
+                next_action.is_none()
+            });
+            if !is_settled {
+                gateway.reconcile_soon(payment, false);
+            }
             started
         })
         .await?
@@ -273,13 +279,13 @@ impl Gateway {
         if asks && !attempt.uncertain && attempt.references.is_empty() {
             // The module asked before it created anything (the contract's word): there is nothing
             // at the vendor that could be closed.
-            return self.never_mind(aggregate, attempt).await;
+            return self.record_abandoned(aggregate, attempt).await;
         }
         let after = self.close(attempt.id, limit).await?;
         Ok(after.unwrap_or_else(|| aggregate.clone()))
     }
 
-    async fn never_mind(
+    async fn record_abandoned(
         &self,
         aggregate: &PaymentAggregate,
         attempt: &Attempt,

@@ -60,7 +60,10 @@ impl Gateway {
     }
 
     /// Who speaks to the vendor of an attempt, and with what.
-    pub(crate) fn speaker(&self, attempt: &Attempt) -> Option<(Arc<dyn Provider>, Access)> {
+    pub(crate) fn module_and_access(
+        &self,
+        attempt: &Attempt,
+    ) -> Option<(Arc<dyn Provider>, Access)> {
         let module = self.module_of(attempt)?;
         let access = self.configured().access(&attempt.account, self.now())?;
         Some((module, access))
@@ -70,8 +73,10 @@ impl Gateway {
         &self,
         aggregate: &PaymentAggregate,
     ) -> Result<String, Fault> {
-        let merchant = self.store().merchant(aggregate.payment.merchant).await?;
-        Ok(merchant.map(|merchant| merchant.name).unwrap_or_default())
+        let merchant = self.cached_merchant(aggregate.payment.merchant).await?;
+        Ok(merchant
+            .map(|merchant| merchant.name.clone())
+            .unwrap_or_default())
     }
 
     /// Starts, or repeats the start of, an attempt that is held. `limit` bounds the call beside the
@@ -82,7 +87,7 @@ impl Gateway {
         attempt: &Attempt,
         limit: Duration,
     ) -> Result<StartResult, Fault> {
-        let Some((module, mut access)) = self.speaker(attempt) else {
+        let Some((module, mut access)) = self.module_and_access(attempt) else {
             return Ok(StartResult::Unavailable(
                 "no module serves the account".into(),
             ));
@@ -126,7 +131,7 @@ impl Gateway {
         purpose: QueryPurpose,
         limit: Duration,
     ) -> Result<QueryAnswer, Fault> {
-        let Some((module, mut access)) = self.speaker(attempt) else {
+        let Some((module, mut access)) = self.module_and_access(attempt) else {
             tracing::error!(
                 attempt.id = %attempt.id, provider.id = %attempt.account,
                 "no module can be asked about the attempt"

@@ -16,6 +16,9 @@ pub use crate::configure::{SettingsFile, SettingsProblem, SettingsRefused, setti
 
 /// How long a payment is held for the worker that claimed it: several calls to its vendors.
 const LEASE: Duration = Duration::from_secs(60);
+/// How long what is due is left to the request that made it due, which does it at once. The worker does what such
+/// a request left behind.
+const CALLERS_TURN: Duration = Duration::from_secs(1);
 /// The least pause between two looks for due payments, so that a row that stays due cannot spin.
 const LEAST_PAUSE: Duration = Duration::from_millis(50);
 /// The pause after the store failed.
@@ -61,6 +64,7 @@ impl Default for Alarm {
 impl Alarm {
     /// Something is due then.
     pub(crate) fn due(&self, at: Time) {
+        let at = at.after(CALLERS_TURN);
         if at.as_millis() < self.wakes_at.load(Ordering::SeqCst) {
             self.ring.notify_one();
         }
@@ -127,9 +131,14 @@ impl Gateway {
     /// Claims as many due payments as there is room for; says when to look again.
     async fn claim_some(&self) -> Result<Time, Fault> {
         self.inner.alarm.listen();
-        self.claim_and_reconcile().await?;
+        let due_before = self.now().before(CALLERS_TURN);
+        let mut next = self.store().next_due().await?;
+        if next.is_some_and(|next| next <= due_before) {
+            self.claim_and_reconcile(due_before).await?;
+            next = self.store().next_due().await?;
+        }
         let now = self.now();
-        let next = self.store().next_due().await?;
+        let next = next.map(|next| next.after(CALLERS_TURN));
         let longest = match self.store().live_nodes() {
             1 => LONGEST_PAUSE,
             _ => LONGEST_PAUSE_AMONG_NODES,
@@ -138,14 +147,14 @@ impl Gateway {
         Ok(next.clamp(now.after(LEAST_PAUSE), now.after(longest)))
     }
 
-    /// Claims due payments and reconciles them; how many there were.
-    async fn claim_and_reconcile(&self) -> Result<usize, Fault> {
+    /// Claims payments that were due then and reconciles them; how many there were.
+    async fn claim_and_reconcile(&self, due_before: Time) -> Result<usize, Fault> {
         let _claiming = self.inner.alarm.claiming.lock().await;
         let room = self.inner.reconciler.room();
         if room == 0 {
             return Ok(0);
         }
-        let due = self.store().claim_due(self.now(), LEASE, room).await?;
+        let due = self.store().claim_due(due_before, LEASE, room).await?;
         for payment in &due {
             self.reconcile_soon(*payment, true);
         }
@@ -281,7 +290,7 @@ impl Gateway {
         self.probe_due().await;
         let work = async {
             for _ in 0..ROUNDS_MOST {
-                let claimed = self.claim_and_reconcile().await?;
+                let claimed = self.claim_and_reconcile(self.now()).await?;
                 self.inner.reconciler.idle().await;
                 if claimed == 0 {
                     break;
@@ -296,5 +305,25 @@ impl Gateway {
             .await
             .unwrap_or(Ok(()))?;
         self.forget_due().await.map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[test]
+    fn what_a_request_made_due_does_not_wake_the_worker_before_the_requests_turn_is_over() {
+        let alarm = Alarm::default();
+        let woken = || alarm.ring.notified().now_or_never().is_some();
+        let now = Time::from_secs(1000);
+        alarm.sleep_until(now.after(CALLERS_TURN));
+        alarm.due(now);
+        assert!(!woken(), "it wakes then by itself");
+        alarm.sleep_until(now.after(Duration::from_secs(60)));
+        alarm.due(now);
+        assert!(woken());
     }
 }

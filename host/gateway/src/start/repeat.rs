@@ -23,7 +23,7 @@ impl Gateway {
         let Some(attempt) = held.attempt(id) else {
             return Ok(false);
         };
-        let merchant = self.store().merchant(held.payment.merchant).await?;
+        let merchant = self.cached_merchant(held.payment.merchant).await?;
         let allowed = match &merchant {
             Some(merchant) => self.may_start(&held.payment, merchant).await?,
             None => false,

@@ -10,6 +10,7 @@ use kassette_domain::method::MethodId;
 use kassette_domain::payment::{CheckoutMode, Request, ReviewCause, Settlement, Status};
 use kassette_domain::policy::{MethodPolicy, Policy};
 use kassette_domain::provider::{CallbackFailure, QueryPurpose, Subject, VendorStatus};
+use kassette_gateway::limits::Kind;
 use tokio::sync::Notify;
 
 use crate::modules::Script;
@@ -351,7 +352,7 @@ async fn questions_that_hang_in_test_hold_up_no_live_payment() {
 #[tokio::test]
 async fn questions_that_hang_hold_as_many_places_as_are_theirs_and_none_of_a_start() {
     /// Half of the places for questions in test.
-    const PLACES: usize = 4;
+    const PLACES: usize = Kind::Query.permits(Environment::Test) / 2;
     let world = World::new().await;
     let opened = async |order: &str| {
         let payment = world.made(world.request(order, CheckoutMode::Direct)).await;
