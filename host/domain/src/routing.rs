@@ -268,7 +268,7 @@ impl Candidate {
 ///
 /// # Errors
 /// The first rule that the answer breaks; then nothing of the answer is believed.
-pub fn check(context: &Context, verdicts: &[Verdict]) -> Result<(), Faulty> {
+pub fn check_verdicts(context: &Context, verdicts: &[Verdict]) -> Result<(), Faulty> {
     let mut seen = Vec::with_capacity(verdicts.len());
     for verdict in verdicts {
         let candidate = context
@@ -281,7 +281,7 @@ pub fn check(context: &Context, verdicts: &[Verdict]) -> Result<(), Faulty> {
         }
         seen.push(&verdict.id);
         if verdict.outcome.is_ok() {
-            believable(context, candidate)?;
+            check_eligible(context, candidate)?;
         }
     }
     match context
@@ -295,7 +295,7 @@ pub fn check(context: &Context, verdicts: &[Verdict]) -> Result<(), Faulty> {
 }
 
 /// The rules for a candidate that was called eligible.
-fn believable(context: &Context, candidate: &Candidate) -> Result<(), Faulty> {
+fn check_eligible(context: &Context, candidate: &Candidate) -> Result<(), Faulty> {
     if matches!(
         candidate.health.status,
         Availability::Down | Availability::Stale
@@ -367,7 +367,7 @@ mod tests {
     #[test]
     fn an_honest_answer_is_believed() {
         assert_eq!(
-            check(&context(100), &[says("a", true), says("b", false)]),
+            check_verdicts(&context(100), &[says("a", true), says("b", false)]),
             Ok(())
         );
     }
@@ -376,15 +376,15 @@ mod tests {
     fn unknown_repeated_and_missing_candidates_are_faults() {
         let id = |id| AccountId::parse(id).unwrap();
         assert_eq!(
-            check(&context(100), &[says("x", true)]),
+            check_verdicts(&context(100), &[says("x", true)]),
             Err(Faulty::Unknown)
         );
         assert_eq!(
-            check(&context(100), &[says("a", true), says("a", false)]),
+            check_verdicts(&context(100), &[says("a", true), says("a", false)]),
             Err(Faulty::Repeated(id("a")))
         );
         assert_eq!(
-            check(&context(100), &[says("a", true)]),
+            check_verdicts(&context(100), &[says("a", true)]),
             Err(Faulty::Missing(id("b")))
         );
     }
@@ -392,15 +392,15 @@ mod tests {
     #[test]
     fn a_stale_or_limited_candidate_called_eligible_is_a_fault() {
         assert!(matches!(
-            check(&context(100), &[says("a", true), says("b", true)]),
+            check_verdicts(&context(100), &[says("a", true), says("b", true)]),
             Err(Faulty::NotOperational(..))
         ));
         assert!(matches!(
-            check(&context(49), &[says("a", true), says("b", false)]),
+            check_verdicts(&context(49), &[says("a", true), says("b", false)]),
             Err(Faulty::OutOfLimits(_))
         ));
         assert!(matches!(
-            check(&context(1001), &[says("a", true), says("b", false)]),
+            check_verdicts(&context(1001), &[says("a", true), says("b", false)]),
             Err(Faulty::OutOfLimits(_))
         ));
     }

@@ -13,7 +13,7 @@ use kassette_store::Fault;
 
 use crate::Gateway;
 use crate::create::CreateError;
-use crate::routing::{Barred, Question};
+use crate::routing::{NotRoutable, Question};
 use crate::settings::Account;
 
 /// Whether a method is offered, and why.
@@ -41,7 +41,7 @@ pub struct AccountExplanation {
     pub reason: String,
 }
 
-impl Barred {
+impl NotRoutable {
     /// For operators.
     fn explanation(self) -> String {
         match self {
@@ -162,7 +162,7 @@ impl Gateway {
         };
         let explain = |account: &Account| {
             let candidate = self
-                .account(&configured, &switches, account, question, field.at)
+                .eligible_account(&configured, &switches, account, question, field.at)
                 .and_then(|eligible| eligible.candidate(method, question));
             let verdict = match (candidate, &answer) {
                 (Err(left_out), _) => Err(left_out.to_string()),

@@ -197,8 +197,8 @@ struct Lines {
 impl Default for Lines {
     fn default() -> Self {
         Self {
-            not_stored: Sampled::new("news-not-stored", 1),
-            foreign: Sampled::new("foreign-news", 1),
+            not_stored: Sampled::new("notice-not-stored", 1),
+            foreign: Sampled::new("foreign-notice", 1),
             starts: Sampled::new("start", FREQUENT_LINES_PER_SECOND),
             barred: Sampled::new("start-barred", 1),
             queries: Sampled::new("query-unanswered", FREQUENT_LINES_PER_SECOND),

@@ -45,7 +45,7 @@ pub(crate) struct Ranking(Asked);
 
 /// A method that its own module keeps from being used.
 pub(crate) struct Rejected {
-    pub(crate) barred: Barred,
+    pub(crate) barred: NotRoutable,
     pub(crate) asked: Asked,
 }
 
@@ -54,7 +54,7 @@ pub(crate) type Judged = Result<Ranking, Rejected>;
 
 /// Why a method cannot be used now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Barred {
+pub(crate) enum NotRoutable {
     /// The merchant's policy.
     Policy(Disallowed),
     /// No account takes it for this merchant, environment and currency.
@@ -69,7 +69,7 @@ pub(crate) enum Barred {
     Refused(Ground),
 }
 
-impl Barred {
+impl NotRoutable {
     /// For the merchant, after `payment_method: `.
     pub(crate) const fn words(self) -> &'static str {
         match self {
@@ -246,7 +246,7 @@ impl Gateway {
         only: Option<&AccountId>,
         country: Option<String>,
         what_for: (Purpose, Option<&Payment>),
-    ) -> Result<Result<Ranking, Barred>, Fault> {
+    ) -> Result<Result<Ranking, NotRoutable>, Fault> {
         let (configured, switches) = (self.configured(), self.switches().await?);
         let field = self.field(&configured, &switches, question, only);
         let (purpose, payment) = what_for;
@@ -295,7 +295,7 @@ impl Gateway {
         let eligible = accounts
             .filter(|account| only.is_none_or(|only| *only == account.id))
             .filter_map(|account| {
-                self.account(configured, switches, account, question, now)
+                self.eligible_account(configured, switches, account, question, now)
                     .ok()
             });
         Field {
@@ -306,7 +306,7 @@ impl Gateway {
     }
 
     /// An account as it stands for the payment, whatever the method.
-    pub(crate) fn account<'a>(
+    pub(crate) fn eligible_account<'a>(
         &self,
         configured: &Configured,
         switches: &Switches,
@@ -350,28 +350,28 @@ impl Gateway {
         method: MethodId,
         question: &Question<'_>,
         country: Option<String>,
-    ) -> Result<RankingQuery, Barred> {
+    ) -> Result<RankingQuery, NotRoutable> {
         let settings = &field.configured.settings;
         let policy = &question.merchant.policy;
         let default = settings.live_default;
         policy
             .allows(method, question.environment, question.usd, default)
-            .map_err(Barred::Policy)?;
+            .map_err(NotRoutable::Policy)?;
         let fixed = method.fixed_currency();
         if fixed.is_some_and(|fixed| fixed != question.currency) {
-            return Err(Barred::Refused(Ground::Currency));
+            return Err(NotRoutable::Refused(Ground::Currency));
         }
-        let module = module.ok_or(Barred::NoModule)?;
+        let module = module.ok_or(NotRoutable::NoModule)?;
         if self.modules().is_disabled(module.slot()) {
-            return Err(Barred::ModuleOff);
+            return Err(NotRoutable::ModuleOff);
         }
         let currencies = &module.description().currencies;
         if !currencies.is_empty() && !currencies.contains(&question.currency) {
-            return Err(Barred::Refused(Ground::Currency));
+            return Err(NotRoutable::Refused(Ground::Currency));
         }
         let candidates = field.candidates(method, question);
         if candidates.is_empty() {
-            return Err(Barred::NoAccount);
+            return Err(NotRoutable::NoAccount);
         }
         let context = Context {
             amount: question.amount,
@@ -441,8 +441,10 @@ impl RankingQuery {
             is_on_trial: self.is_on_trial,
         };
         let barred = match asked.answer.as_deref() {
-            None => Barred::ModuleFailed,
-            Some(answer) if eligible(answer).next().is_none() => Barred::Refused(ground(answer)),
+            None => NotRoutable::ModuleFailed,
+            Some(answer) if eligible(answer).next().is_none() => {
+                NotRoutable::Refused(ground(answer))
+            }
             Some(_) => return Ok(Ranking(asked)),
         };
         Err(Rejected { barred, asked })

@@ -166,7 +166,7 @@ impl MethodModule {
         self.ranks.record(started.elapsed());
         let answer = v0_2::method::verdicts(answer)?;
         if let Ok(verdicts) = &answer {
-            routing::check(context, verdicts).map_err(CallError::Faulty)?;
+            routing::check_verdicts(context, verdicts).map_err(CallError::Faulty)?;
         }
         let answer = Arc::new(answer);
         if is_silent && !self.identity.is_trial {

@@ -244,7 +244,7 @@ impl PaymentAggregate {
             .is_some_and(|facts| facts.received > Minor(0));
         if self.payment.risk_review {
             self.review(ReviewCause::Risk, log);
-        } else if told && self.differs(i, false) {
+        } else if told && self.receipt_differs(i, false) {
             self.review(ReviewCause::Mismatch, log);
         } else {
             self.follow(Status::Processing, log);
@@ -270,7 +270,7 @@ impl PaymentAggregate {
         attempt.particulars.captured_at.get_or_insert(log.now);
         let problem = if attempt.returns.total() > Minor(0) {
             Some(ReviewCause::Refund)
-        } else if self.differs(i, may_exceed) {
+        } else if self.receipt_differs(i, may_exceed) {
             Some(ReviewCause::Mismatch)
         } else if self.payment.risk_review {
             Some(ReviewCause::Risk)
@@ -292,7 +292,7 @@ impl PaymentAggregate {
     }
 
     /// Whether what was received is not what was due.
-    fn differs(&self, i: usize, may_exceed: bool) -> bool {
+    fn receipt_differs(&self, i: usize, may_exceed: bool) -> bool {
         let attempt = &self.attempts[i];
         let Some(facts) = &attempt.vendor else {
             return false;

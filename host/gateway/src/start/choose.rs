@@ -13,7 +13,7 @@ use kassette_domain::payment::Purpose;
 use super::{NotAvailable, Run, StartError, Starter};
 use crate::Gateway;
 use crate::routing::Question;
-use crate::routing::{Barred, Ranking};
+use crate::routing::{NotRoutable, Ranking};
 use crate::routing_records::DecisionMade;
 
 /// On the page an account that could not be used for this very payment within this time is not put
@@ -114,7 +114,7 @@ impl Run<'_> {
             .rank(self.start.method, &question, only, country, what_for)
             .await?;
         if let Err(barred) = &ranked {
-            if matches!(barred, Barred::Refused(_) | Barred::ModuleFailed) {
+            if matches!(barred, NotRoutable::Refused(_) | NotRoutable::ModuleFailed) {
                 self.gateway.count_refused(aggregate, self.start.method);
             }
             self.gateway
@@ -129,7 +129,9 @@ impl Run<'_> {
                 );
             }
             StartError::NotAvailable(match (only, barred) {
-                (Some(_), Barred::NoAccount | Barred::Refused(_)) => NotAvailable::Account,
+                (Some(_), NotRoutable::NoAccount | NotRoutable::Refused(_)) => {
+                    NotAvailable::Account
+                }
                 _ => NotAvailable::Method,
             })
         })

@@ -10,7 +10,7 @@ use kassette_domain::payment::Payment;
 use crate::Gateway;
 use crate::modules::{Method, Provider};
 use crate::replay::is_same;
-use crate::routing::{Barred, Judged, RankingQuery};
+use crate::routing::{Judged, NotRoutable, RankingQuery};
 
 /// Where a payment is in a trial.
 pub(super) fn side(candidate: &Candidate, payment: &Payment) -> Option<Side> {
@@ -48,8 +48,8 @@ impl Gateway {
         &self,
         method: MethodId,
         payment: &Payment,
-        query: impl Fn(Option<Arc<dyn Method>>) -> Result<RankingQuery, Barred>,
-    ) -> Option<Result<Judged, Barred>> {
+        query: impl Fn(Option<Arc<dyn Method>>) -> Result<RankingQuery, NotRoutable>,
+    ) -> Option<Result<Judged, NotRoutable>> {
         if !self.modules().has_trials() {
             return None;
         }
