@@ -1,6 +1,7 @@
 //! Through whom: policy, ranking, the note that the payer saw, and who is next.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kassette_domain::attempt::{AttemptState, Choice};
@@ -62,16 +63,26 @@ pub(super) enum Next {
 }
 
 impl Run<'_> {
-    /// Who can take the payment now, ranked anew; with what is decided before a new attempt.
-    pub(super) async fn plan(&self, aggregate: &PaymentAggregate) -> Result<Plan, StartError> {
+    /// The merchant, where its approval and its reseller's delegation allow a start now.
+    pub(super) async fn permitted(
+        &self,
+        aggregate: &PaymentAggregate,
+    ) -> Result<Arc<Merchant>, StartError> {
         let payment = &aggregate.payment;
         let merchant = self.merchant(aggregate).await?;
         if payment.environment == Environment::Live && !merchant.live_approved {
             return Err(StartError::NotLiveApproved);
         }
-        if let Some(barred) = self.gateway.bars_reseller(payment).await? {
-            return Err(barred.into());
+        match self.gateway.bars_reseller(payment).await? {
+            Some(barred) => Err(barred.into()),
+            None => Ok(merchant),
         }
+    }
+
+    /// Who can take the payment now, ranked anew; with what is decided before a new attempt.
+    pub(super) async fn plan(&self, aggregate: &PaymentAggregate) -> Result<Plan, StartError> {
+        let payment = &aggregate.payment;
+        let merchant = self.permitted(aggregate).await?;
         let policy = &merchant.policy;
         let allowed =
             |account| policy.provider_choice && policy.allows_account(self.start.method, account);

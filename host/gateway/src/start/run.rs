@@ -85,6 +85,7 @@ impl Run<'_> {
         if open.is_busy(now) {
             return self.wait().await;
         }
+        self.permitted(aggregate).await?;
         let over = now >= open.expires_at || open.action.is_some();
         if other || over {
             return self.close(aggregate, open).await;

@@ -387,6 +387,10 @@ async fn no_start_is_repeated_for_a_reseller_whose_work_was_revoked() {
     );
     world.delegate(caller.reseller.id, false).await;
     let before = world.vendor.starts().len();
+    for method in [MethodId::Ideal, MethodId::Paypal] {
+        let again = world.gateway.start(by_page(&payment, method)).await;
+        assert!(matches!(again, Err(StartError::Barred(_))), "{again:?}");
+    }
     for _ in 0..45 {
         world.later(1);
         world.gateway.do_what_is_due().await.unwrap();
