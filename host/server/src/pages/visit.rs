@@ -152,18 +152,19 @@ impl Visit {
     pub(crate) fn summary(&self, view: &CheckoutView) -> Summary {
         let payment = &view.aggregate.payment;
         let merchant = view.merchant.name.clone();
-        let line = match CheckoutState::of(view, self.backend.now()) {
+        let (line, money) = match CheckoutState::of(view, self.backend.now()) {
             CheckoutState::Choose
             | CheckoutState::Direct
             | CheckoutState::Open(..)
-            | CheckoutState::Checking(_) => self.t.summary_pay(&merchant),
+            | CheckoutState::Checking(_) => (self.t.summary_pay(&merchant), payment.due),
             CheckoutState::Completed => match Sentence::about(&view.aggregate) {
-                Sentence::Paid(_) | Sentence::PaidAndPartReturned(_) => {
-                    self.t.summary_paid(&merchant)
+                // What was paid may be another amount than was due.
+                Sentence::Paid(paid) | Sentence::PaidAndPartReturned(paid) => {
+                    (self.t.summary_paid(&merchant), paid)
                 }
-                _ => self.t.summary_about(&merchant),
+                _ => (self.t.summary_about(&merchant), payment.due),
             },
-            _ => self.t.summary_about(&merchant),
+            _ => (self.t.summary_about(&merchant), payment.due),
         };
         let brand = &view.merchant.brand;
         // The digest makes another logo another address, so that each can be kept.
@@ -174,7 +175,7 @@ impl Visit {
             test: payment.environment == Environment::Test,
             line,
             merchant,
-            amount: self.t.money(payment.due),
+            amount: self.t.money(money),
             order: payment.order_id.as_str().to_owned(),
         }
     }

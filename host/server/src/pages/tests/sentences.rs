@@ -63,7 +63,7 @@ const REVIEW: &[Status] = &[Status::Review];
 const CREATED: &[Status] = &[Status::Created];
 
 /// Words that stand in one sentence alone, the statuses that it is shown in, and what it says.
-static TABLE: [(&str, &[Status], Claim); 22] = [
+static TABLE: [(&str, &[Status], Claim); 23] = [
     (
         "Nothing is charged when you choose.",
         CREATED,
@@ -131,6 +131,7 @@ static TABLE: [(&str, &[Status], Claim); 22] = [
         Claim::Arrived,
     ),
     ("Thank you. You have paid", COMPLETED, Claim::Own),
+    ("You paid", COMPLETED, Claim::Own),
     (
         "A part of it was given back.",
         COMPLETED,
@@ -161,9 +162,8 @@ static TABLE: [(&str, &[Status], Claim); 22] = [
 ];
 
 /// Messages with such words that say nothing of what became of this payment's money.
-const OTHERS: [&str; 8] = [
+const OTHERS: [&str; 7] = [
     "test-banner-text",
-    "summary-paid",
     "lapsed-text",
     "show-paid",
     "completed-test",

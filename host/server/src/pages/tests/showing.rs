@@ -461,8 +461,13 @@ async fn the_summary_says_whether_it_is_to_be_paid_or_was() {
     }
     let mut paid = attempt(fixtures::redirect());
     paid.state = AttemptState::Captured;
-    let shop = shop(view(Status::Completed, vec![paid]));
-    shop.checkout().await.says(&line("You paid"));
+    for (received, amount) in [(4990, "<dd>€49.90</dd>"), (6000, "<dd>€60.00</dd>")] {
+        paid.vendor = Some(fixtures::facts(VendorStatus::Overpaid, Minor(received)));
+        let shop = shop(view(Status::Completed, vec![paid.clone()]));
+        let page = shop.checkout().await;
+        page.says(&line("You paid"));
+        page.says(amount);
+    }
 }
 
 #[tokio::test]
