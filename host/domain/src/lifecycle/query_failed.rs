@@ -103,6 +103,10 @@ impl PaymentAggregate {
             state if state.is_open() => {
                 let believed_at = attempt.last_sent.after(ABSENT_AFTER);
                 if starting && (log.now < believed_at || attempt.is_busy(log.now)) {
+                    // It answers again: the start is repeated for the payer who waits, as right after it had failed.
+                    if !attempt.closing && log.now < attempt.opened_at.after(ABSENT_AFTER) {
+                        attempt.watched_from = log.now;
+                    }
                     let again = log.now.after(pause(attempt.retries)).max(believed_at);
                     attempt.retries = attempt.retries.saturating_add(1);
                     attempt.next_query = Some(again);

@@ -203,6 +203,32 @@ async fn a_payer_who_waits_has_the_payment_open_within_seconds_of_the_provider_s
 }
 
 #[tokio::test]
+async fn a_provider_that_is_back_after_the_repeats_is_noticed_by_the_first_question() {
+    let world = World::new().await;
+    world.vendor.script("alpha", vec![Script::LostBefore; 6]);
+    world.vendor.be_silent(true);
+    let payment = world.hosted().await;
+    let waits = world.gateway.start(by_page(&payment, MethodId::Ideal));
+    assert!(matches!(waits.await, Err(StartError::Unsettled { .. })));
+    let began = world.clock.now();
+    let opened = loop {
+        world.later(1);
+        let passed = world.clock.now().since(began);
+        world.vendor.be_silent(passed < Duration::from_secs(40));
+        world.gateway.do_what_is_due().await.unwrap();
+        let aggregate = world.aggregate(payment.id).await;
+        let open = aggregate.open_attempt().unwrap();
+        if open.action.is_some() {
+            break open.clone();
+        }
+        assert!(passed < Duration::from_secs(75), "{open:?}");
+    };
+    let starts = world.vendor.starts();
+    assert_eq!((starts.len(), world.vendor.entries()), (7, 1));
+    assert!(starts.iter().all(|(_, id)| *id == opened.id));
+}
+
+#[tokio::test]
 async fn a_provider_that_stays_away_is_not_started_at_for_ever_and_nothing_else_opens() {
     let world = World::new().await;
     world.vendor.script("alpha", vec![Script::LostBefore; 50]);
