@@ -11,6 +11,7 @@ use kassette_domain::routing::{self, Answer, Context, RoutingRecord};
 use kassette_runtime::{CallError, RecordedCall};
 use kassette_store::Fault;
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use super::ReplayError;
@@ -21,6 +22,8 @@ const CHUNK: usize = 256;
 /// How much the threads yield to requests, on the scale of nice(1).
 #[cfg(target_os = "linux")]
 const NICENESS: i32 = 19;
+/// How much longer the threads rest than requests kept their own busy while they worked.
+const REST: u32 = 4;
 /// How often a call that found no place is tried again, and the pause before it.
 const TRIES: u32 = 2_000;
 const PAUSE: Duration = Duration::from_millis(5);
@@ -158,14 +161,16 @@ where
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = threads.min(most);
     let (sender, receiver) = mpsc::channel(2 * threads);
+    let requests = Handle::try_current().ok();
     let (compare, feed) = (Arc::new(compare), Arc::new(Mutex::new(feed)));
     let mut begun = Ok(());
     for number in 0..threads {
         let (compare, feed, sender) = (Arc::clone(&compare), Arc::clone(&feed), sender.clone());
+        let requests = requests.clone();
         let thread = std::thread::Builder::new().name("replay".into());
         let started = thread.spawn(move || {
             give_way();
-            work(&*compare, &feed, &sender);
+            work(&*compare, &feed, &sender, requests.as_ref());
         });
         // One is enough.
         if let Err(error) = started
@@ -185,14 +190,27 @@ fn give_way() {
     let _ = rustix::process::nice(NICENESS);
 }
 
+/// How long a thread that serves requests has had something to do, on average.
+fn busy(requests: &Handle) -> Duration {
+    let metrics = requests.metrics();
+    let workers = metrics.num_workers();
+    let all: Duration = (0..workers)
+        .map(|worker| metrics.worker_total_busy_duration(worker))
+        .sum();
+    all / u32::try_from(workers).unwrap_or(u32::MAX).max(1)
+}
+
+/// Compares chunk by chunk, and rests in between where requests kept their threads busy meanwhile.
 fn work<R: Entry, P: FnMut() -> Result<Vec<R>, Fault>>(
     compare: &impl Fn(&[Item<R>]) -> Diff,
     feed: &Mutex<Feed<R, P>>,
     results: &mpsc::Sender<Result<Part, ReplayError>>,
+    requests: Option<&Handle>,
 ) {
+    let busy = || requests.map_or(Duration::ZERO, busy);
     loop {
         let mut feed = feed.lock();
-        let began = Instant::now();
+        let (began, before) = (Instant::now(), busy());
         let chunk = feed.chunk();
         drop(feed);
         let part = match chunk {
@@ -207,7 +225,8 @@ fn work<R: Entry, P: FnMut() -> Result<Vec<R>, Fault>>(
             return;
         }
         // Priority alone does not do it: the log is read on threads of the store.
-        std::thread::sleep(began.elapsed());
+        let meanwhile = busy().saturating_sub(before);
+        std::thread::sleep(meanwhile.min(began.elapsed()) * REST);
     }
 }
 
