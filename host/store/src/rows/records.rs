@@ -15,6 +15,9 @@ const HEADER: usize = 5;
 /// Longest row, in bytes. sled puts what is over about 128 KiB into files of its own, which it never
 /// syncs; the largest record is an attempt with a vendor's form.
 const MAX_ROW: usize = 96 * 1024;
+// sled gives a page over a quarter of a segment a file of its own, which it does not sync. A page has at most
+// twenty rows: it is split at seventeen, and once it was merged with a smaller one.
+const _: () = assert!(20 * (MAX_ROW + 512) < kassette_engine::SEGMENT_BYTES / 4);
 
 /// Over the key as well: a row that turns up elsewhere is damage too.
 fn checksum(key: &[u8], payload: &[u8]) -> [u8; 4] {
