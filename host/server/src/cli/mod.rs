@@ -281,4 +281,22 @@ mod tests {
             assert!(!script.contains(COMPILE_MODULE), "{shell}");
         }
     }
+
+    #[test]
+    fn the_help_of_what_is_done_with_modules_has_an_example_that_is_read() {
+        let cli = Cli::command();
+        for noun in ["plugin", "method"] {
+            let noun = cli.find_subcommand(noun).unwrap();
+            for action in noun.get_subcommands() {
+                let name = action.get_name();
+                let help = action.get_after_help().map(ToString::to_string);
+                let example = help
+                    .as_deref()
+                    .and_then(|help| help.split("kassette ").nth(1));
+                let example = example.unwrap_or_else(|| panic!("{name} has no example"));
+                let words = example.replace('"', "");
+                assert!(words.contains(name), "{words}");
+            }
+        }
+    }
 }

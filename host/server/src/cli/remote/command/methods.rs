@@ -11,8 +11,9 @@ use crate::cli::remote::call::{Call, Shape};
 #[derive(Subcommand, Debug)]
 pub(in crate::cli) enum MethodAction {
     /// Say why each method is offered to a merchant's payers now, or is not.
-    ///
-    /// For example: kassette method explain --merchant-id 1 --environment live --amount 10.13 --currency CAD
+    #[command(
+        after_help = "Example:\n  kassette method explain --merchant-id 1 --environment live --amount 10.13 --currency CAD"
+    )]
     Explain {
         /// Whose payment.
         #[arg(long)]

@@ -18,6 +18,7 @@ use crate::cli::remote::call::{Call, Shape};
 #[derive(Subcommand, Debug)]
 pub(in crate::cli) enum PluginAction {
     /// List the slots and what serves in them.
+    #[command(after_help = "Example:\n  kassette plugin list")]
     List {
         #[command(flatten)]
         paging: Paging,
@@ -100,22 +101,32 @@ pub(in crate::cli) enum PluginAction {
     },
     /// Route nothing new to a slot: neither payments to a method, nor attempts to a provider. What is under
     /// way goes on. It stays so over restarts and whatever module is put there.
+    #[command(
+        after_help = "Example:\n  kassette plugin disable provider.paypal --actor ann --reason outage"
+    )]
     Disable {
         /// The slot, such as provider.paypal.
         slot: String,
     },
     /// Route payments to a slot again.
+    #[command(
+        after_help = "Example:\n  kassette plugin enable provider.paypal --actor ann --reason \"it is back\""
+    )]
     Enable {
         /// The slot.
         slot: String,
     },
     /// Take a slot away that the release does not bring, with all its versions, once its file is deleted
     /// and nothing needs it.
+    #[command(
+        after_help = "Example:\n  kassette plugin remove method.blik --actor ann --reason \"no longer sold\""
+    )]
     Remove {
         /// The slot, such as method.blik.
         slot: String,
     },
     /// List the versions that became active in a slot, newest first.
+    #[command(after_help = "Example:\n  kassette plugin history method.ideal")]
     History {
         /// The slot.
         slot: String,
@@ -123,17 +134,22 @@ pub(in crate::cli) enum PluginAction {
         paging: Paging,
     },
     /// Show what a module's file is: world, imports, sizes, class, what it says of itself.
+    #[command(after_help = "Example:\n  kassette plugin inspect my-ideal.wasm")]
     Inspect {
         /// The component.
         file: PathBuf,
     },
     /// Check a module's file: that a server would load it, and that its answers keep the contract.
+    #[command(after_help = "Example:\n  kassette plugin check my-ideal.wasm")]
     Check {
         /// The component.
         file: PathBuf,
     },
     /// Write the modules that the program brings along into the plugin folder, where they stay whatever the
     /// next program brings.
+    #[command(
+        after_help = "Example:\n  kassette plugin install --bundled --plugin-dir /var/lib/kassette/plugins"
+    )]
     Install {
         /// Those of this program, all of them.
         #[arg(long, required = true)]
@@ -146,8 +162,9 @@ pub(in crate::cli) enum PluginAction {
         config: PathBuf,
     },
     /// Draw a key to sign modules with, and print its public half as `plugins.keys` of kassette.toml takes it.
-    ///
-    /// For example: kassette plugin keygen --secret-key release.key --public-key release.pub
+    #[command(
+        after_help = "Example:\n  kassette plugin keygen --secret-key release.key --public-key release.pub"
+    )]
     Keygen {
         /// The file for the secret half, which must not be there. Its user alone may read it.
         #[arg(long, value_name = "FILE")]
@@ -157,8 +174,9 @@ pub(in crate::cli) enum PluginAction {
         public_key: PathBuf,
     },
     /// Sign a module's file. Signatures of others over the same bytes stay in it; those over other bytes go.
-    ///
-    /// For example: kassette plugin sign my-ideal.wasm --secret-key release.key
+    #[command(
+        after_help = "Example:\n  kassette plugin sign my-ideal.wasm --secret-key release.key"
+    )]
     Sign {
         /// The component.
         file: PathBuf,
