@@ -96,13 +96,12 @@ impl World {
         std::fs::rename(aside, self.file()).unwrap();
     }
 
-    /// Puts a version on trial, and lets it take the active one's place.
-    async fn promote(&self, bytes: &[u8]) {
+    /// Puts a version on trial.
+    async fn stage(&self, bytes: &[u8]) {
         let server = &self.server;
         let url = format!("{}/plugins/method.ideal?mode=shadow", server.admin_base());
         let request = server.http.post(url).bearer_auth(server.operator_token());
         server.send(request.body(bytes.to_vec())).await.expect(200);
-        self.act("promote").await;
     }
 
     /// Something that an operator does to the slot.
@@ -173,6 +172,8 @@ struct Turns<'a> {
     taken: u32,
     /// Whether the version before the active one is of those that come back, and the active one.
     come_back: [bool; 2],
+    /// The longest time from an operator's call to its answer, from which on no request meets the version before.
+    longest: Duration,
 }
 
 impl<'a> Turns<'a> {
@@ -191,7 +192,19 @@ impl<'a> Turns<'a> {
             kind: Kind::Forward,
             taken: 0,
             come_back: [false, true],
+            longest: Duration::ZERO,
         }
+    }
+
+    /// What an operator did has taken effect once it is answered.
+    async fn done(&mut self, began: Instant) {
+        self.longest = self.longest.max(began.elapsed());
+        let listing = self.world.caller().listing().await;
+        let ideal = listing.iter().find(|method| method["id"] == "ideal");
+        assert!(
+            ideal.and_then(Kind::listed) == Some(self.kind),
+            "{listing:?}"
+        );
     }
 
     /// The other kind, by a file, a promotion or a rollback in turn; by a version that the gateway has not seen once in so many turns.
@@ -206,8 +219,17 @@ impl<'a> Turns<'a> {
         };
         let [before, active] = self.come_back;
         match self.taken % 3 {
-            0 if before && !is_fresh => self.world.act("rollback").await,
-            1 => self.world.promote(&bytes).await,
+            0 if before && !is_fresh => {
+                let began = Instant::now();
+                self.world.act("rollback").await;
+                self.done(began).await;
+            }
+            1 => {
+                self.world.stage(&bytes).await;
+                let began = Instant::now();
+                self.world.act("promote").await;
+                self.done(began).await;
+            }
             _ => self.world.put(&bytes),
         }
         self.world.active(&bytes).await;
@@ -279,11 +301,12 @@ async fn modules_replaced_every_50_ms_under_load_are_felt_by_nobody() {
     let end = resident(&world.server);
     println!(
         "{} swaps in {took:?}; {} requests, {payments} payments; listed \
-         {:?}, decided {:?}; resident {warm} KiB after a third, {end} KiB at the end",
+         {:?}, decided {:?}; a promotion or rollback in effect after {:?} at most; resident {warm} KiB after a third, {end} KiB at the end",
         swaps - before,
         caller.answered.load(Ordering::Relaxed),
         listed.0.lock(),
         decided.0.lock(),
+        turns.longest,
     );
     assert_eq!(swaps - before, u64::from(turns.taken));
     assert_no_faults(&world.server).await;
