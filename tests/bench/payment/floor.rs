@@ -403,10 +403,12 @@ fn filled(text: &str, words: &[(String, String)]) -> String {
     words.iter().fold(text.to_owned(), replace)
 }
 
-/// Notes which words of a text differ from those of the one that was learned.
+/// Notes which ids and times of a text differ from those of the one that was learned. A signature in base64 has now
+/// one word and now several, so that words behind it may stand beside others.
 fn note(known: &str, now: &str, noted: &mut Vec<(String, String)>) {
     for (known, new) in words(known).zip(words(now)) {
-        let is_new = known.len() >= LEAST_WORD && known != new;
+        let is_id = known.len() >= LEAST_WORD && known.bytes().any(|byte| byte.is_ascii_digit());
+        let is_new = is_id && known.len() == new.len() && known != new;
         if is_new && noted.iter().all(|(noted, _)| noted != known) {
             noted.push((known.to_owned(), new.to_owned()));
         }
