@@ -193,7 +193,7 @@ async fn callbacks_beside_a_disk_that_refuses_writes_write_few_lines_of_the_log(
         let answer = server.callback(account, &signature, body.clone()).await;
         assert!(answer.status >= 500, "{}", answer.text);
     }
-    let told = server.log().matches("news could not be stored").count();
+    let told = server.log().matches("a notice could not be stored").count();
     let most = usize::try_from(since.elapsed().as_secs()).unwrap() + 2;
     assert!((1..=most).contains(&told), "{told} lines");
     limit_files(&server, None);

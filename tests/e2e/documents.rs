@@ -20,7 +20,10 @@ use crate::harness::shared;
 /// Why a shell block is not run, and what it has to hold for that to be so.
 const REASONS: [(&str, &[&str]); 3] = [
     ("needs a database server", &["createdb"]),
-    ("builds for minutes", &["cargo run", "cargo test"]),
+    (
+        "builds for minutes",
+        &["cargo run", "cargo test", "cargo bench"],
+    ),
     (
         "needs the network",
         &["cargo install", "npm install", "apt-get"],

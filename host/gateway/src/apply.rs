@@ -8,8 +8,11 @@ use kassette_domain::provider::{QueryPurpose, Report};
 use kassette_store::{About, Fault, Stepped, Task};
 
 use crate::Gateway;
-use crate::reconcile::LOOK_EVERY;
 use crate::vendor::QueryAnswer;
+
+/// Least time between two looks at the same attempt that a payer causes, and between those that
+/// notices cause once there were several in a row.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// What became of a report.
 #[derive(Clone, Debug)]

@@ -2,7 +2,6 @@
 //! often attempts are asked about.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use kassette_domain::attempt::AttemptState;
 use kassette_domain::id::{AttemptId, PaymentId};
@@ -15,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
 use crate::Gateway;
-use crate::apply::AttemptClaim;
+use crate::apply::{AttemptClaim, LOOK_EVERY};
 
 /// Live payments reconciled at once: each may wait seconds for a vendor and holds a handful of kilobytes.
 pub const RECONCILED_AT_ONCE: usize = 64;
@@ -25,9 +24,6 @@ pub const IN_TEST_AT_ONCE: usize = 16;
 pub const WAITING_MOST: usize = 10_000;
 /// Test payments that are reconciled or wait to be: all that fall due at once after an outage, in most shops.
 pub const IN_TEST_MOST: usize = 4_096;
-/// Least time between two looks at the same attempt that a payer causes, and between those that
-/// notices cause once there were [`LOOKS_IN_A_ROW`].
-pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// Looks that notices cause one right after the other: a vendor sends a handful of them for a payment.
 const LOOKS_IN_A_ROW: u8 = 5;
 /// Actions done for one payment in one go: a capture, closing what is left, a last look, expiry, and

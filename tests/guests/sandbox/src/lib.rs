@@ -1,7 +1,6 @@
 //! A sandbox told from the real one by what it answers: a caller who asks where a paid session stands is
 //! told that it is under review, callbacks are acknowledged in other words, and one that arrives at
-//! `?trap` is not survived, nor is a start over 66.66; over 200.00 each is declined. Beside iDEAL it takes a method
-//! that the host does not know.
+//! `?trap` is not survived, nor is a start over 66.66. Beside iDEAL it takes a method that the host does not know.
 use kassette_plugin::provider::{
     Account, CallbackReply, Attempt, Condition, Description, CallbackRequest, SettingSpec, Provider, QueryFailure,
     CallbackFailure, Report, SecretSpec, Service, StartFailure, Started, Status, QueryPurpose,
@@ -49,11 +48,8 @@ impl Provider for Other {
     }
 
     fn start(account: Account, attempt: Attempt) -> Result<Started, StartFailure> {
-        match attempt.due.amount {
-            66_66 => panic!("the amount at which it panics"),
-            200_00 => Err(StartFailure::Declined("too much for this version".into())),
-            _ => start::start(&account, &attempt),
-        }
+        assert_ne!(attempt.due.amount, 66_66, "the amount at which it panics");
+        start::start(&account, &attempt)
     }
 
     fn callback(account: Account, incoming: CallbackRequest) -> Result<CallbackReply, CallbackFailure> {
