@@ -46,6 +46,8 @@ const CALLBACKS: &str = "/callbacks/";
 const HOP: [http::HeaderName; 4] = [HOST, CONTENT_LENGTH, CONNECTION, TRANSFER_ENCODING];
 /// Shorter words are those of the protocol.
 const LEAST_WORD: usize = 8;
+/// Of a hash of 32 bytes.
+const LEAST_SIGNATURE: usize = 44;
 /// What a page that the payer returns to holds, bytes.
 const PAGE: usize = 4096;
 
@@ -403,18 +405,20 @@ fn filled(text: &str, words: &[(String, String)]) -> String {
     words.iter().fold(text.to_owned(), replace)
 }
 
-/// Notes which ids and times of a text differ from those of the one that was learned. A signature in base64 has now
-/// one word and now several, so that words behind it may stand beside others.
+/// Notes which words of a text differ from those of the one that was learned.
 fn note(known: &str, now: &str, noted: &mut Vec<(String, String)>) {
     for (known, new) in words(known).zip(words(now)) {
-        let is_id = known.len() >= LEAST_WORD && known.bytes().any(|byte| byte.is_ascii_digit());
-        let is_new = is_id && known.len() == new.len() && known != new;
+        let is_new = known.len() >= LEAST_WORD && known != new;
         if is_new && noted.iter().all(|(noted, _)| noted != known) {
             noted.push((known.to_owned(), new.to_owned()));
         }
     }
 }
 
+/// The words of a text but signatures in base64, which have now one and now several.
 fn words(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_'))
+    let is_signature = |quoted: &&str| quoted.len() >= LEAST_SIGNATURE && quoted.ends_with('=');
+    let others = text.split('"').filter(move |quoted| !is_signature(quoted));
+    others
+        .flat_map(|text| text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_')))
 }
