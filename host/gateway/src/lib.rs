@@ -13,13 +13,13 @@
 //! | `trials` | versions that are tried beside the active one: shadow, canary |
 //! | `replay` | another version, setting or policy, asked what the log holds |
 //! | `vendor` | calls to a provider's module, measured and bounded |
-//! | `apply` | reports and due actions: the one way from a vendor's answer into the store |
+//! | `apply` | reports: the one way from a vendor's answer into the store |
 //! | `modules`, `wasm` | the port to the modules, and the runtime behind it |
 //! | `directory_cache` | keys, merchants, resellers, delegations and endpoints, between requests |
 //! | `nonces` | each signed request once |
 //! | `access`, `settings`, `configure` | accounts as configured, and as calls need them |
 //! | `webhooks` | merchants' endpoints, and the worker that delivers events |
-//! | `keyed_lock`, `reconcile`, `workers` | one task per payment at a time, and what runs by itself |
+//! | `keyed_lock`, `reconcile`, `workers` | one task per payment at a time, what is due and is done, and what runs by itself |
 //! | `permits` | how many calls to providers run at once |
 //! | `alerts` | messages to the operators' own service |
 //! | `watch`, `reviews` | what operators see: counts, gauges and lines of the log; payments that wait for a person |

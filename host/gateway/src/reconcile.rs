@@ -118,13 +118,11 @@ impl Reconciler {
         true
     }
 
-    /// Whether one more has to wait.
-    fn is_full(&self, environment: Environment) -> bool {
-        let permits = match environment {
+    const fn permits(&self, environment: Environment) -> &Semaphore {
+        match environment {
             Environment::Live => &self.live,
             Environment::Test => &self.test,
-        };
-        permits.available_permits() == 0
+        }
     }
 
     /// Waits until the payment may be reconciled; none where too many test payments are or wait to be.
@@ -134,23 +132,19 @@ impl Reconciler {
         payment: PaymentId,
         environment: Environment,
     ) -> Option<SemaphorePermit<'_>> {
-        let permits = match environment {
-            Environment::Live => &self.live,
-            Environment::Test => {
-                let mut running = self.running.lock();
-                if running.in_test >= IN_TEST_MOST {
-                    metrics::counter!("kassette_reconciliations_put_off_total").increment(1);
-                    return None;
-                }
-                let run = running.of.get_mut(&payment)?;
-                run.in_test = true;
-                running.in_test += 1;
-                drop(running);
-                self.ended.notify_waiters();
-                &self.test
+        if environment == Environment::Test {
+            let mut running = self.running.lock();
+            if running.in_test >= IN_TEST_MOST {
+                metrics::counter!("kassette_reconciliations_put_off_total").increment(1);
+                return None;
             }
-        };
-        permits.acquire().await.ok()
+            let run = running.of.get_mut(&payment)?;
+            run.in_test = true;
+            running.in_test += 1;
+            drop(running);
+            self.ended.notify_waiters();
+        }
+        self.permits(environment).acquire().await.ok()
     }
 
     /// Whether to look once more; otherwise whether to release the claim in the store.
@@ -252,7 +246,8 @@ impl Gateway {
                     Err(fault) => return failed(fault),
                 },
             };
-            if reconciler.is_full(environment) {
+            // Those that wait are not to hold it.
+            if reconciler.permits(environment).available_permits() == 0 {
                 known = None;
             }
             let Some(_permit) = reconciler.permit(payment, environment).await else {
