@@ -10,7 +10,9 @@ use parking_lot::Mutex;
 use super::*;
 use crate::rows::source::Source as _;
 use crate::suite::fixtures::*;
-use crate::{Created, Fault, Health as _, Nonces as _, Payments as _, Reserved, Trials as _};
+use crate::{
+    Created, Deliveries as _, Fault, Health as _, Nonces as _, Payments as _, Reserved, Trials as _,
+};
 
 struct Gated {
     store: Arc<SledStore>,
@@ -136,6 +138,46 @@ async fn writers_that_wait_share_one_sync() {
     assert_eq!(after.operations - before.operations, 101);
     // One is on its way to the disk, and all others share the second.
     assert_eq!(after.commits - before.commits, 2);
+}
+
+#[tokio::test]
+async fn a_caller_passes_by_sweeps_that_were_begun_before() {
+    let mut gated = gated();
+    let store = gated.store.clone();
+    let shared: Arc<dyn Store> = store.clone();
+    shop(&shared).await;
+    let endpoint = listen(&shared, endpoint("a", NOW)).await.id;
+    gated.shut.store(true, Ordering::SeqCst);
+    let first = tokio::spawn({
+        let store = store.clone();
+        async move { store.create(new_payment("first"), None, NOW).await }
+    });
+    gated.reached.recv().await.unwrap();
+    let sweeps: Vec<_> = (0..200)
+        .map(|_| {
+            let store = store.clone();
+            tokio::spawn(async move { store.sweep(endpoint, NOW).await })
+        })
+        .collect();
+    assert!(waits(&sweeps[199]).await);
+    let caller = tokio::spawn({
+        let store = store.clone();
+        async move { store.probe().await }
+    });
+    assert!(waits(&caller).await);
+    let before = store.counters().operations;
+    gated.verdict.send(()).unwrap();
+    gated.reached.recv().await.unwrap();
+    // The caller's group is on its way to the disk.
+    let sweeps_before = store.counters().operations - before - 1;
+    assert!(sweeps_before < 20, "{sweeps_before} sweeps came first");
+    gated.shut.store(false, Ordering::SeqCst);
+    gated.verdict.send(()).unwrap();
+    caller.await.unwrap().unwrap();
+    first.await.unwrap().unwrap();
+    for sweep in sweeps {
+        sweep.await.unwrap().unwrap();
+    }
 }
 
 #[tokio::test]
