@@ -1,8 +1,10 @@
 //! Why methods are offered: what is explained is what a listing shows.
 
+use std::process::Command;
+
 use serde_json::{Value, json};
 
-use crate::harness::{Server, shared, unique};
+use crate::harness::{Server, fresh_folder, merge, new_payment, shared, unique};
 
 /// A merchant with a test key.
 async fn merchant(server: &Server, rates: Value) -> (u64, String) {
@@ -186,4 +188,54 @@ async fn a_question_that_names_no_merchant_or_environment_is_refused() {
         let refused = server.admin("GET", &path, None).await.expect(status);
         assert!(refused.error().contains(field), "{query}: {}", refused.text);
     }
+}
+
+#[tokio::test]
+async fn a_refused_create_and_a_refused_start_leave_the_same_reason_at_debug() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kassette"));
+    command.env("RUST_LOG", "info,kassette_gateway::explain=debug");
+    let server = Server::through(command, fresh_folder()).await;
+    let (id, key) = merchant(&server, json!({ "EUR": "1.08" })).await;
+    let told_of = |what: &str| {
+        let log = server.log();
+        let lines = log
+            .lines()
+            .filter(|line| line.contains(what) && line.contains(&format!("merchant.id={id}")));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let told = || told_of("a method was refused");
+    let by_ideal = json!({ "checkout_mode": "direct", "payment_method": "ideal" });
+    let made = server.create(&key, by_ideal).await;
+    let off = json!({ "methods": { "ideal": { "enabled": false } } });
+    policy(&server, id, off).await;
+    let mut direct = new_payment();
+    merge(
+        &mut direct,
+        json!({ "checkout_mode": "direct", "payment_method": "ideal" }),
+    );
+    let query = "environment=test&amount=20.00&currency=EUR";
+    let why = reason(&of(&server, id, "ideal", query).await).to_owned();
+    assert!(told().is_empty(), "{:?}", told());
+
+    let refused = server.post(&key, "/api/v1/payments", &direct).await;
+    refused.expect(422).error();
+    let create = server.wait_for("the line of the create", async || told().first().cloned());
+    let create = create.await;
+    assert!(create.contains(&why), "{why}: {create}");
+    server.start(&key, &made, "ideal").await.expect(422);
+    let start = server.wait_for("the line of the start", async || told().get(1).cloned());
+    let start = start.await;
+    assert!(start.contains(&why), "{why}: {start}");
+
+    // Where no method takes it, whichever it is.
+    policy(&server, id, json!({ "max_usd": "5.00" })).await;
+    let why = reason(&of(&server, id, "paypal", query).await).to_owned();
+    merge(&mut direct, json!({ "payment_method": "paypal" }));
+    let refused = server.post(&key, "/api/v1/payments", &direct).await;
+    refused.expect(422).error();
+    let line = server.wait_for("the line of the payment", async || {
+        told_of("a payment was refused").first().cloned()
+    });
+    let line = line.await;
+    assert!(line.contains(&why), "{why}: {line}");
 }

@@ -150,6 +150,9 @@ impl Server {
         let log = std::fs::File::create(folder.path().join("log.txt")).unwrap();
         let config = folder.path().join("config");
         std::fs::create_dir_all(config.join("providers")).unwrap();
+        if command.get_envs().all(|(name, _)| name != "RUST_LOG") {
+            command.env("RUST_LOG", "info");
+        }
         let child = command
             .args([
                 "dev",
@@ -168,7 +171,6 @@ impl Server {
             .arg("--ready-file")
             .arg(&ready_file)
             .args(options)
-            .env("RUST_LOG", "info")
             .env("NO_COLOR", "1")
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())

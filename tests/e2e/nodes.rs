@@ -296,6 +296,10 @@ async fn all_serve(server: &Server, digest: &Value) {
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL"]
+#[expect(
+    clippy::print_stdout,
+    reason = "how long a rollback takes on all nodes"
+)]
 async fn a_module_that_comes_to_one_node_serves_on_all() {
     let server = Server::nodes(3, "").await;
     let [first, second, third] = each(&server);
@@ -320,7 +324,12 @@ async fn a_module_that_comes_to_one_node_serves_on_all() {
         let path = format!("/plugins/method.ideal/{what}");
         node.admin("POST", &path, Some(&reason)).await.expect(200);
     };
+    let began = Instant::now();
     change(&second, "rollback").await;
+    println!(
+        "a rollback holds on three nodes after {:?}",
+        began.elapsed()
+    );
     assert_eq!(
         active(&server, "method.ideal").await,
         [(); 3].map(|()| before.clone())

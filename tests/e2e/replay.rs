@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::fallback::{SECOND, second_provider};
 use crate::harness::{Answer, Server};
-use crate::swap::{slot, swapped};
+use crate::swap::{guest, slot, swapped};
 use crate::versions::other;
 
 const IDEAL: &str = "method.ideal";
@@ -120,6 +120,88 @@ async fn the_active_version_differs_nowhere_and_another_exactly_where_it_decides
     assert_eq!(last.expect(200).json()["decisions"], 2);
 }
 
+/// What a payment is of, in minor units: as its merchant reads it.
+async fn read_amount(server: &Server, key: &str, id: &str) -> (u64, String) {
+    let path = format!("/api/v1/payments/{id}");
+    let payment = server.get(key, &path).await.expect(200).json();
+    let amount = payment["amount"].as_str().unwrap().replace('.', "");
+    let currency = payment["currency"].as_str().unwrap().to_owned();
+    (amount.parse().unwrap(), currency)
+}
+
+#[tokio::test]
+async fn a_candidate_for_large_payments_in_forints_moves_exactly_those_to_the_cent() {
+    let server = Server::fresh().await;
+    let _second = second_provider(&server).await;
+    let (id, key, _) = server.merchant(json!({})).await;
+    let rates = json!({ "fx_rates": { "HUF": "0.0027", "CZK": "0.043" } });
+    server.change_merchant(id, rates).await;
+
+    // Around the limit and far from it, of more payments than are named where it is not said how many.
+    let around = ["9999.99", "10000.00", "10000.01"].map(str::to_owned);
+    let spread = (0..26_u64).map(|n| format!("{}.{:02}", 9_100 + 337 * n, (n * 37) % 100));
+    let forints: Vec<String> = around.iter().cloned().chain(spread).collect();
+    let others = ["EUR", "CZK", "USD"].map(|other| (other, &around[..]));
+    let (mut made, mut large, mut sum) = (0, BTreeSet::new(), 0);
+    for (currency, amounts) in [("HUF", &forints[..])].into_iter().chain(others) {
+        for amount in amounts {
+            let more = json!({ "amount": amount, "currency": currency });
+            let (payment, _) = server.started(&key, "credit_card", more).await;
+            assert_eq!(
+                server.attempts(&payment).await[0]["provider_id"],
+                "sandbox-test"
+            );
+            let id = payment["payment_id"].as_str().unwrap().to_owned();
+            let minor: u64 = amount.replace('.', "").parse().unwrap();
+            made += 1;
+            if currency == "HUF" && minor > 1_000_000 {
+                large.insert(id);
+                sum += minor;
+            }
+        }
+    }
+    assert!(large.len() > 20, "{}", large.len());
+
+    let candidate = std::fs::read(guest("kassette-method-credit-card").await).unwrap();
+    let slot = "method.credit_card";
+    let all = || async {
+        let diff = replay_of(&server, slot, "?examples=1000", candidate.clone()).await;
+        let diff = diff.expect(200).json();
+        (diff["decisions"] == 2 * made).then_some(diff)
+    };
+    let diff = server.wait_for("all decisions to be recorded", all).await;
+    // A creation and a start each.
+    assert_eq!(diff["differing"], 2 * large.len(), "{diff}");
+    let moved = json!([{
+        "currency": "HUF", "from": "sandbox-test", "to": SECOND, "payments": large.len(),
+        "amount": format!("{}.{:02}", sum / 100, sum % 100),
+    }]);
+    assert_eq!(diff["moved"], moved, "{diff}");
+    assert_eq!((&diff["reasons"], &diff["faults"]), (&json!([]), &json!(0)));
+    assert_eq!(diff["reordered"], 0, "{diff}");
+
+    // Each is named, and what merchants read of them adds up to the same.
+    let named = |diff: &Value| -> BTreeSet<String> {
+        let examples = diff["examples"].as_array().unwrap().iter();
+        let ids = examples.map(|each| each["payment_id"].as_str().unwrap().to_owned());
+        ids.collect()
+    };
+    assert_eq!(named(&diff), large);
+    let mut read = 0;
+    for id in named(&diff) {
+        let (minor, currency) = read_amount(&server, &key, &id).await;
+        assert_eq!(currency, "HUF");
+        read += minor;
+    }
+    assert_eq!(read, sum);
+    for (query, count) in [("", 20), ("?examples=3", 3), ("?examples=0", 0)] {
+        let diff = replay_of(&server, slot, query, candidate.clone()).await;
+        let diff = diff.expect(200).json();
+        assert_eq!(named(&diff).len(), count, "{query}");
+        assert_eq!(diff["moved"], moved, "{query}");
+    }
+}
+
 #[tokio::test]
 async fn a_setting_and_a_policy_move_the_money_that_they_would_have_moved() {
     let server = Server::fresh().await;
@@ -171,7 +253,14 @@ async fn what_cannot_be_replayed_is_refused() {
     }
     let unknown = json!({ "settings": {}, "merchant_id": 999_999 });
     tried(&server, unknown).await.expect(404).error();
-    for query in ["?last=0", "?last=1000001", "?last=x", "?first=1"] {
+    for query in [
+        "?last=0",
+        "?last=1000001",
+        "?last=x",
+        "?first=1",
+        "?examples=100001",
+        "?examples=-1",
+    ] {
         let answer = replay(&server, query, active(&server).await).await;
         answer.expect(422).error();
     }

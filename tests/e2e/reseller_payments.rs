@@ -341,6 +341,67 @@ async fn pages_are_newest_first_and_whole_while_payments_arrive() {
 }
 
 #[tokio::test]
+async fn a_reseller_chooses_among_its_own_payments_by_order_status_and_time() {
+    let server = shared().await;
+    let (reseller, merchant, live) = server.reselling().await;
+    let other = server.reseller().await;
+    server.set_standing(&other, merchant, "authorized").await;
+    let same = json!({ "order_id": "the same order" });
+    let mut own = Vec::new();
+    for _ in 0..3 {
+        let made = server.make_delegated(&reseller.live, merchant, same.clone());
+        own.push(made.await);
+        server
+            .make_delegated(&reseller.live, merchant, json!({}))
+            .await;
+    }
+    // Those of the merchant, of another reseller and of the other environment are not the caller's.
+    server.create(&live, same.clone()).await;
+    for key in [&other.live, &reseller.test] {
+        server.make_delegated(key, merchant, same.clone()).await;
+    }
+    let found = async |query: &str| {
+        let (mut ids, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let target = format!("{PAYMENTS}?merchant_id={merchant}&limit=1&{query}{cursor}");
+            let page = server.reseller_get(&reseller.live, &target).await;
+            let page = page.expect(200).json();
+            for payment in page["payments"].as_array().unwrap() {
+                assert_eq!(sorted(payment), with_more());
+                ids.push(payment["payment_id"].clone());
+            }
+            match page["next_cursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => return ids,
+            }
+        }
+    };
+    let ids = |which: &[usize]| -> Vec<Value> {
+        let ids = which.iter().map(|nth| own[*nth]["payment_id"].clone());
+        ids.collect()
+    };
+    assert_eq!(found("order_id=the%20same%20order").await, ids(&[2, 1, 0]));
+    server.cancel(&own[1]).await.expect(200);
+    assert_eq!(found("status=cancelled").await, ids(&[1]));
+    assert_eq!(
+        found("order_id=the%20same%20order&status=created").await,
+        ids(&[2, 0])
+    );
+    let path = format!(
+        "{PAYMENTS}/{}/details",
+        own[1]["payment_id"].as_str().unwrap()
+    );
+    let told = server.reseller_get(&reseller.live, &path).await;
+    let told = told.expect(200).json();
+    let at = told["created_at"].as_str().unwrap();
+    let of_order = "order_id=the%20same%20order";
+    let since = found(&format!("{of_order}&since={at}")).await;
+    assert_eq!(since, ids(&[2, 1]));
+    let until = found(&format!("{of_order}&until={at}")).await;
+    assert_eq!(until, ids(&[0]));
+}
+
+#[tokio::test]
 async fn what_is_wrong_with_a_query_is_told() {
     let server = shared().await;
     let (reseller, merchant, _) = server.reselling().await;
@@ -357,7 +418,12 @@ async fn what_is_wrong_with_a_query_is_told() {
         format!("?merchant_id={merchant}&limit="),
         format!("?merchant_id={merchant}&limit=5&limit=5"),
         format!("?merchant_id={merchant}&cursor=no-cursor-of-ours"),
-        format!("?merchant_id={merchant}&status=created"),
+        format!("?merchant_id={merchant}&status=paid"),
+        format!("?merchant_id={merchant}&order_id="),
+        format!("?merchant_id={merchant}&since=yesterday"),
+        format!("?merchant_id={merchant}&until=2026-03-01"),
+        format!("?merchant_id={merchant}&until=x&until=x"),
+        "?status=created".into(),
         format!("?merchant_id={merchant}&Limit=5"),
     ] {
         let target = format!("{PAYMENTS}{query}");

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::{AccountId, AttemptId, Digest, PaymentId, Slot};
 use crate::method::MethodId;
 use crate::money::{Minor, Money};
-use crate::payment::Decision;
+use crate::payment::RoutingDecision;
 use crate::provider::{Action, Particulars, VendorSettlement, VendorStatus};
 use crate::returns::Returns;
 use crate::secret::Secret;
@@ -306,5 +306,5 @@ pub struct Choice {
     /// What is known of the payer.
     pub payer: crate::provider::Payer,
     /// Why this account.
-    pub decision: Option<Decision>,
+    pub decision: Option<RoutingDecision>,
 }

@@ -139,10 +139,10 @@ mod tests {
     }
 
     /// A source, its date in seconds, and rates.
-    type Told<'a> = (RateSource, u64, &'a [(Currency, &'a str)]);
+    type RateEntry<'a> = (RateSource, u64, &'a [(Currency, &'a str)]);
 
-    fn tables(of: &[Told<'_>]) -> RateTables {
-        let table = |(source, date, rates): &Told<'_>| {
+    fn tables(of: &[RateEntry<'_>]) -> RateTables {
+        let table = |(source, date, rates): &RateEntry<'_>| {
             let of = TableRef {
                 source: *source,
                 date: Time::from_secs(*date),

@@ -185,7 +185,7 @@ pub struct NewPayment {
     /// Whether the risk policy wants a person to look before the money is taken.
     pub risk_review: bool,
     /// The routing decision of a direct payment.
-    pub decision: Option<Decision>,
+    pub decision: Option<RoutingDecision>,
 }
 
 /// Why a payment is in review: what may take it out again.
@@ -393,7 +393,7 @@ impl Payment {
 
 /// Why an account was chosen: kept beside what came of it for as long as the operator says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Decision {
+pub struct RoutingDecision {
     /// When.
     pub at: Time,
     /// Which slot decided.

@@ -34,7 +34,7 @@ pub struct Returns {
 
 /// What one report says of it.
 #[derive(Clone, Copy, Debug)]
-pub struct Told<'a> {
+pub struct ReportedReturns<'a> {
     /// The vendor's own sum; none where the report says nothing of it.
     pub sum: Option<Minor>,
     /// Whether the vendor was asked just now, so that a lower sum than before is no old report.
@@ -190,7 +190,12 @@ impl Returns {
     }
 
     /// Adds what a report about an attempt says.
-    pub fn merge(&mut self, told: Told<'_>, attempt: AttemptId, now: Time) -> Difference {
+    pub fn merge(
+        &mut self,
+        told: ReportedReturns<'_>,
+        attempt: AttemptId,
+        now: Time,
+    ) -> Difference {
         let before = self.total();
         let mut difference = Difference::default();
         for refund in told.refunds {
@@ -590,7 +595,7 @@ mod tests {
     }
 
     fn hear_refunds(returns: &mut Returns, refunds: &[ProviderRefund]) -> Difference {
-        let told = Told {
+        let told = ReportedReturns {
             sum: None,
             fresh: false,
             refunds,
@@ -600,7 +605,7 @@ mod tests {
     }
 
     fn hear_disputes(returns: &mut Returns, disputes: &[Dispute]) -> Difference {
-        let told = Told {
+        let told = ReportedReturns {
             sum: None,
             fresh: false,
             refunds: &[],
@@ -610,7 +615,7 @@ mod tests {
     }
 
     fn hear_sum(returns: &mut Returns, sum: u64, fresh: bool) -> Difference {
-        let told = Told {
+        let told = ReportedReturns {
             sum: Some(Minor(sum)),
             fresh,
             refunds: &[],
@@ -712,7 +717,7 @@ mod tests {
         ];
         assert_eq!(hear_refunds(&mut returns, &items), Difference::default());
         assert_eq!((returns.total(), returns.refunds.len()), (Minor(10), 3));
-        let both = Told {
+        let both = ReportedReturns {
             sum: Some(Minor(19)),
             fresh: true,
             refunds: &[refund("c", 9, RefundState::Succeeded)],
@@ -739,7 +744,7 @@ mod tests {
     #[test]
     fn a_lost_dispute_within_the_providers_sum_is_counted_once() {
         let mut returns = Returns::default();
-        let told = Told {
+        let told = ReportedReturns {
             sum: Some(Minor(50)),
             fresh: true,
             refunds: &[],

@@ -28,7 +28,7 @@ pub(crate) struct Files {
     blobs: PathBuf,
     /// Blobs are named by a number that only grows.
     newest_blob: Option<i64>,
-    checkpointed: Mark,
+    checkpointed: GroupNumberFile,
 }
 
 impl Files {
@@ -53,7 +53,7 @@ impl Files {
             database,
             blobs: folder.join("blobs"),
             newest_blob: None,
-            checkpointed: Mark::open(folder, CHECKPOINTED)?,
+            checkpointed: GroupNumberFile::open(folder, CHECKPOINTED)?,
         })
     }
 
@@ -170,9 +170,9 @@ pub const CHECKPOINTED: &str = "checkpointed";
 /// The number of a group, in a file of its own. It is written once the group is on the disk, and not
 /// synced itself: it never runs ahead. What does not read back at the end of sled's log, or of ours, is
 /// passed over as if nothing had been there, so a store that is behind it has lost what was promised.
-pub(crate) struct Mark(File);
+pub(crate) struct GroupNumberFile(File);
 
-impl Mark {
+impl GroupNumberFile {
     pub(crate) fn open(folder: &Path, name: &str) -> io::Result<Self> {
         let mark = File::options()
             .read(true)
@@ -207,6 +207,12 @@ fn write_mark(group: u64) -> [u8; MARK] {
     let sum = crc32fast::hash(&mark[..8]);
     mark[8..].copy_from_slice(&sum.to_be_bytes());
     mark
+}
+
+/// Whether these are the bytes of a mark that reads back.
+pub(crate) fn is_mark(bytes: &[u8]) -> bool {
+    let mark = bytes.first_chunk();
+    mark.is_some_and(|mark| read_mark(*mark).is_some())
 }
 
 fn read_mark(mark: [u8; MARK]) -> Option<u64> {

@@ -3,6 +3,11 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
+
+/// What is told of a page that sled cannot read.
+pub(crate) const UNREADABLE: &str = "a page of the database does not read back";
+
 /// A store that failed. Never a rule that said no: rules are outcomes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
@@ -25,21 +30,24 @@ impl Fault {
     /// A page of the database that sled cannot read.
     pub fn unreadable() -> Self {
         tracing::error!(
-            "a page of the database is damaged: see with `kassette verify` what it concerns, and bring the latest backup back with `kassette restore`"
+            "a page of the database is damaged: stop the server, keep a copy of its data directory, and see with `kassette verify` which rows and bytes are lost and what to do"
         );
-        Self::Corrupt("a page of the database".into())
+        Self::Corrupt(UNREADABLE.into())
     }
 
     /// What sled's database said.
     pub fn database(error: sled::Error) -> Self {
-        tracing::error!(%error, "the storage engine failed");
         match error {
+            // sled names where a record begins, which may be long: the damaged bytes may stand far behind.
             sled::Error::Corruption { .. } => Self::unreadable(),
             // A page that lies past the end of a file.
             sled::Error::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 Self::unreadable()
             }
-            _ => Self::Unavailable(format!("the storage engine failed: {error}")),
+            _ => {
+                tracing::error!(%error, "the storage engine failed");
+                Self::Unavailable(format!("the storage engine failed: {error}"))
+            }
         }
     }
 }
@@ -57,7 +65,7 @@ pub enum OpenError {
     },
     /// It does not read back as it was written.
     #[error(
-        "{} is damaged ({detail}): keep a copy of the folder, and bring the latest backup that `kassette verify FILE` finds whole back with `kassette restore`", .path.display()
+        "{} is damaged ({detail}): keep a copy of the folder, see with `kassette verify` which rows and bytes are lost, and bring the latest backup that `kassette verify FILE` finds whole back with `kassette restore`", .path.display()
     )]
     Damaged {
         /// The folder.
@@ -94,6 +102,19 @@ impl OpenError {
         Self::Damaged {
             path: path.to_owned(),
             detail: detail.into(),
+        }
+    }
+
+    /// What was found, where that is damage: what does not read back as it was written, or what the disk does
+    /// not give at all.
+    pub fn damage(&self) -> Option<String> {
+        match self {
+            Self::Damaged { detail, .. } => Some(detail.clone()),
+            Self::Io { source, .. } => {
+                let bad_sector = source.raw_os_error() == Some(Errno::IO.raw_os_error());
+                bad_sector.then(|| source.to_string())
+            }
+            _ => None,
         }
     }
 

@@ -28,7 +28,7 @@ use std::path::Path;
 
 use sled::IVec;
 
-use crate::durable::{ACKNOWLEDGED, Mark};
+use crate::durable::{ACKNOWLEDGED, GroupNumberFile};
 use crate::rows::Made;
 
 /// The two files.
@@ -47,7 +47,7 @@ const LAYOUT: &[u8] = b"kassette log 1";
 /// The log, open for appending.
 pub(crate) struct Journal {
     files: [File; 2],
-    acknowledged: Mark,
+    acknowledged: GroupNumberFile,
     /// Which of the files the epoch under way is in.
     current: usize,
     epoch: u64,
@@ -56,6 +56,8 @@ pub(crate) struct Journal {
     end: usize,
     /// Whether this process has appended to it.
     is_used: bool,
+    /// Up to which byte each file read back when it was opened.
+    read_to: [usize; 2],
     record: Vec<u8>,
 }
 
@@ -75,6 +77,7 @@ impl Journal {
         let files = [first?, second?];
         let [first, second] = [read_epoch(&files[0])?, read_epoch(&files[1])?];
         let latest = [&first, &second].map(|epoch| epoch.as_ref().map_or(0, |each| each.number));
+        let read_to = [&first, &second].map(|epoch| epoch.as_ref().map_or(0, |each| each.end));
         // The other file is written first.
         let current = usize::from(latest[1] > latest[0]);
         let mut epochs: Vec<Epoch> = [first, second].into_iter().flatten().collect();
@@ -92,20 +95,27 @@ impl Journal {
         }
         let journal = Self {
             files,
-            acknowledged: Mark::open(folder, ACKNOWLEDGED)?,
+            acknowledged: GroupNumberFile::open(folder, ACKNOWLEDGED)?,
             current,
             epoch: latest[0].max(latest[1]),
             salt: 0,
             end: FILE_BYTES,
             is_used: false,
+            read_to,
             record: Vec::new(),
         };
         Ok((journal, logged))
     }
 
-    /// The last group that was answered, see [`Mark`].
+    /// The last group that was answered, see [`GroupNumberFile`].
     pub(crate) fn last_acknowledged(&self) -> io::Result<Option<u64>> {
         self.acknowledged.read()
+    }
+
+    /// Up to which byte each file read back when it was opened: what stands behind that is of an earlier
+    /// epoch, or damaged.
+    pub(crate) const fn read_to(&self) -> [usize; 2] {
+        self.read_to
     }
 
     /// Whether the epoch under way takes a group.
@@ -201,6 +211,8 @@ fn open_file(path: &Path) -> io::Result<File> {
 struct Epoch {
     number: u64,
     groups: Vec<Logged>,
+    /// Where the last of them ends in the file.
+    end: usize,
 }
 
 /// Reads an epoch up to the first record that is not of it, or not whole.
@@ -213,7 +225,13 @@ fn read_epoch(file: &File) -> io::Result<Option<Epoch>> {
         let (epoch, salt) = found.get_or_insert_with(|| {
             let number = record.epoch;
             let groups = Vec::new();
-            (Epoch { number, groups }, record.salt)
+            let end = 0;
+            let epoch = Epoch {
+                number,
+                groups,
+                end,
+            };
+            (epoch, record.salt)
         });
         let follows = epoch
             .groups
@@ -227,8 +245,9 @@ fn read_epoch(file: &File) -> io::Result<Option<Epoch>> {
             number: record.group,
             rows,
         });
-        let end = (HEADER + record.rows.len()).next_multiple_of(PAGE);
-        rest = rest.get(end..).unwrap_or_default();
+        let length = (HEADER + record.rows.len()).next_multiple_of(PAGE);
+        epoch.end += length;
+        rest = rest.get(length..).unwrap_or_default();
     }
     Ok(found.map(|(epoch, _)| epoch))
 }

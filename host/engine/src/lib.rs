@@ -17,6 +17,7 @@
 //! | `database`, `flush_watchdog` | the open database, and how the engine goes on after a disk that failed |
 //! | `folder`, `open`, `durable` | one process at a time; opening; what makes a write survive a crash |
 //! | `tail`, `segment` | where sled's log ends, so that no cut at a start costs any of it; how it is written |
+//! | `unreadable` | which bytes of a damaged database do not read back |
 //! | `rebuild` | a new database beside the old one, and the exchange of the two |
 //! | `commit_stream` | the groups that are committed, for a backup under way |
 //! | `span`, `number`, `fault` | ranges of keys; the engine's own rows; errors |
@@ -46,6 +47,7 @@ mod span;
 mod state;
 mod stats;
 mod tail;
+mod unreadable;
 mod view;
 mod waiting;
 
@@ -70,4 +72,5 @@ pub use segment::SEGMENT_BYTES;
 pub use span::{Key, Order, Span, Written};
 pub use state::State;
 pub use stats::Took;
+pub use unreadable::{Unreadable, unreadable};
 pub use view::View;

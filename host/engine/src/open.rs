@@ -10,15 +10,16 @@ use kassette_files::durable_write;
 use sled::{Db, IVec};
 
 use crate::durable::{Files, forget_cached, sync_with_parents};
-use crate::fault::{Fault, OpenError};
+use crate::fault::{Fault, OpenError, UNREADABLE};
 use crate::folder::{Folder, remove_leftovers};
-use crate::journal::{Journal, Logged};
+use crate::journal::{Journal, Logged, NAMES};
 use crate::memtable::{self, EpochRows};
 use crate::number::{self, PROBE};
 use crate::segment::SEGMENT_BYTES;
 use crate::span::Key;
 use crate::state::State;
 use crate::tail::settle_tail;
+use crate::unreadable::{damaged_end, log_end};
 
 /// sled's file with its settings.
 const CONF: &str = "conf";
@@ -117,17 +118,7 @@ impl<'a> Opening<'a> {
         load: impl FnOnce(&Db) -> Result<(S, S::Shown), Fault>,
     ) -> Result<Opened<S>, OpenError> {
         let path = self.folder.path();
-        let Self {
-            db,
-            mut files,
-            journal,
-            logged,
-            acknowledged,
-            ..
-        } = self;
-        check_durable(path, &db)?;
-        take_from_log(path, &db, &mut files, logged)?;
-        let last_group = check_whole(path, &db, acknowledged)?;
+        let (db, files, journal, last_group) = self.caught_up()?;
         // sled panics over some kinds of damage.
         let loaded = catch_unwind(AssertUnwindSafe(|| load(&db)))
             .unwrap_or_else(|_| Err(Fault::unreadable()));
@@ -140,6 +131,56 @@ impl<'a> Opening<'a> {
             state,
             shown,
         })
+    }
+
+    /// Brings into the database what the log has. The database alone: its rows can be looked at even where no
+    /// state can be read from them.
+    ///
+    /// # Errors
+    /// Why it does not open.
+    pub fn into_database(self) -> Result<Db, OpenError> {
+        self.caught_up().map(|(db, ..)| db)
+    }
+
+    /// The database with all that the log has, and the number of its last group.
+    fn caught_up(self) -> Result<(Db, Files, Journal, u64), OpenError> {
+        let path = self.folder.path();
+        let Self {
+            db,
+            mut files,
+            journal,
+            logged,
+            acknowledged,
+            ..
+        } = self;
+        let missing = Missing {
+            path,
+            logs: journal.read_to(),
+        };
+        check_durable(path, &db)?;
+        take_from_log(&missing, &db, &mut files, logged)?;
+        let last_group = check_whole(&missing, &db, acknowledged)?;
+        Ok((db, files, journal, last_group))
+    }
+}
+
+/// Tells of changes that are missing, with where the database and its log stop reading back.
+struct Missing<'a> {
+    path: &'a Path,
+    logs: [usize; 2],
+}
+
+impl Missing<'_> {
+    fn damaged(&self, detail: &str) -> OpenError {
+        let database = match log_end(self.path) {
+            Some(end) => format!("byte {end} of `db`"),
+            None => "the end of a segment of `db`".to_owned(),
+        };
+        let [(first, to_first), (second, to_second)] =
+            [0, 1].map(|log| (NAMES[log], self.logs[log]));
+        let read_to = format!("byte {to_first} of `{first}`, byte {to_second} of `{second}`");
+        let detail = format!("{detail}; what reads back ends at {database}, {read_to}");
+        OpenError::damaged(self.path, detail)
     }
 }
 
@@ -213,6 +254,9 @@ fn open_settled(folder: &Folder) -> Result<Db, OpenError> {
         },
         _ => io(error),
     })?;
+    if let Some(place) = damaged_end(path).map_err(io)? {
+        return Err(OpenError::damaged(path, place.to_string()));
+    }
     // sled panics over some kinds of damage.
     let opened = catch_unwind(|| {
         sled::Config::new()
@@ -238,11 +282,13 @@ pub(crate) fn refused(path: &Path, error: sled::Error) -> OpenError {
         sled::Error::Io(source) if source.to_string().contains("lock") => OpenError::Locked {
             path: path.to_owned(),
         },
-        sled::Error::Io(source) => OpenError::io(path)(source),
-        // sled names where the page begins; what is damaged may stand up to a page's length behind it.
-        sled::Error::Corruption { .. } => {
-            OpenError::damaged(path, "a page of its database does not read back")
+        // A page that lies past the end of a file.
+        sled::Error::Io(source) if source.kind() == io::ErrorKind::UnexpectedEof => {
+            OpenError::damaged(path, UNREADABLE)
         }
+        sled::Error::Io(source) => OpenError::io(path)(source),
+        // sled names where a record begins; which of its bytes are damaged it does not know.
+        sled::Error::Corruption { .. } => OpenError::damaged(path, UNREADABLE),
         other => OpenError::damaged(path, other.to_string()),
     }
 }
@@ -276,13 +322,14 @@ fn last_group(path: &Path, db: &Db) -> Result<u64, OpenError> {
 /// Of groups that came after it the database may have some rows and not others, but none of a group that
 /// the log does not have: so all their rows are written once more, as the last of them wrote them.
 fn take_from_log(
-    path: &Path,
+    missing: &Missing<'_>,
     db: &Db,
     files: &mut Files,
     logged: Vec<Logged>,
 ) -> Result<(), OpenError> {
+    let path = missing.path;
     let io = OpenError::io(path);
-    let damaged = |detail: &str| OpenError::damaged(path, detail);
+    let damaged = |detail: &str| missing.damaged(detail);
     let checkpointed = files.last_checkpointed().map_err(io)?;
     let shown = last_group(path, db)?;
     if checkpointed.is_some_and(|checkpointed| shown < checkpointed) {
@@ -326,14 +373,18 @@ fn take_from_log(
 }
 
 /// Whether everything is there that was ever answered; the number of the last group.
-fn check_whole(path: &Path, db: &Db, acknowledged: Option<u64>) -> Result<u64, OpenError> {
-    let last = last_group(path, db)?;
+fn check_whole(
+    missing: &Missing<'_>,
+    db: &Db,
+    acknowledged: Option<u64>,
+) -> Result<u64, OpenError> {
+    let last = last_group(missing.path, db)?;
     match acknowledged {
         Some(acknowledged) if last < acknowledged => {
             let lost = acknowledged - last;
             let detail =
                 format!("its last {lost} groups of changes, which were acknowledged, are missing");
-            Err(OpenError::damaged(path, detail))
+            Err(missing.damaged(&detail))
         }
         _ => Ok(last),
     }

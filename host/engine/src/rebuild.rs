@@ -14,7 +14,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use sled::{Db, IVec};
 
-use crate::durable::{ACKNOWLEDGED, Mark};
+use crate::durable::{ACKNOWLEDGED, GroupNumberFile};
 use crate::fault::{Fault, OpenError};
 use crate::folder::{Folder, LOCK, beside, remove_leftovers};
 use crate::memtable::{EpochRows, put};
@@ -183,7 +183,9 @@ impl Rebuild {
         let mut files = self.beside.files().map_err(&io)?;
         files
             .checkpoint(last_group)
-            .and_then(|()| Mark::open(self.beside.path(), ACKNOWLEDGED)?.write(last_group))
+            .and_then(|()| {
+                GroupNumberFile::open(self.beside.path(), ACKNOWLEDGED)?.write(last_group)
+            })
             .map_err(&io)?;
         for file in files_under(self.beside.path()).map_err(&io)? {
             File::open(file)

@@ -72,33 +72,44 @@ pub(crate) fn is_whole(segment: &[u8], number: u64) -> bool {
     let mut at = SEGMENT_HEAD;
     while at + MESSAGE_HEAD <= SEGMENT_BYTES {
         match segment.get(at..).and_then(|rest| first(rest, number)) {
-            Some((kind, _)) if kind == CAP => return true,
-            Some((_, length)) => at += length,
+            Some(message) if message.kind == CAP => return true,
+            Some(message) => at += message.length,
             None => return false,
         }
     }
     true
 }
 
-/// The kind and the length of the message that bytes begin with; none where it does not read back, or is
-/// of another segment.
-fn first(bytes: &[u8], segment: u64) -> Option<(u8, usize)> {
+/// A message, without what it says.
+pub(crate) struct Message {
+    kind: u8,
+    pub(crate) page: u64,
+    /// All of its bytes.
+    pub(crate) length: usize,
+}
+
+/// The message that bytes begin with; none where it does not read back, or is of another segment.
+pub(crate) fn first(bytes: &[u8], segment: u64) -> Option<Message> {
     let (sum, rest) = bytes.split_first_chunk()?;
     let (&kind, mut rest) = rest.split_first()?;
     let says = take_number(&mut rest)?;
     let number = take_number(&mut rest)?;
-    let _page = take_number(&mut rest)?;
+    let page = take_number(&mut rest)?;
     let head = bytes.len() - rest.len();
     let says = rest.get(..usize::try_from(says).ok()?)?;
     let is_right = KINDS.contains(&kind)
         && number == segment
         && u32::from_le_bytes(*sum) == checksum(bytes.get(..head)?, says);
-    is_right.then_some((kind, head + says.len()))
+    is_right.then(|| Message {
+        kind,
+        page,
+        length: head + says.len(),
+    })
 }
 
 /// Takes a number from the front. It stands in as few bytes as it needs: up to 240 in one; the first byte of
 /// others says how they go on.
-fn take_number(from: &mut &[u8]) -> Option<u64> {
+pub(crate) fn take_number(from: &mut &[u8]) -> Option<u64> {
     let (&head, rest) = from.split_first()?;
     let (number, rest) = match head {
         0..=240 => (u64::from(head), rest),

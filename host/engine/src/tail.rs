@@ -46,6 +46,7 @@ use kassette_files::durable_write;
 use crate::durable::settle;
 use crate::segment::SEGMENT_BYTES;
 use crate::segment::{self, Head, POSITION, SEGMENT_HEAD};
+use crate::unreadable;
 
 /// The file with heads that are being written.
 const NAME: &str = "heads";
@@ -118,15 +119,8 @@ fn write_once_more(database: &File, (offset, head): HeadAt) -> io::Result<()> {
 
 /// The position from which sled reads the log: that of the segment that the newest snapshot ends in.
 fn newest_snapshot(folder: &Path) -> io::Result<i64> {
-    let mut newest = 0;
-    for entry in fs::read_dir(folder)? {
-        let name = entry?.file_name();
-        // `snap.` and where the log ended, in sixteen digits.
-        let end = name.to_str().and_then(|name| name.strip_prefix("snap."));
-        let end = end.and_then(|end| i64::from_str_radix(end, 16).ok());
-        newest = newest.max(end.unwrap_or_default());
-    }
-    Ok(segment_of(newest))
+    let newest = unreadable::newest_snapshot(folder)?;
+    Ok(newest.map_or(0, |(end, _)| segment_of(end)))
 }
 
 /// Where the segment of a position begins.

@@ -53,11 +53,11 @@ pub enum AuthError {
 
 /// Keys that were used since they were last written.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct UsedKeys {
     keys: Mutex<HashMap<TokenHash, Time>>,
 }
 
-impl Seen {
+impl UsedKeys {
     fn note(&self, hash: TokenHash, now: Time) {
         let mut keys = self.keys.lock();
         if keys.len() < SEEN_MOST || keys.contains_key(&hash) {

@@ -66,13 +66,13 @@ impl CallbackAnswer {
 
 /// What a provider's module made of a callback; nothing has come of it yet.
 #[derive(Debug)]
-pub struct Judged {
+pub struct ReadCallback {
     /// A module was called.
     was_read: bool,
     said: Result<CallbackReply, (&'static str, CallbackAnswer)>,
 }
 
-impl Judged {
+impl ReadCallback {
     /// The host saw a proof that the callback is the vendor's. What is only acknowledged can be written
     /// by any caller.
     pub fn proved(&self) -> bool {
@@ -93,8 +93,8 @@ impl Gateway {
         account: &AccountId,
         incoming: &CallbackRequest,
         stranger: Option<IpAddr>,
-    ) -> Judged {
-        let unread = |outcome, status, why| Judged {
+    ) -> ReadCallback {
+        let unread = |outcome, status, why| ReadCallback {
             was_read: false,
             said: Err((outcome, CallbackAnswer::plain(status, why))),
         };
@@ -130,7 +130,7 @@ impl Gateway {
             }
             Err(_) => Err(("failed", CallbackAnswer::plain(500, "try again"))),
         };
-        Judged { was_read, said }
+        ReadCallback { was_read, said }
     }
 
     /// Stores the notices of a callback that came `from` an address, and says what the vendor is to be
@@ -139,7 +139,7 @@ impl Gateway {
     pub async fn handle_callback(
         &self,
         account: &AccountId,
-        judged: Judged,
+        judged: ReadCallback,
         from: IpAddr,
     ) -> CallbackAnswer {
         let (outcome, answer) = match judged.said {

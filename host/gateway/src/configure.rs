@@ -12,7 +12,7 @@ use kassette_domain::setting::{self, SettingProblem, SettingSpec, Surroundings, 
 use kassette_runtime::{Acceptance, CallError, OpenedModule};
 use kassette_store::Fault;
 
-use crate::access::{Configured, lacks, untaken, unusable};
+use crate::configured::{Configured, lacks, untaken, unusable};
 use crate::modules::Modules;
 use crate::settings::{Account, Settings};
 use crate::{Gateway, Inner};

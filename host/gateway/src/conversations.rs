@@ -27,10 +27,10 @@ const UNPROVED_EVERY: Duration = Duration::from_secs(1);
 
 /// The conversations that wait to be written.
 #[derive(Debug, Default)]
-pub(crate) struct Conversations(Mutex<Waiting>);
+pub(crate) struct Conversations(Mutex<ConversationQueue>);
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct ConversationQueue {
     queue: VecDeque<Conversation>,
     bytes: usize,
     /// From when the next notice that proves nothing is recorded.

@@ -6,7 +6,9 @@ use kassette_domain::id::{AccountId, MerchantId, PaymentId};
 use kassette_domain::key::{Environment, TokenHash};
 use kassette_domain::merchant::Merchant;
 use kassette_domain::money::{Currency, Minor};
-use kassette_domain::payment::{CheckoutMode, Decision, NewPayment, Payment, Purpose, Request};
+use kassette_domain::payment::{
+    CheckoutMode, NewPayment, Payment, Purpose, Request, RoutingDecision,
+};
 use kassette_domain::reseller::Barred;
 use kassette_domain::time::Time;
 use kassette_store::{Created, Fault, History};
@@ -81,6 +83,36 @@ impl From<getrandom::Error> for CreateError {
     }
 }
 
+impl CreateError {
+    /// For operators.
+    pub(crate) fn explanation(&self) -> String {
+        match self {
+            Self::NoRate(currency) => format!(
+                "the merchant has no usable exchange rate for {currency}: see kassette merchant rates"
+            ),
+            Self::OverLimit => "the amount is over max_usd of the merchant's policy".into(),
+            other => other.to_string(),
+        }
+    }
+}
+
+/// Where debug lines are wanted: why no method takes a payment that was refused just now.
+fn tell_refused(merchant: &Merchant, environment: Environment, refused: &CreateError) {
+    if matches!(
+        refused,
+        CreateError::NoRate(_) | CreateError::TooSmall | CreateError::OverLimit
+    ) {
+        tracing::debug!(
+            target: "kassette_gateway::explain",
+            {
+                merchant.id = %merchant.id, environment = %environment,
+                routing.reason = refused.explanation()
+            },
+            "a payment was refused"
+        );
+    }
+}
+
 impl Gateway {
     /// Creates the payment, or finds the one that the same request made before. A replay re-checks
     /// nothing that changes with time.
@@ -106,8 +138,10 @@ impl Gateway {
         let merchant = self.cached_merchant(request.merchant).await?;
         // The edge found the merchant a moment ago, and merchants are never removed.
         let merchant = merchant.ok_or(CreateError::KeyRefused)?;
-        let now = self.now();
-        let (new, decision) = self.checked(request, &merchant, now).await?;
+        let (now, environment) = (self.now(), request.environment);
+        let checked = self.checked(request, &merchant, now).await;
+        let (new, decision) =
+            checked.inspect_err(|refused| tell_refused(&merchant, environment, refused))?;
         let created = self.store().create(new, authority, now).await?;
         if let Created::New(payment) = &created {
             if let Some(decision) = decision {
@@ -188,7 +222,7 @@ impl Gateway {
         request: &Request,
         merchant: &Merchant,
         usd: Minor,
-    ) -> Result<Option<(Decision, DecisionMade)>, CreateError> {
+    ) -> Result<Option<(RoutingDecision, DecisionMade)>, CreateError> {
         let Some(method) = request
             .method
             .filter(|_| request.mode == CheckoutMode::Direct)

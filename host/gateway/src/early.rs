@@ -29,13 +29,13 @@ pub(crate) struct Early {
 
 #[derive(Debug, Default)]
 struct Kept {
-    of: HashMap<(AccountId, String), Told>,
+    of: HashMap<(AccountId, String), EarlyNotice>,
     /// Notices kept so far: orders those of one moment.
     told: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct EarlyNotice {
     /// The account's, as a label.
     environment: &'static str,
     from: IpAddr,
@@ -68,7 +68,7 @@ impl Early {
             }
         }
         kept.told += 1;
-        let told = Told {
+        let told = EarlyNotice {
             environment,
             from,
             number: kept.told,
@@ -88,7 +88,7 @@ impl Early {
 }
 
 impl Kept {
-    fn drop_oldest(&mut self, among: impl Fn(&Told) -> bool) {
+    fn drop_oldest(&mut self, among: impl Fn(&EarlyNotice) -> bool) {
         let candidates = self.of.iter().filter(|(_, told)| among(told));
         let oldest = candidates.min_by_key(|(_, told)| told.number);
         let oldest = oldest.map(|(key, told)| (key.clone(), told.environment));

@@ -12,7 +12,6 @@ use kassette_domain::routing::{Answer, Ground};
 use kassette_store::Fault;
 
 use crate::Gateway;
-use crate::create::CreateError;
 use crate::routing::{NotRoutable, Question};
 use crate::settings::Account;
 
@@ -128,16 +127,8 @@ impl Gateway {
         if environment == Environment::Live && !merchant.live_approved {
             return Err("the merchant is not approved for live payments".into());
         }
-        self.usd_now(merchant, amount, currency)
-            .map_err(|refused| match refused {
-                CreateError::NoRate(currency) => format!(
-                    "the merchant has no usable exchange rate for {currency}: see kassette merchant rates"
-                ),
-                CreateError::OverLimit => {
-                    "the amount is over max_usd of the merchant's policy".into()
-                }
-                other => other.to_string(),
-            })
+        let usd = self.usd_now(merchant, amount, currency);
+        usd.map_err(|refused| refused.explanation())
     }
 
     async fn explain_method(
@@ -146,9 +137,9 @@ impl Gateway {
         question: &Question<'_>,
     ) -> Result<MethodExplanation, Fault> {
         let (configured, switches) = (self.configured(), self.switches().await?);
-        let field = self.field(&configured, &switches, question, None);
+        let eligible = self.eligible_accounts(&configured, &switches, question, None);
         let answer = match self.ranking_query(
-            &field,
+            &eligible,
             self.modules().method(method),
             method,
             question,
@@ -162,7 +153,7 @@ impl Gateway {
         };
         let explain = |account: &Account| {
             let candidate = self
-                .eligible_account(&configured, &switches, account, question, field.at)
+                .eligible_account(&configured, &switches, account, question, eligible.at)
                 .and_then(|eligible| eligible.candidate(method, question));
             let verdict = match (candidate, &answer) {
                 (Err(left_out), _) => Err(left_out.to_string()),

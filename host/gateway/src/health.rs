@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::Gateway;
-use crate::access::{lacks, unusable};
+use crate::configured::{lacks, unusable};
 pub(crate) use crate::health::record::Call;
 pub use crate::health::record::Unwell;
 use crate::health::record::{HealthState, Record};

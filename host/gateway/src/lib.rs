@@ -5,7 +5,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `auth`, `create`, `methods`, `start`, `checkout`, `callback`, `review`, `refunds`, `connect` | a use case each |
+//! | `auth`, `create`, `methods`, `start`, `checkout`, `callback`, `operator_acts`, `refunds`, `connect` | a use case each |
 //! | `reseller` | what a reseller does for merchants, and how they let it |
 //! | `rates` | tables of exchange rates, whatever their source |
 //! | `routing`, `routing_records` | candidates, what a method's module says of them, and the log of that |
@@ -17,19 +17,18 @@
 //! | `modules`, `wasm` | the port to the modules, and the runtime behind it |
 //! | `directory_cache` | keys, merchants, resellers, delegations and endpoints, between requests |
 //! | `nonces` | each signed request once |
-//! | `access`, `settings`, `configure` | accounts as configured, and as calls need them |
+//! | `configured`, `settings`, `configure` | accounts as configured, and as calls need them |
 //! | `webhooks` | merchants' endpoints, and the worker that delivers events |
 //! | `keyed_lock`, `reconcile`, `workers` | one task per payment at a time, what is due and is done, and what runs by itself |
 //! | `permits` | how many calls to providers run at once |
 //! | `alerts` | messages to the operators' own service |
-//! | `watch`, `reviews` | what operators see: counts, gauges and lines of the log; payments that wait for a person |
+//! | `watch`, `review_index` | what operators see: counts, gauges and lines of the log; payments that wait for a person |
 //!
 //! Whatever has begun to speak to a vendor is carried to its end: it runs in a task of its own that a
 //! caller who hangs up does not end, and shutting down waits for it.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
-mod access;
 mod alerts;
 mod apply;
 pub mod auth;
@@ -37,6 +36,7 @@ pub mod callback;
 pub mod checkout;
 pub mod clock;
 mod configure;
+mod configured;
 pub mod connect;
 mod conversations;
 pub mod create;
@@ -48,14 +48,14 @@ mod keyed_lock;
 pub mod methods;
 pub mod modules;
 pub mod nonces;
+pub mod operator_acts;
 mod permits;
 mod rates;
 mod reconcile;
 pub mod refunds;
 pub mod replay;
 pub mod reseller;
-pub mod review;
-mod reviews;
+mod review_index;
 mod routing;
 mod routing_records;
 pub mod settings;
@@ -103,9 +103,9 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::access::Configured;
 use crate::clock::Clock;
 use crate::configure::Switches;
+use crate::configured::Configured;
 use crate::connect::Connecting;
 use crate::conversations::Conversations;
 use crate::directory_cache::DirectoryCache;
@@ -116,13 +116,13 @@ use crate::limits::FREQUENT_LINES_PER_SECOND;
 use crate::modules::Modules;
 use crate::permits::ProviderPermits;
 use crate::reconcile::{QueryThrottle, Reconciler};
-use crate::reviews::Reviews;
+use crate::review_index::Reviews;
 use crate::routing_records::RoutingRecords;
 use crate::settings::Settings;
 use crate::shared_modules::SharedModulesState;
 use crate::trials::Trials;
 use crate::wasm::WasmModules;
-use crate::watch::Shown;
+use crate::watch::LastGauges;
 use crate::webhooks::Deliverer;
 use crate::workers::Alarm;
 
@@ -148,10 +148,10 @@ struct Inner {
     /// Keys and their owners as they were last read.
     directory: DirectoryCache,
     /// Keys used since the last write.
-    seen: auth::Seen,
+    seen: auth::UsedKeys,
     measured: Measured,
     reviews: Reviews,
-    shown: Shown,
+    shown: LastGauges,
     payment_locks: KeyedLock,
     permits: ProviderPermits,
     early: Early,
@@ -266,10 +266,10 @@ impl Gateway {
             configuring: tokio::sync::Mutex::default(),
             switches: ArcSwap::default(),
             directory: DirectoryCache::default(),
-            seen: auth::Seen::default(),
+            seen: auth::UsedKeys::default(),
             measured: Measured::default(),
             reviews: Reviews::default(),
-            shown: Shown::default(),
+            shown: LastGauges::default(),
             payment_locks: KeyedLock::default(),
             permits: ProviderPermits::default(),
             early: Early::default(),

@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::Gateway;
 pub use crate::routing::Question;
-use crate::routing::{Judged, Ranking};
+use crate::routing::{RankResult, Ranking};
 use crate::routing_records::DecisionMade;
 use crate::settings::Settings;
 
@@ -98,9 +98,9 @@ impl Gateway {
         let (configured, switches) = (self.configured(), self.switches().await?);
         let settings = &configured.settings;
         let deadline = Instant::now() + settings.listing_deadline;
-        let field = self.field(&configured, &switches, &question, None);
+        let eligible = self.eligible_accounts(&configured, &switches, &question, None);
         let is_recorded = self.takes_listing(settings.listing_sample_percent);
-        let offered = |judged: Judged| {
+        let offered = |judged: RankResult| {
             let asked = match &judged {
                 Ok(ranking) => ranking.asked(),
                 Err(rejected) => &rejected.asked,
@@ -117,7 +117,7 @@ impl Gateway {
         let mut slow = Vec::new();
         for (method, place) in methods.into_iter().zip(&mut offers) {
             let module = self.modules().method(method);
-            let Ok(query) = self.ranking_query(&field, module, method, &question, None) else {
+            let Ok(query) = self.ranking_query(&eligible, module, method, &question, None) else {
                 continue;
             };
             let query = match query.at_once() {

@@ -94,8 +94,8 @@ impl Default for ProviderPermits {
                 Arc::new(Pool {
                     most: kind.permits(environment),
                     state: Mutex::default(),
-                    taken: metrics::gauge!("kassette_provider_places_taken", &labels),
-                    refused: metrics::counter!("kassette_provider_places_refused_total", &labels),
+                    taken: metrics::gauge!("kassette_provider_permits_held", &labels),
+                    refused: metrics::counter!("kassette_provider_permits_refused_total", &labels),
                 })
             })
         };
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_merchant_leaves_places_of_an_account_to_each_other_merchant() {
+    fn a_merchant_leaves_permits_of_an_account_to_each_other_merchant() {
         for environment in [Environment::Live, Environment::Test] {
             let permits = ProviderPermits::default();
             let first = fill(&permits, environment, &holder("shared", 1));

@@ -7,7 +7,7 @@ use kassette_domain::key::Environment;
 use kassette_domain::merchant::Merchant;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor};
-use kassette_domain::payment::{Decision, Judgement, Payment, Purpose};
+use kassette_domain::payment::{Judgement, Payment, Purpose, RoutingDecision};
 use kassette_domain::policy::Disallowed;
 use kassette_domain::routing::{
     Answer, Candidate, Context, Ground, Health, MAX_CANDIDATES, MethodDescription, Verdict,
@@ -17,10 +17,10 @@ use kassette_runtime::CallError;
 use kassette_store::Fault;
 
 use crate::Gateway;
-use crate::access::{Configured, lacks};
 use crate::configure::Switches;
+use crate::configured::{Configured, lacks};
 use crate::modules::{Method, Provider, answer};
-use crate::routing_records::{Asked, DecisionMade};
+use crate::routing_records::{DecisionMade, ModuleAnswer};
 use crate::settings::{Account, Merchants, Terms};
 
 /// What a method's module is asked to route.
@@ -41,16 +41,16 @@ pub struct Question<'a> {
 }
 
 /// A method that can be used now, and through whom: verdicts, of which one at least is a yes.
-pub(crate) struct Ranking(Asked);
+pub(crate) struct Ranking(ModuleAnswer);
 
 /// A method that its own module keeps from being used.
 pub(crate) struct Rejected {
     pub(crate) barred: NotRoutable,
-    pub(crate) asked: Asked,
+    pub(crate) asked: ModuleAnswer,
 }
 
 /// What a module's answer comes to.
-pub(crate) type Judged = Result<Ranking, Rejected>;
+pub(crate) type RankResult = Result<Ranking, Rejected>;
 
 /// Why a method cannot be used now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +115,7 @@ pub(crate) enum LeftOut {
 
 impl Ranking {
     /// The question and its answer.
-    pub(crate) const fn asked(&self) -> &Asked {
+    pub(crate) const fn asked(&self) -> &ModuleAnswer {
         &self.0
     }
 
@@ -137,7 +137,12 @@ impl Ranking {
     }
 
     /// The decision as it is kept: this account, and why.
-    pub(crate) fn decision(&self, chosen: &AccountId, purpose: Purpose, why: &str) -> Decision {
+    pub(crate) fn decision(
+        &self,
+        chosen: &AccountId,
+        purpose: Purpose,
+        why: &str,
+    ) -> RoutingDecision {
         let verdicts = self.verdicts();
         let verdict = verdicts.iter().find(|verdict| verdict.id == *chosen);
         let reason = verdict.and_then(|verdict| verdict.outcome.as_ref().ok());
@@ -150,7 +155,7 @@ impl Ranking {
                 Err(refusal) => refusal.detail.clone(),
             },
         };
-        Decision {
+        RoutingDecision {
             at: self.0.at,
             slot: self.0.module.slot().clone(),
             digest: self.0.module.digest(),
@@ -167,7 +172,7 @@ impl Ranking {
 
 /// The accounts that could take a payment of one kind at all, each looked at once for every method
 /// that is asked about: a listing asks ten.
-pub(crate) struct Field<'a> {
+pub(crate) struct EligibleAccounts<'a> {
     configured: &'a Configured,
     accounts: Vec<EligibleAccount<'a>>,
     /// When they were looked at, which is when the question is asked.
@@ -220,7 +225,7 @@ impl EligibleAccount<'_> {
     }
 }
 
-impl Field<'_> {
+impl EligibleAccounts<'_> {
     /// Accounts that could take a payment by this method, the operator's favourites first where
     /// there are too many.
     fn candidates(&self, method: MethodId, question: &Question<'_>) -> Vec<Candidate> {
@@ -248,11 +253,11 @@ impl Gateway {
         what_for: (Purpose, Option<&Payment>),
     ) -> Result<Result<Ranking, NotRoutable>, Fault> {
         let (configured, switches) = (self.configured(), self.switches().await?);
-        let field = self.field(&configured, &switches, question, only);
+        let eligible = self.eligible_accounts(&configured, &switches, question, only);
         let (purpose, payment) = what_for;
         let query = |module: Option<Arc<dyn Method>>| {
             let module = module.or_else(|| self.modules().method(method));
-            self.ranking_query(&field, module, method, question, country.clone())
+            self.ranking_query(&eligible, module, method, question, country.clone())
         };
         let by_candidate = match payment {
             Some(payment) => self.rank_by_candidate(method, payment, query).await,
@@ -282,13 +287,13 @@ impl Gateway {
 
     /// The accounts that serve the payment's merchant and environment, are switched on, and have what it
     /// needs and a module that is not switched off. `only` leaves every other account out.
-    pub(crate) fn field<'a>(
+    pub(crate) fn eligible_accounts<'a>(
         &self,
         configured: &'a Configured,
         switches: &Switches,
         question: &Question<'_>,
         only: Option<&AccountId>,
-    ) -> Field<'a> {
+    ) -> EligibleAccounts<'a> {
         let settings = &configured.settings;
         let now = self.now();
         let accounts = settings.accounts.values();
@@ -298,7 +303,7 @@ impl Gateway {
                 self.eligible_account(configured, switches, account, question, now)
                     .ok()
             });
-        Field {
+        EligibleAccounts {
             configured,
             accounts: eligible.collect(),
             at: now,
@@ -341,17 +346,17 @@ impl Gateway {
         })
     }
 
-    /// The question to a method's module about a payment that accounts of this field may take; none
+    /// The question to a method's module about a payment that these accounts may take; none
     /// where the host knows the answer: no.
     pub(crate) fn ranking_query(
         &self,
-        field: &Field<'_>,
+        eligible: &EligibleAccounts<'_>,
         module: Option<Arc<dyn Method>>,
         method: MethodId,
         question: &Question<'_>,
         country: Option<String>,
     ) -> Result<RankingQuery, NotRoutable> {
-        let settings = &field.configured.settings;
+        let settings = &eligible.configured.settings;
         let policy = &question.merchant.policy;
         let default = settings.live_default;
         policy
@@ -369,7 +374,7 @@ impl Gateway {
         if !currencies.is_empty() && !currencies.contains(&question.currency) {
             return Err(NotRoutable::Refused(Ground::Currency));
         }
-        let candidates = field.candidates(method, question);
+        let candidates = eligible.candidates(method, question);
         if candidates.is_empty() {
             return Err(NotRoutable::NoAccount);
         }
@@ -381,14 +386,14 @@ impl Gateway {
             email_known: question.email_known,
             country,
             // Not finer, so that a question may be asked twice: what was answered is remembered.
-            now: field.at.whole_second(),
+            now: eligible.at.whole_second(),
             settings: settings.methods.get(&method).cloned().unwrap_or_default(),
             candidates,
         };
         Ok(RankingQuery {
             module,
             context: Arc::new(context),
-            at: field.at,
+            at: eligible.at,
             is_on_trial: false,
         })
     }
@@ -405,7 +410,7 @@ pub(crate) struct RankingQuery {
 
 impl RankingQuery {
     /// The ranking, where the module answers at once; else the question again.
-    pub(crate) fn at_once(self) -> Result<Judged, Self> {
+    pub(crate) fn at_once(self) -> Result<RankResult, Self> {
         match self.module.at_once(&self.context) {
             Some(answer) => Ok(self.judge(answer)),
             None => Err(self),
@@ -426,14 +431,14 @@ impl RankingQuery {
     }
 
     /// The ranking.
-    pub(crate) async fn wait(self) -> Judged {
+    pub(crate) async fn wait(self) -> RankResult {
         let answer = Arc::clone(&self.module).rank(&self.context).await;
         self.judge(answer)
     }
 
-    pub(crate) fn judge(self, answer: Result<Arc<Answer>, CallError>) -> Judged {
+    pub(crate) fn judge(self, answer: Result<Arc<Answer>, CallError>) -> RankResult {
         // The runtime has logged a failure, with slot, digest and function.
-        let asked = Asked {
+        let asked = ModuleAnswer {
             module: self.module,
             context: self.context,
             answer: answer.ok(),

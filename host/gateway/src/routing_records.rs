@@ -27,7 +27,7 @@ const WRITE_EVERY: Duration = Duration::from_secs(1);
 
 /// A question that was put to a method's module, and what it said.
 #[derive(Clone)]
-pub(crate) struct Asked {
+pub(crate) struct ModuleAnswer {
     /// Who decided.
     pub(crate) module: Arc<dyn Method>,
     /// What it saw.
@@ -43,7 +43,7 @@ pub(crate) struct Asked {
 /// A decision that was made.
 #[derive(Clone)]
 pub(crate) struct DecisionMade {
-    pub(crate) asked: Asked,
+    pub(crate) asked: ModuleAnswer,
     pub(crate) merchant: MerchantId,
     pub(crate) purpose: Purpose,
     pub(crate) payment: Option<PaymentId>,
@@ -53,7 +53,7 @@ pub(crate) struct DecisionMade {
 
 impl DecisionMade {
     /// Of no payment, and without a choice.
-    pub(crate) const fn new(asked: Asked, merchant: MerchantId, purpose: Purpose) -> Self {
+    pub(crate) const fn new(asked: ModuleAnswer, merchant: MerchantId, purpose: Purpose) -> Self {
         Self {
             asked,
             merchant,
@@ -71,7 +71,7 @@ impl DecisionMade {
 
     /// As it is kept.
     pub(crate) fn record(self) -> RoutingRecord {
-        let Asked {
+        let ModuleAnswer {
             module,
             context,
             answer,
@@ -267,7 +267,7 @@ mod tests {
             candidates: vec![],
         };
         let slot = Slot::of_method(MethodId::Ideal);
-        let asked = Asked {
+        let asked = ModuleAnswer {
             module: Arc::new(Silent(slot, Arc::new(description))),
             context: Arc::new(context),
             answer: None,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use kassette_domain::candidate::Limits;
+use kassette_domain::candidate::CanaryLimits;
 use kassette_domain::id::{AccountId, MerchantId};
 use kassette_domain::key::Environment;
 use kassette_domain::lifecycle::QuerySchedule;
@@ -12,7 +12,7 @@ use kassette_domain::money::{Currency, Minor};
 use kassette_domain::policy::RateLimit;
 use kassette_domain::release::Release;
 use kassette_domain::secret::Secret;
-use kassette_domain::webhook::Schedule;
+use kassette_domain::webhook::RetrySchedule;
 use kassette_http::{CertificateDer, Guard, HostPattern};
 use kassette_store::Retention;
 use url::Url;
@@ -58,7 +58,7 @@ pub struct Settings {
     /// Where operators are told of what needs them at once; none: nowhere.
     pub alerts_url: Option<Url>,
     /// What a canary is allowed.
-    pub trial_limits: Limits,
+    pub trial_limits: CanaryLimits,
     /// The shop plugin's release that shops are told of; none while none is published.
     pub release: Option<Release>,
     /// The operator's settings per method, given to its module.
@@ -89,7 +89,7 @@ impl Settings {
             record_conversations: false,
             is_staging_required: false,
             alerts_url: None,
-            trial_limits: Limits::default(),
+            trial_limits: CanaryLimits::default(),
             release: None,
             methods: BTreeMap::new(),
             accounts: BTreeMap::new(),
@@ -101,7 +101,7 @@ impl Settings {
 #[derive(Clone, Debug)]
 pub struct Webhooks {
     /// The pauses between a delivery's attempts.
-    pub schedule: Schedule,
+    pub schedule: RetrySchedule,
     /// For one attempt: name, connection, request and answer. Default 10 s.
     pub timeout: Duration,
     /// How long beyond its time the circuit of an endpoint that keeps failing may hold an attempt
@@ -134,7 +134,7 @@ impl Webhooks {
 impl Default for Webhooks {
     fn default() -> Self {
         Self {
-            schedule: Schedule::default(),
+            schedule: RetrySchedule::default(),
             timeout: Duration::from_secs(10),
             circuit_hold: Duration::from_secs(60),
             keep: None,

@@ -30,7 +30,7 @@ const PAGE: usize = 100;
 
 /// What was shown last, so that what is gone is shown as gone.
 #[derive(Debug, Default)]
-pub(crate) struct Shown {
+pub(crate) struct LastGauges {
     accounts: Mutex<HashMap<AccountId, &'static str>>,
     work: tokio::sync::Mutex<Work>,
 }

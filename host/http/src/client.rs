@@ -15,7 +15,7 @@ use url::Url;
 use crate::connect::{Connection, Sender, connect};
 use crate::destination::{Guard, Refused};
 use crate::exchange::{Answer, NoAnswer, NotSent, Request, Response, SendError};
-use crate::heard::Heard;
+use crate::heard::PartialResponse;
 use crate::hosts::HostPattern;
 use crate::message::message;
 use crate::network::{Network, System};
@@ -137,7 +137,7 @@ impl Client {
     /// As those of [`Self::send`], but that [`SendError::NoAnswer`] means that no head came.
     pub async fn send_for_head(&self, request: Request<'_>) -> Result<Answer, SendError> {
         self.judge(&request).map_err(SendError::NotSent)?;
-        let mut heard = Heard::default();
+        let mut heard = PartialResponse::default();
         let ends = Instant::now() + request.deadline;
         let exchange = self.exchange(&request, ends, &mut heard);
         let outcome = tokio::time::timeout_at(ends, exchange).await;
@@ -169,7 +169,7 @@ impl Client {
         &self,
         request: &Request<'_>,
         ends: Instant,
-        heard: &mut Heard,
+        heard: &mut PartialResponse,
     ) -> Result<(), SendError> {
         let safe = matches!(request.method, Method::GET | Method::HEAD);
         let origin = Origin::of(&request.url);
@@ -179,7 +179,7 @@ impl Client {
                 Err(SendError::NoAnswer(NoAnswer::Broken)) if safe => {}
                 outcome => return outcome,
             }
-            *heard = Heard::default();
+            *heard = PartialResponse::default();
         }
         let inner = &self.inner;
         // In a box: it is large, seldom needed, and would be moved about with every request.
@@ -201,7 +201,7 @@ impl Client {
         origin: &Origin,
         request: &Request<'_>,
         ends: Instant,
-        heard: &mut Heard,
+        heard: &mut PartialResponse,
     ) -> Result<(), SendError> {
         let sender = &mut connection.sender;
         let message = message(request, sender).map_err(SendError::NotSent)?;

@@ -11,7 +11,7 @@ use crate::exchange::{Answer, NoAnswer, Response, SendError};
 /// What has come of a request so far. It lives outside the exchange, so that it is not lost with one
 /// that the deadline cuts off.
 #[derive(Debug, Default)]
-pub(crate) struct Heard {
+pub(crate) struct PartialResponse {
     /// The request may have left this host.
     pub(crate) left: bool,
     /// Of the answer.
@@ -22,7 +22,7 @@ pub(crate) struct Heard {
     pub(crate) truncated: bool,
 }
 
-impl Heard {
+impl PartialResponse {
     /// Reads at most `limit` bytes of an answer's body.
     pub(crate) async fn read(&mut self, mut body: Incoming, limit: usize) -> Result<(), NoAnswer> {
         let h2 = self.head.as_ref();

@@ -14,14 +14,14 @@ use http_body::{Body, Frame, SizeHint};
 pub(crate) struct Payload {
     /// Nothing once it was taken, and where there is none.
     rest: Option<Bytes>,
-    taken: Taken,
+    taken: HandedOver,
 }
 
 /// Whether a request's body was handed to its connection.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Taken(Arc<AtomicBool>);
+pub(crate) struct HandedOver(Arc<AtomicBool>);
 
-impl Taken {
+impl HandedOver {
     pub(crate) fn yet(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -31,11 +31,11 @@ impl Payload {
     pub(crate) fn new(body: Bytes) -> Self {
         Self {
             rest: (!body.is_empty()).then_some(body),
-            taken: Taken::default(),
+            taken: HandedOver::default(),
         }
     }
 
-    pub(crate) fn taken(&self) -> Taken {
+    pub(crate) fn taken(&self) -> HandedOver {
         self.taken.clone()
     }
 }

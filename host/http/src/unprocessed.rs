@@ -4,7 +4,7 @@ use std::error::Error;
 
 use h2::Reason;
 
-use crate::payload::Taken;
+use crate::payload::HandedOver;
 
 /// Whether the peer said that it did not process a request, so that sending it again repeats nothing.
 ///
@@ -20,7 +20,7 @@ use crate::payload::Taken;
 ///
 /// A peer that goes away because of a fault is not believed about what it has done, and may not want to
 /// be asked again at once.
-pub(crate) fn unprocessed(error: &hyper::Error, body: &Taken) -> bool {
+pub(crate) fn unprocessed(error: &hyper::Error, body: &HandedOver) -> bool {
     let mut cause = error.source();
     while let Some(inner) = cause {
         if let Some(inner) = inner.downcast_ref::<h2::Error>() {

@@ -162,7 +162,7 @@ impl FolderWatch {
         });
         load::precompile(&runtime.host, files);
         for slot in &slots {
-            while self.load_file(runtime, slot) == Taken::Unstable {
+            while self.load_file(runtime, slot) == FileRead::Unstable {
                 std::thread::sleep(DEBOUNCE);
             }
         }
@@ -232,7 +232,7 @@ impl FolderWatch {
             .collect();
         for slot in ready {
             self.due.remove(&slot);
-            if self.load_file(runtime, &slot) == Taken::Unstable {
+            if self.load_file(runtime, &slot) == FileRead::Unstable {
                 self.due.insert(slot, Instant::now() + DEBOUNCE);
             }
         }
@@ -297,35 +297,35 @@ impl FolderWatch {
         }
     }
 
-    fn load_file(&mut self, runtime: &Runtime, slot: &Slot) -> Taken {
+    fn load_file(&mut self, runtime: &Runtime, slot: &Slot) -> FileRead {
         let config = runtime.config();
         let path = self.folder.join(format!("{slot}.wasm"));
         let lock = runtime.lock_loading();
         if is_refused(runtime.config(), &path) {
             self.handled.insert(slot.clone(), stamp(&path));
             runtime.refuse(slot, &LoadError::Shared);
-            return Taken::Done;
+            return FileRead::Done;
         }
         let (found, bytes) = match read(&path) {
             Ok(Some(read)) => read,
-            Ok(None) => return Taken::Unstable,
+            Ok(None) => return FileRead::Unstable,
             // Gone between the event and now: what serves goes on serving.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Taken::Done,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return FileRead::Done,
             Err(error) => {
                 self.handled.insert(slot.clone(), stamp(&path));
                 runtime.refuse(slot, &LoadError::Unreadable(error.kind()));
-                return Taken::Done;
+                return FileRead::Done;
             }
         };
         self.handled.insert(slot.clone(), found);
         // A refusal has been logged and noted; this thread has no use for it.
         let _ = runtime.install_locked(&lock, slot, &bytes, (config.clock)());
-        Taken::Done
+        FileRead::Done
     }
 }
 
 #[derive(PartialEq)]
-enum Taken {
+enum FileRead {
     Done,
     /// It changed while it was read.
     Unstable,

@@ -193,7 +193,7 @@ async fn deliver(store: &SledStore, listener: EndpointId) -> usize {
     }
 }
 
-struct Told {
+struct Measured {
     p99: f64,
     longest: f64,
     rate: f64,
@@ -202,7 +202,7 @@ struct Told {
 }
 
 /// Creates payments for some time, at most for as long as the work lasts that runs beside.
-async fn creates(store: &Arc<SledStore>, beside: Option<impl Future<Output = u64>>) -> Told {
+async fn creates(store: &Arc<SledStore>, beside: Option<impl Future<Output = u64>>) -> Measured {
     let stop = Arc::new(AtomicBool::new(false));
     let began = Instant::now();
     let writers: Vec<_> = (0..WRITERS)
@@ -235,7 +235,7 @@ async fn creates(store: &Arc<SledStore>, beside: Option<impl Future<Output = u64
     }
     waits.sort_unstable();
     let ms = |wait: &Duration| wait.as_secs_f64() * 1e3;
-    Told {
+    Measured {
         p99: ms(&waits[waits.len() * 99 / 100]),
         longest: ms(waits.last().unwrap()),
         rate: waits.len() as f64 / seconds,

@@ -61,7 +61,7 @@ use kassette_domain::lifecycle::{
 };
 use kassette_domain::merchant::Merchant;
 use kassette_domain::operator::Operator;
-use kassette_domain::payment::{Decision, NewPayment, Payment, Request, Status};
+use kassette_domain::payment::{NewPayment, Payment, Request, RoutingDecision, Status};
 use kassette_domain::provider::Report;
 use kassette_domain::reseller::Barred;
 use kassette_domain::time::Time;
@@ -180,7 +180,7 @@ pub struct History {
     /// The payment with its attempts, of the same moment.
     pub aggregate: PaymentAggregate,
     /// Routing decisions, oldest first.
-    pub decisions: Vec<Decision>,
+    pub decisions: Vec<RoutingDecision>,
     /// Transitions, oldest first.
     pub transitions: Vec<Transition>,
     /// Events, oldest first.

@@ -2,7 +2,7 @@
 
 /// What a copy has made of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mark {
+pub(crate) enum CopyState {
     /// The copy goes there: it holds half of a store.
     Copying,
     /// The copy comes from there.
@@ -11,7 +11,7 @@ pub(crate) enum Mark {
     Moved,
 }
 
-impl Mark {
+impl CopyState {
     /// How it is written down.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {

@@ -4,7 +4,7 @@ use kassette_domain::attempt::{Attempt, AttemptState};
 use kassette_domain::event::{Event, EventType};
 use kassette_domain::id::{AccountId, AttemptId, EventId, PaymentId};
 use kassette_domain::lifecycle::{Change, PaymentAggregate, Step, Transition, Via};
-use kassette_domain::payment::{Decision, Origin, Payment, Request, Settlement, Status};
+use kassette_domain::payment::{Origin, Payment, Request, RoutingDecision, Settlement, Status};
 use kassette_domain::provider::{Report, VendorStatus};
 use kassette_domain::refund::Refund;
 use kassette_domain::time::Time;
@@ -128,8 +128,8 @@ pub(crate) fn merge(change: &mut Change, more: Change) {
 pub(crate) fn decisions<'d>(
     payment: PaymentId,
     books: &mut Books,
-    decisions: &'d [Decision],
-) -> Vec<(u16, &'d Decision)> {
+    decisions: &'d [RoutingDecision],
+) -> Vec<(u16, &'d RoutingDecision)> {
     let mut kept = Vec::new();
     for decision in decisions {
         if books.decisions == MAX_DECISIONS {

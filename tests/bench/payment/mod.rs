@@ -70,6 +70,7 @@ pub(crate) fn run(options: &Options) -> Vec<Figure> {
         let per_payment = (behind - last.asked_then) / last.payments_of_last;
         let name = format!("{module}, questions within 6 s behind a payment");
         figures.push(Figure::new(name, per_payment, "a payment"));
+        figures.extend(world.by_leg(options, module, median(&last.gateway.cpu)));
     }
     figures
 }
@@ -130,10 +131,7 @@ impl World {
     }
 
     fn measure(&self, options: &Options, at_once: usize) -> Sides {
-        let (rounds, time) = match options.quick {
-            true => (1, Duration::from_secs(2)),
-            false => (5, Duration::from_secs(3)),
-        };
+        let (rounds, time) = extent(options);
         // Connections, caches, compiled code.
         for shop in [&self.least, &self.paid] {
             shop.pay(at_once, time / 3);
@@ -154,6 +152,43 @@ impl World {
             sides.floor.add(walked, took);
         }
         sides
+    }
+
+    /// The gateway's processor time of a whole payment, `whole` microseconds, by what it is spent for: that of
+    /// payments which are created alone, and of such as are started too, is measured. It comes last: payments that
+    /// are left behind have their providers asked about them.
+    fn by_leg(&self, options: &Options, module: &str, whole: f64) -> Vec<Figure> {
+        let at_once = AT_ONCE[AT_ONCE.len() - 1];
+        let (rounds, time) = extent(options);
+        let [created, started] = [Leg::Create, Leg::Start].map(|last| {
+            let took = (0..rounds).map(|_| {
+                let before = self.gateway.cpu();
+                let walked = self.paid.pay_up_to(last, at_once, time);
+                let took = self.gateway.cpu().saturating_sub(before);
+                took.as_secs_f64() * 1e6 / walked.payments as f64
+            });
+            median(&took.collect::<Vec<_>>())
+        });
+        let of = |what: &str, micros| {
+            let name = format!("{module}, {at_once} at once: processor time of {what}");
+            Figure::new(name, micros, "us")
+        };
+        vec![
+            of("create", created),
+            of("start", started - created),
+            of(
+                "the rest: return, callbacks, questions, capture, events",
+                whole - started,
+            ),
+        ]
+    }
+}
+
+/// How many rounds, and how long each is.
+const fn extent(options: &Options) -> (usize, Duration) {
+    match options.quick {
+        true => (1, Duration::from_secs(2)),
+        false => (5, Duration::from_secs(3)),
     }
 }
 

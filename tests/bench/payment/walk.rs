@@ -120,6 +120,11 @@ struct Connections {
 impl Shop {
     /// Pays, so many at once, until the time is over; what is under way then is carried to its end.
     pub(super) fn pay(&self, at_once: usize, time: Duration) -> Walked {
+        self.pay_up_to(Leg::Whole, at_once, time)
+    }
+
+    /// The same, where each payment is left behind after a leg: [`Leg::Create`] or [`Leg::Start`].
+    pub(super) fn pay_up_to(&self, last: Leg, at_once: usize, time: Duration) -> Walked {
         alone(async {
             let creates = RefCell::new(Creates::by_method(&self.key, &self.method));
             let walked = RefCell::new(Walked::default());
@@ -131,7 +136,7 @@ impl Shop {
                     provider: None,
                 };
                 while Instant::now() < end {
-                    let legs = self.walk(&creates, &mut connections).await;
+                    let legs = self.walk(last, &creates, &mut connections).await;
                     let is_in_time = Instant::now() < end;
                     walked.borrow_mut().record(legs, is_in_time);
                 }
@@ -146,6 +151,7 @@ impl Shop {
 
     async fn walk(
         &self,
+        last: Leg,
         creates: &RefCell<Creates>,
         Connections {
             server,
@@ -156,8 +162,17 @@ impl Shop {
         let began = Instant::now();
         let id = self.create(creates, server).await;
         let created = Instant::now();
+        let mut legs = [Duration::ZERO; Leg::ALL.len()];
+        legs[Leg::Create as usize] = created - began;
+        if last == Leg::Create {
+            return legs;
+        }
         let page = self.start(&id, server).await;
         let started = Instant::now();
+        legs[Leg::Start as usize] = started - created;
+        if last == Leg::Start {
+            return legs;
+        }
         let back = approve(&page, provider).await;
         let approved = Instant::now();
         let told = get("", &format!("{TOLD}{id}"));
@@ -171,8 +186,10 @@ impl Shop {
             approved.elapsed()
         };
         let (told, returned) = tokio::join!(told, returned);
-        let whole = began.elapsed();
-        [created - began, started - created, returned, told, whole]
+        legs[Leg::Return as usize] = returned;
+        legs[Leg::Told as usize] = told;
+        legs[Leg::Whole as usize] = began.elapsed();
+        legs
     }
 
     async fn create(&self, creates: &RefCell<Creates>, server: &mut Connection) -> String {

@@ -10,7 +10,7 @@ use kassette_domain::id::{AccountId, AttemptId, Digest, Slot};
 use kassette_domain::lifecycle::{StartResult, Step, Via};
 use kassette_domain::method::MethodId;
 use kassette_domain::money::Minor;
-use kassette_domain::payment::{Decision, Judgement, Purpose};
+use kassette_domain::payment::{Judgement, Purpose, RoutingDecision};
 use kassette_domain::provider::{
     Action, Particulars, Payer, Report, VendorSettlement, VendorStatus,
 };
@@ -120,7 +120,7 @@ fn choice(attempt: AttemptId, now: Time) -> Choice {
             language: Some("nl-NL".into()),
             country: None,
         },
-        decision: Some(Decision {
+        decision: Some(RoutingDecision {
             at: now,
             slot: Slot::parse("method.credit_card").unwrap(),
             digest: Digest::of(b"method"),

@@ -8,7 +8,7 @@ const MOST_TOLD: f64 = 1e12;
 
 /// What an operator allows a canary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct CanaryLimits {
     /// Payments that the candidate has decided before its rates are judged, and before a ramp goes on.
     pub min_sample: u64,
     /// By how much more often than the active version's its payments may fail, in percent of that.
@@ -17,7 +17,7 @@ pub struct Limits {
     pub max_divergence_percent: Option<u8>,
 }
 
-impl Default for Limits {
+impl Default for CanaryLimits {
     fn default() -> Self {
         Self {
             min_sample: 20,
@@ -76,7 +76,7 @@ pub enum Finding {
 }
 
 /// Judges what was counted under each share, in percent; none: it may go on. May be asked after each payment.
-pub fn judge(counted: &[(u8, Counts)], limits: &Limits) -> Option<Finding> {
+pub fn judge(counted: &[(u8, Counts)], limits: &CanaryLimits) -> Option<Finding> {
     let all = Counts::total(counted);
     if let Some(most) = limits.max_divergence_percent {
         let differing = u128::from(all.differing) * 100;
@@ -103,9 +103,9 @@ mod tests {
 
     #[test]
     fn decisions_that_differ_too_often_are_found_once_there_are_enough() {
-        let limits = Limits {
+        let limits = CanaryLimits {
             max_divergence_percent: Some(10),
-            ..Limits::default()
+            ..CanaryLimits::default()
         };
         let counted = |compared, differing| {
             let counts = Counts {
@@ -127,7 +127,7 @@ mod tests {
                     ..Counts::default()
                 },
             )],
-            &Limits::default(),
+            &CanaryLimits::default(),
         );
         assert_eq!(any, None);
     }
@@ -155,9 +155,9 @@ mod tests {
     #[test]
     fn each_rate_is_judged_once_there_are_enough_payments() {
         let found = |starts, completions, min_sample| {
-            let limits = Limits {
+            let limits = CanaryLimits {
                 min_sample,
-                ..Limits::default()
+                ..CanaryLimits::default()
             };
             match judge(&counted(starts, completions), &limits) {
                 Some(Finding::Worse { rate, evidence }) => {
@@ -181,7 +181,7 @@ mod tests {
     fn a_candidate_that_starts_more_payments_may_have_more_that_fail_later() {
         // Half of all that is started is paid; the candidate starts all, the others a fifth.
         assert_eq!(
-            judge(&counted([0, 720], [50, 90]), &Limits::default()),
+            judge(&counted([0, 720], [50, 90]), &CanaryLimits::default()),
             None
         );
     }

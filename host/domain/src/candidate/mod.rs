@@ -17,10 +17,10 @@ use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
 pub use self::counts::{Arm, Cohort, Counted, Counts, Pair, Tally};
-pub use self::judge::{Finding, Limits, Rate, judge};
+pub use self::judge::{CanaryLimits, Finding, Rate, judge};
 pub use self::sequential::{MOST_FALSE_ALARMS, log_evidence};
 use crate::id::{Digest, PaymentId, digest_text};
-use crate::lifecycle::Resolution;
+use crate::lifecycle::AttemptFate;
 use crate::time::Time;
 
 /// Steps of a ramp at most, the first included.
@@ -190,7 +190,7 @@ impl Canary {
     }
 
     /// The next step, where its time has come; `decided` are payments that the candidate's share of now has decided.
-    pub fn advance(&self, now: Time, decided: u64, limits: &Limits) -> Option<Advance> {
+    pub fn advance(&self, now: Time, decided: u64, limits: &CanaryLimits) -> Option<Advance> {
         let (next, rest) = self.ramp.split_first()?;
         let since = self.percent_since()?;
         if now < since.after(self.every) || decided < limits.min_sample {
@@ -208,10 +208,10 @@ impl Canary {
 
 impl Counts {
     /// Counts what became of a payment's first attempt in the slot.
-    pub fn resolve(&mut self, arm: Arm, resolution: Resolution) {
+    pub fn resolve(&mut self, arm: Arm, resolution: AttemptFate) {
         match resolution {
-            Resolution::Started(well) => self.starts.count(arm, well),
-            Resolution::Ended(well) => self.completions.count(arm, well),
+            AttemptFate::Started(well) => self.starts.count(arm, well),
+            AttemptFate::Ended(well) => self.completions.count(arm, well),
         }
     }
 }
@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     const NOW: Time = Time::from_secs(1_000_000);
-    const LIMITS: Limits = Limits {
+    const LIMITS: CanaryLimits = CanaryLimits {
         min_sample: 20,
         margin_percent: 0,
         max_divergence_percent: None,

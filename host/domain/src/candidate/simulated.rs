@@ -57,9 +57,9 @@ impl Trial {
         bytes[..8].copy_from_slice(&seed.to_le_bytes());
         let mut random = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
         let mut chance = |percent| random.random_ratio(percent, 100);
-        let limits = Limits {
+        let limits = CanaryLimits {
             margin_percent: self.margin_percent,
-            ..Limits::default()
+            ..CanaryLimits::default()
         };
         let mut counted = Vec::new();
         let mut decided = 0;
@@ -74,9 +74,9 @@ impl Trial {
                 let is_started = !chance(version.starts);
                 let is_paid = is_started && !chance(version.completions);
                 let counts = &mut counted[last].1;
-                counts.resolve(arm, Resolution::Started(is_started));
+                counts.resolve(arm, AttemptFate::Started(is_started));
                 if is_started {
-                    counts.resolve(arm, Resolution::Ended(is_paid));
+                    counts.resolve(arm, AttemptFate::Ended(is_paid));
                 }
                 decided += u64::from(arm == Arm::Candidate);
                 // Nothing else changes what is found.

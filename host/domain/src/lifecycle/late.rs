@@ -22,7 +22,7 @@ const fn denies(status: VendorStatus) -> bool {
 }
 
 /// What is new in a report about money that was taken.
-struct Taken {
+struct NewsOfMoney {
     /// More was received than before.
     received: bool,
     /// The vendor has a person look, and had not before.
@@ -84,7 +84,7 @@ impl PaymentAggregate {
 
     /// Keeps what a report adds to what is known of taken money. An older status that arrives late
     /// does not take the money back.
-    fn compare(&mut self, i: usize, report: &Report, log: &Log<'_>) -> Taken {
+    fn compare(&mut self, i: usize, report: &Report, log: &Log<'_>) -> NewsOfMoney {
         let mut report = report.clone();
         let known = self.attempts[i].vendor.as_ref();
         // A dispute's report that names no amount says nothing about it.
@@ -96,7 +96,7 @@ impl PaymentAggregate {
             report.status,
             VendorStatus::Completed | VendorStatus::Review
         );
-        let taken = Taken {
+        let taken = NewsOfMoney {
             received: tells && report.received > known.map_or(Minor(0), |facts| facts.received),
             disputed: report.status == VendorStatus::Review
                 && known.is_none_or(|facts| facts.status != VendorStatus::Review),

@@ -19,6 +19,7 @@
 //! | `next_action` | what is to be done next, and when |
 
 mod act;
+mod attempt_fate;
 mod claim;
 mod late;
 mod moves;
@@ -27,7 +28,6 @@ mod open;
 mod query_failed;
 mod refund;
 mod report;
-mod resolution;
 mod review;
 mod schedule;
 #[cfg(test)]
@@ -42,15 +42,15 @@ pub use schedule::QuerySchedule;
 
 use serde::{Deserialize, Serialize};
 
+pub use attempt_fate::AttemptFate;
 use moves::Log;
-pub use resolution::Resolution;
 
 use crate::attempt::{Attempt, AttemptState, Choice};
 use crate::decline::DeclineCode;
 use crate::event::{EventType, GivenBack};
 use crate::id::{AccountId, AttemptId, RefundId};
 use crate::money::Minor;
-use crate::payment::{Decision, Payment, Settlement, Status};
+use crate::payment::{Payment, RoutingDecision, Settlement, Status};
 use crate::provider::{Action, QueryPurpose, Report};
 use crate::reseller::Barred;
 use crate::secret::Secret;
@@ -354,13 +354,13 @@ pub struct Change {
     /// Lines that were settled by giving money back, one of each kind and attempt; before `work`.
     pub work_closed: Vec<(AttemptId, WorkKind)>,
     /// Routing decisions to keep.
-    pub decisions: Vec<Decision>,
+    pub decisions: Vec<RoutingDecision>,
     /// References that became known, to be indexed by (account, reference).
     pub references: Vec<(AttemptId, String)>,
     /// References by which statements of the vendor name an attempt, to be found by alone.
     pub search_references: Vec<(AttemptId, String)>,
     /// Attempts whose start was answered, or that ended.
-    pub resolved: Vec<(AttemptId, Resolution)>,
+    pub resolved: Vec<(AttemptId, AttemptFate)>,
     /// Whether the payment or any attempt differs from what was loaded.
     pub dirty: bool,
 }
@@ -468,7 +468,7 @@ impl PaymentAggregate {
             Ok(outcome) => {
                 change.dirty = *self != before;
                 let resolved = self.attempts.iter().flat_map(|now| {
-                    let resolved = resolution::resolved(before.attempt(now.id), now);
+                    let resolved = attempt_fate::resolved(before.attempt(now.id), now);
                     resolved.map(|resolution| (now.id, resolution))
                 });
                 change.resolved = resolved.collect();

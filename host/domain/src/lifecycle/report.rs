@@ -11,7 +11,7 @@ use crate::id::AttemptId;
 use crate::money::Minor;
 use crate::payment::{Resolution, ReviewCause, Settlement, Status};
 use crate::provider::{QueryPurpose, Report, VendorSettlement, VendorStatus};
-use crate::returns::{Difference, Told};
+use crate::returns::{Difference, ReportedReturns};
 use crate::time::Time;
 
 impl PaymentAggregate {
@@ -81,7 +81,7 @@ impl PaymentAggregate {
         );
         // A report that names no amount says nothing of what went back.
         let tells = report.returned > Minor(0) || (taken && report.received > Minor(0));
-        let told = Told {
+        let told = ReportedReturns {
             sum: tells.then_some(report.returned),
             fresh: via != Via::Callback,
             refunds: &report.particulars.refunds,

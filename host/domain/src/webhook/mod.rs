@@ -16,4 +16,4 @@ mod schedule;
 pub use delivery::{Delivery, DeliveryAttempt, DeliveryStatus, MAX_RESPONSE, Recorded, Tried};
 pub use endpoint::{Endpoint, EndpointSecrets, EventFilter, NoSuchOverlap, generate_secret};
 pub use message::{Message, SIGNATURE_VERSION, sign};
-pub use schedule::{ATTEMPTS, HELD_BACK_MOST, RETRY_AFTER_MOST, Schedule};
+pub use schedule::{ATTEMPTS, HELD_BACK_MOST, RETRY_AFTER_MOST, RetrySchedule};

@@ -11,16 +11,16 @@ pub const HELD_BACK_MOST: Duration = Duration::from_secs(72 * 3600);
 
 /// The pauses between attempts. How many attempts there are is fixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Schedule([Duration; ATTEMPTS - 1]);
+pub struct RetrySchedule([Duration; ATTEMPTS - 1]);
 
-impl Default for Schedule {
+impl Default for RetrySchedule {
     /// 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 10 h.
     fn default() -> Self {
         Self([5, 300, 1800, 7200, 18_000, 36_000, 36_000].map(Duration::from_secs))
     }
 }
 
-impl Schedule {
+impl RetrySchedule {
     /// The pauses after the first to the seventh attempt.
     pub const fn new(pauses: [Duration; ATTEMPTS - 1]) -> Self {
         Self(pauses)
@@ -52,7 +52,7 @@ mod tests {
             chance in any::<u16>(),
             pauses in prop::array::uniform7(0_u64..100_000_000),
         ) {
-            let schedule = Schedule::new(pauses.map(Duration::from_millis));
+            let schedule = RetrySchedule::new(pauses.map(Duration::from_millis));
             let pause = schedule.pause(made, chance, None).as_secs_f64();
             let decided = pauses[made.clamp(1, 7) - 1] as f64 / 1000.0;
             prop_assert!(pause >= decided * 0.9 - 1e-6 && pause <= decided * 1.1 + 1e-6);
@@ -64,7 +64,7 @@ mod tests {
             chance in any::<u16>(),
             asked in 0_u64..100_000,
         ) {
-            let schedule = Schedule::default();
+            let schedule = RetrySchedule::default();
             let asked = Duration::from_secs(asked);
             let pause = schedule.pause(made, chance, Some(asked));
             let without = schedule.pause(made, chance, None);
@@ -77,14 +77,14 @@ mod tests {
         let middle = u16::MAX / 2;
         let pauses: Vec<u64> = (1..8)
             .map(|made| {
-                Schedule::default()
+                RetrySchedule::default()
                     .pause(made, middle, None)
                     .as_secs_f64()
                     .round() as u64
             })
             .collect();
         assert_eq!(pauses, [5, 300, 1800, 7200, 18_000, 36_000, 36_000]);
-        let spread = |chance| Schedule::default().pause(2, chance, None).as_secs();
+        let spread = |chance| RetrySchedule::default().pause(2, chance, None).as_secs();
         assert_eq!((spread(0), spread(u16::MAX)), (270, 330));
     }
 }

@@ -13,7 +13,7 @@ use kassette_domain::time::Time;
 
 use crate::routing::{eligible, ground};
 
-/// Payments that are shown one by one.
+/// Payments that are shown one by one where a caller does not say how many.
 const EXAMPLES: usize = 20;
 
 /// What a candidate would have decided otherwise.
@@ -37,12 +37,46 @@ pub struct Diff {
     pub active_faults: u64,
     /// Why payments become possible or impossible, and how the candidate failed, with the money.
     pub reasons: BTreeMap<(Change, &'static str, Option<Currency>), Sum>,
-    /// The latest payments that change, by how many decisions are later than theirs.
-    pub examples: BTreeMap<u64, Example>,
+    /// The latest payments that change.
+    pub examples: Examples,
     /// What the active version's calls took, as far as it was asked.
     pub active_cost: Cost,
     /// What the candidate's calls took.
     pub candidate_cost: Cost,
+}
+
+/// The latest payments that change, at most so many.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Examples {
+    /// By how many decisions are later than theirs.
+    pub latest: BTreeMap<u64, Example>,
+    pub(crate) most: usize,
+}
+
+impl Default for Examples {
+    fn default() -> Self {
+        Self::of(EXAMPLES)
+    }
+}
+
+impl Examples {
+    /// None yet.
+    pub(crate) const fn of(most: usize) -> Self {
+        let latest = BTreeMap::new();
+        Self { latest, most }
+    }
+
+    /// Adds one with the number of decisions that are later.
+    fn insert(&mut self, number: u64, example: Example) {
+        self.latest.insert(number, example);
+        self.shorten();
+    }
+
+    fn shorten(&mut self) {
+        while self.latest.len() > self.most {
+            self.latest.pop_last();
+        }
+    }
 }
 
 /// What becomes of a payment.
@@ -148,6 +182,14 @@ pub(crate) struct Recorded<'a> {
 pub(crate) type Said<'a> = Result<&'a Answer, &'static str>;
 
 impl Diff {
+    /// Nothing compared yet; at most so many payments are to be shown one by one.
+    pub(crate) fn showing(examples: usize) -> Self {
+        Self {
+            examples: Examples::of(examples),
+            ..Self::default()
+        }
+    }
+
     /// Counts a decision.
     pub(crate) fn count(&mut self, recorded: &Recorded<'_>, active: Said<'_>, candidate: Said<'_>) {
         self.decisions += 1;
@@ -216,7 +258,6 @@ impl Diff {
             reason,
         };
         self.examples.insert(recorded.number, example);
-        self.shorten();
     }
 
     /// Counts a recorded call of a provider's module, and how a candidate makes it; the word where one failed.
@@ -271,7 +312,6 @@ impl Diff {
             reason: Some(reason),
         };
         self.examples.insert(number, example);
-        self.shorten();
     }
 
     /// Adds what another part of the log came to.
@@ -291,14 +331,8 @@ impl Diff {
         }
         self.active_cost.add(other.active_cost);
         self.candidate_cost.add(other.candidate_cost);
-        self.examples.extend(other.examples);
-        self.shorten();
-    }
-
-    fn shorten(&mut self) {
-        while self.examples.len() > EXAMPLES {
-            self.examples.pop_last();
-        }
+        self.examples.latest.extend(other.examples.latest);
+        self.examples.shorten();
     }
 }
 

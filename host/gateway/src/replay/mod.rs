@@ -29,15 +29,17 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 
-pub use self::compare::{Change, Cost, Diff, Example, Sum};
+pub use self::compare::{Change, Cost, Diff, Example, Examples, Sum};
 pub(crate) use self::compare::{Recorded, is_of_money, is_same};
 pub(crate) use self::run::said;
-use self::run::{Ask, Feed, Part, ProviderSides, ReplayCall, Sides, ask, call};
+use self::run::{Ask, Bounds, Feed, Part, ProviderSides, ReplayCall, Sides, ask, call};
 use crate::Gateway;
 use crate::configure::violations;
 
 /// Most decisions of a replay.
 pub const MOST: u64 = 1_000_000;
+/// Most payments that a replay names, some 200 bytes each.
+pub const MOST_EXAMPLES: usize = 100_000;
 
 /// What is tried in place of what is.
 #[derive(Clone, Debug)]
@@ -73,6 +75,17 @@ pub enum ReplayError {
     /// 500.
     #[error(transparent)]
     Store(#[from] Fault),
+}
+
+/// Which part of the log is made again, and how much of what differs is told.
+#[derive(Clone, Copy, Debug)]
+pub struct Extent {
+    /// So many decisions, the latest first.
+    pub last: u64,
+    /// Of those only this merchant's.
+    pub merchant: Option<MerchantId>,
+    /// The latest payments that change, so many; the default number where it is not said.
+    pub examples: Option<usize>,
 }
 
 /// The right to replay: one replay at a time.
@@ -127,8 +140,7 @@ impl Gateway {
         self.inner.end_replays.cancel();
     }
 
-    /// Begins to make the last so many decisions of a slot again; of those only a merchant's, where one is
-    /// named. The candidate is checked as an upload is, and never serves.
+    /// Begins to make decisions of a slot again. The candidate is checked as an upload is, and never serves.
     ///
     /// # Errors
     /// See [`ReplayError`].
@@ -137,9 +149,10 @@ impl Gateway {
         turn: ReplayTurn,
         slot: &Slot,
         candidate: Candidate,
-        last: u64,
-        merchant: Option<MerchantId>,
+        extent: Extent,
     ) -> Result<Replay, ReplayError> {
+        let Extent { last, merchant, .. } = extent;
+        let diff = extent.examples.map_or_else(Diff::default, Diff::showing);
         let runtime = self.runtime().ok_or(ReplayError::NotAMethod)?;
         // What was decided a moment ago is part of it.
         let gateway = self.clone();
@@ -155,18 +168,22 @@ impl Gateway {
         });
         let opened = opened.await.map_err(broken)??;
         let (store, threads) = (Arc::clone(self.store()), Handle::current());
+        let bounds = Bounds {
+            threads: opened.threads,
+            examples: diff.examples.most,
+        };
         let parts = match opened.sides {
             OpenedSides::Method(method, sides) => {
                 let pages =
                     pages(move |before| threads.block_on(store.routing_log(method, before)));
                 let feed = Feed::new(pages, last, merchant);
-                run::begin(move |items| sides.compare(items), feed, opened.threads)
+                run::begin(move |items, diff| sides.compare(items, diff), feed, bounds)
             }
             OpenedSides::Provider(sides) => {
                 let of = slot.clone();
                 let pages = pages(move |before| threads.block_on(store.conversations(&of, before)));
                 let feed = Feed::new(pages, last, merchant);
-                run::begin(move |items| sides.compare(items), feed, opened.threads)
+                run::begin(move |items, diff| sides.compare(items, diff), feed, bounds)
             }
         };
         Ok(Replay {
@@ -174,7 +191,7 @@ impl Gateway {
             candidate: opened.candidate,
             parts: parts.map_err(broken)?,
             read: 0,
-            diff: Diff::default(),
+            diff,
             end: self.inner.end_replays.clone(),
             _turn: turn,
         })

@@ -23,7 +23,7 @@ const CHUNK: usize = 256;
 #[cfg(target_os = "linux")]
 const NICENESS: i32 = 19;
 /// How much longer the threads rest than requests kept their own busy while they worked.
-const REST: u32 = 4;
+const REST: u32 = 8;
 /// How often a call that found no place is tried again, and the pause before it.
 const TRIES: u32 = 2_000;
 const PAUSE: Duration = Duration::from_millis(5);
@@ -145,23 +145,36 @@ impl<R: Entry, P: FnMut() -> Result<Vec<R>, Fault>> Feed<R, P> {
     }
 }
 
+/// How much a replay takes at most.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    pub(super) threads: usize,
+    /// Payments that it names.
+    pub(super) examples: usize,
+}
+
 /// Compares all that a feed gives, on as many threads as there are processors but at most so many. What comes of each
 /// part is sent as it is done; where it is received no longer, the threads end.
 ///
 /// # Errors
 /// Where no thread can be started.
 pub(super) fn begin<R: Entry, P>(
-    compare: impl Fn(&[Item<R>]) -> Diff + Send + Sync + 'static,
+    compare: impl Fn(&[Item<R>], &mut Diff) + Send + Sync + 'static,
     feed: Feed<R, P>,
-    most: usize,
+    Bounds { threads, examples }: Bounds,
 ) -> std::io::Result<mpsc::Receiver<Result<Part, ReplayError>>>
 where
     P: FnMut() -> Result<Vec<R>, Fault> + Send + 'static,
 {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = threads.min(most);
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = threads.min(processors);
     let (sender, receiver) = mpsc::channel(2 * threads);
     let requests = Handle::try_current().ok();
+    let compare = move |items: &[Item<R>]| {
+        let mut diff = Diff::showing(examples);
+        compare(items, &mut diff);
+        diff
+    };
     let (compare, feed) = (Arc::new(compare), Arc::new(Mutex::new(feed)));
     let mut begun = Ok(());
     for number in 0..threads {
@@ -231,8 +244,7 @@ fn work<R: Entry, P: FnMut() -> Result<Vec<R>, Fault>>(
 }
 
 impl Sides {
-    pub(super) fn compare(&self, items: &[Item<RoutingRecord>]) -> Diff {
-        let mut diff = Diff::default();
+    pub(super) fn compare(&self, items: &[Item<RoutingRecord>], diff: &mut Diff) {
         for item in items {
             let record = &item.record;
             let own = record.answer.as_ref();
@@ -254,7 +266,6 @@ impl Sides {
             };
             diff.count(&recorded, active, said(&candidate));
         }
-        diff
     }
 }
 
@@ -278,8 +289,7 @@ pub(super) struct ProviderSides {
 }
 
 impl ProviderSides {
-    pub(super) fn compare(&self, items: &[Item<Conversation>]) -> Diff {
-        let mut diff = Diff::default();
+    pub(super) fn compare(&self, items: &[Item<Conversation>], diff: &mut Diff) {
         for item in items {
             let record = &item.record;
             let is_known = record.digest == self.digest;
@@ -292,7 +302,6 @@ impl ProviderSides {
             };
             diff.count_call(item.number, active, made_again(&candidate));
         }
-        diff
     }
 }
 

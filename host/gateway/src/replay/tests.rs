@@ -110,8 +110,12 @@ fn through(sides: Sides, log: Vec<RoutingRecord>, last: u64, merchant: Option<Me
     let mut log = log.into_iter();
     // In pages of three.
     let pages = move || Ok(log.by_ref().take(3).collect());
-    let compare = move |items: &[Item<RoutingRecord>]| sides.compare(items);
-    let mut parts = run::begin(compare, Feed::new(pages, last, merchant), 8).unwrap();
+    let compare = move |items: &[Item<RoutingRecord>], diff: &mut Diff| sides.compare(items, diff);
+    let bounds = Bounds {
+        threads: 8,
+        examples: Diff::default().examples.most,
+    };
+    let mut parts = run::begin(compare, Feed::new(pages, last, merchant), bounds).unwrap();
     let mut diff = Diff::default();
     while let Some(part) = parts.blocking_recv() {
         diff.add(part.unwrap().diff);
@@ -225,7 +229,12 @@ fn a_candidate_that_refuses_some_is_not_the_same_and_each_payment_is_told() {
         amount: 200,
     };
     assert_eq!(diff.reasons, [(key, sum)].into());
-    let payments: Vec<_> = diff.examples.values().map(|each| each.payment).collect();
+    let payments: Vec<_> = diff
+        .examples
+        .latest
+        .values()
+        .map(|each| each.payment)
+        .collect();
     assert_eq!(payments, [Some(PaymentId::from_bytes([2; 16]))]);
 }
 
@@ -294,7 +303,7 @@ fn what_moves_is_exactly_what_differs_and_each_payment_counts_once() {
     assert_eq!(diff.moved, [(key, moved)].into());
     assert_eq!((diff.reordered, diff.faults), (1, 0));
     assert_eq!((diff.newly_possible, diff.newly_impossible), (0, 0));
-    let latest: Vec<_> = diff.examples.keys().copied().collect();
+    let latest: Vec<_> = diff.examples.latest.keys().copied().collect();
     let expected: Vec<u64> = [3, 5].into_iter().chain(10..28).collect();
     assert_eq!(latest, expected, "the latest are shown");
 }
@@ -453,5 +462,5 @@ fn recorded_calls_are_told_by_what_becomes_of_the_payment() {
             (Change::Otherwise, "action", 4),
         ]
     );
-    assert_eq!(diff.examples.len(), 5);
+    assert_eq!(diff.examples.latest.len(), 5);
 }

@@ -7,7 +7,7 @@ use kassette_domain::method::MethodId;
 use kassette_domain::payment::{Origin, Payment, Request};
 use kassette_domain::provider::Payer;
 use kassette_domain::secret::Secret;
-use kassette_store::{History, Listed, Page, Paging};
+use kassette_store::{History, Listed, Page, Paging, PaymentFilter};
 
 use super::ResellerError;
 use crate::Gateway;
@@ -25,6 +25,11 @@ pub struct ResellerStart {
     /// Through this account and no other, where the merchant's policy allows it.
     pub provider: Option<AccountId>,
 }
+
+/// Payments that are read at once where a filter chooses among them: the most of a store's page.
+const READ: usize = 100;
+/// How often a page that a filter chooses reads on.
+const READS: usize = 10;
 
 impl Gateway {
     /// Creates a payment for a merchant that has authorized the reseller, or finds the one that the
@@ -113,7 +118,9 @@ impl Gateway {
         history.ok_or(ResellerError::NotFound)
     }
 
-    /// The payments that the reseller made for a merchant in its key's environment, newest first.
+    /// The payments that the reseller made for a merchant in its key's environment, newest first; of them
+    /// those with the filter's order, status and time. Where little fits, a page ends before it is full,
+    /// with a cursor.
     ///
     /// # Errors
     /// See [`ResellerError`].
@@ -121,13 +128,71 @@ impl Gateway {
         &self,
         caller: &ResellerCaller,
         merchant: MerchantId,
+        filter: &PaymentFilter,
         paging: Paging,
     ) -> Result<Page<Payment>, ResellerError> {
         let (reseller, environment) = (&caller.reseller, caller.key.environment);
         self.may_work(reseller, merchant, environment).await??;
-        let listed = self
-            .store()
-            .reseller_payments(reseller.id, merchant, environment, paging);
+        if *filter == PaymentFilter::default() {
+            return self.resold(caller, merchant, paging).await;
+        }
+        let (mut found, mut next) = (Vec::new(), paging.cursor);
+        for _ in 0..READS {
+            let room = paging.limit.saturating_sub(found.len());
+            let page = self.resold_for(caller, merchant, filter, (room, next));
+            let page = page.await?;
+            // What follows was made before the period.
+            let is_past =
+                |last: &Payment| filter.since.is_some_and(|since| last.created_at < since);
+            let is_over = page.items.last().is_some_and(is_past);
+            next = page.next.filter(|_| !is_over);
+            let fitting = page.items.into_iter().filter(|each| fits(filter, each));
+            found.extend(fitting);
+            if next.is_none() || found.len() >= paging.limit {
+                break;
+            }
+        }
+        Ok(Page { items: found, next })
+    }
+
+    /// The next of those payments after a cursor, so many that at most `room` of them fit a filter: a cursor
+    /// stands behind the last payment that was read, so none may be read that the page has no room for.
+    async fn resold_for(
+        &self,
+        caller: &ResellerCaller,
+        merchant: MerchantId,
+        filter: &PaymentFilter,
+        (room, cursor): (usize, Option<String>),
+    ) -> Result<Page<Payment>, ResellerError> {
+        let mut limit = READ;
+        loop {
+            let paging = Paging {
+                limit,
+                cursor: cursor.clone(),
+            };
+            let page = self.resold(caller, merchant, paging).await?;
+            let items = page.items.iter().enumerate();
+            let mut fitting = items.filter(|(_, each)| fits(filter, each));
+            match fitting.nth(room) {
+                // Fewer each time, also where payments were made meanwhile.
+                Some((first_without_room, _)) if first_without_room > 0 => {
+                    limit = first_without_room;
+                }
+                _ => return Ok(page),
+            }
+        }
+    }
+
+    /// One page of all payments that the reseller made for a merchant.
+    async fn resold(
+        &self,
+        caller: &ResellerCaller,
+        merchant: MerchantId,
+        paging: Paging,
+    ) -> Result<Page<Payment>, ResellerError> {
+        let (reseller, environment) = (caller.reseller.id, caller.key.environment);
+        let store = self.store();
+        let listed = store.reseller_payments(reseller, merchant, environment, paging);
         match listed.await? {
             Listed::Page(page) => Ok(page),
             Listed::BadCursor => Err(ResellerError::BadCursor),
@@ -149,4 +214,13 @@ impl Gateway {
         };
         Ok(payment.filter(own))
     }
+}
+
+/// Whether a payment is as a filter says of the payment itself; resellers ask for nothing of an attempt.
+fn fits(filter: &PaymentFilter, payment: &Payment) -> bool {
+    let order = filter.order_id.as_deref();
+    order.is_none_or(|order| order == payment.order_id.as_str())
+        && filter.status.is_none_or(|status| status == payment.status)
+        && filter.since.is_none_or(|since| payment.created_at >= since)
+        && filter.until.is_none_or(|until| payment.created_at < until)
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 
 use kassette_domain::candidate::{Arm, Candidate, Cohort, Counted, Counts};
 use kassette_domain::id::{AttemptId, PaymentId, Slot, SlotKind};
-use kassette_domain::lifecycle::{PaymentAggregate, Resolution};
+use kassette_domain::lifecycle::{AttemptFate, PaymentAggregate};
 use kassette_domain::method::MethodId;
 use kassette_domain::payment::Payment;
 use kassette_store::Fault;
@@ -87,7 +87,7 @@ impl Gateway {
     pub(crate) fn count_resolved(
         &self,
         aggregate: &PaymentAggregate,
-        resolved: &[(AttemptId, Resolution)],
+        resolved: &[(AttemptId, AttemptFate)],
     ) {
         if resolved.is_empty() || !self.modules().has_trials() {
             return;
@@ -109,7 +109,7 @@ impl Gateway {
                 let refused = self.inner.trials.refused.lock();
                 refused.known.contains(&(payment.id, attempt.method))
             };
-            let is_counted = matches!(resolution, Resolution::Started(_)) && was_refused();
+            let is_counted = matches!(resolution, AttemptFate::Started(_)) && was_refused();
             if of_method.is_some_and(|first| first.id == *id) && !is_counted {
                 let slot = Slot::of_method(attempt.method);
                 self.count_on(&slot, payment, |counts, arm| {
@@ -138,7 +138,7 @@ impl Gateway {
         };
         if is_first && is_new() {
             self.count_on(&Slot::of_method(method), payment, |counts, arm| {
-                counts.resolve(arm, Resolution::Started(false));
+                counts.resolve(arm, AttemptFate::Started(false));
             });
         }
     }

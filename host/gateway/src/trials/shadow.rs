@@ -17,7 +17,7 @@ use super::trial;
 use crate::Gateway;
 use crate::modules::{Method, answer};
 use crate::replay::{Diff, Recorded, is_of_money, said};
-use crate::routing_records::{Asked, DecisionMade};
+use crate::routing_records::{DecisionMade, ModuleAnswer};
 
 /// Most decisions of a slot that wait, and are compared in a second: some 7 ms of a processor.
 pub const QUEUED_MOST: usize = 1_024;
@@ -175,7 +175,7 @@ impl Gateway {
     /// Has the candidate asked what the active version decided, where one is tried in the shadow.
     pub(crate) fn shadow(
         &self,
-        asked: &Asked,
+        asked: &ModuleAnswer,
         purpose: Purpose,
         made: impl FnOnce() -> DecisionMade,
     ) {

@@ -10,7 +10,7 @@ use kassette_domain::payment::Payment;
 use crate::Gateway;
 use crate::modules::{Method, Provider};
 use crate::replay::is_same;
-use crate::routing::{Judged, NotRoutable, RankingQuery};
+use crate::routing::{NotRoutable, RankResult, RankingQuery};
 
 /// Where a payment is in a trial.
 pub(super) fn side(candidate: &Candidate, payment: &Payment) -> Option<Side> {
@@ -49,7 +49,7 @@ impl Gateway {
         method: MethodId,
         payment: &Payment,
         query: impl Fn(Option<Arc<dyn Method>>) -> Result<RankingQuery, NotRoutable>,
-    ) -> Option<Result<Judged, NotRoutable>> {
+    ) -> Option<Result<RankResult, NotRoutable>> {
         if !self.modules().has_trials() {
             return None;
         }

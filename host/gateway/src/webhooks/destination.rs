@@ -4,7 +4,7 @@ use kassette_domain::key::Environment;
 use kassette_http::{HostList, Refused};
 use url::{Host, Url};
 
-use crate::access::Configured;
+use crate::configured::Configured;
 
 /// Longest address, in bytes.
 const MAX_URL: usize = 2048;

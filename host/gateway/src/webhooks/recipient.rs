@@ -7,19 +7,19 @@ use parking_lot::Mutex;
 use url::Url;
 
 use super::destination::{self, NotADestination};
-use crate::access::Configured;
+use crate::configured::Configured;
 
 /// An endpoint with its secrets, as they were last read.
 #[derive(Debug)]
 pub(crate) struct Recipient {
     pub(super) endpoint: Endpoint,
     pub(super) secrets: EndpointSecrets,
-    judged: Mutex<Option<Judged>>,
+    judged: Mutex<Option<AddressVerdict>>,
 }
 
 /// What was said of an address, and under which configuration.
 #[derive(Debug)]
-struct Judged {
+struct AddressVerdict {
     under: Weak<Configured>,
     said: Result<Url, NotADestination>,
 }
@@ -47,7 +47,7 @@ impl Recipient {
         }
         let environment = self.endpoint.environment;
         let said = destination::judge(&self.endpoint.url, environment, configured);
-        *judged = Some(Judged {
+        *judged = Some(AddressVerdict {
             under: Arc::downgrade(configured),
             said: said.clone(),
         });

@@ -5,7 +5,7 @@ use kassette_domain::money::Minor;
 use kassette_domain::payment::{DecisionState, Resolution, Settlement, Status};
 use kassette_domain::policy::Policy;
 use kassette_domain::provider::{QueryPurpose, Subject, VendorStatus};
-use kassette_gateway::review::{DecideError, Decided};
+use kassette_gateway::operator_acts::{DecideError, Decided};
 use kassette_gateway::workers::SettingsRefused;
 
 use crate::world::{World, account_id, audited, settings};

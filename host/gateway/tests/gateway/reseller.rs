@@ -1,5 +1,7 @@
 //! What a reseller may do for a merchant, and when that ends.
 
+use std::time::Duration;
+
 use kassette_domain::attempt::AttemptState;
 use kassette_domain::delegation::DelegationStatus;
 use kassette_domain::id::{KeyId, MerchantId, PaymentId, ResellerId};
@@ -15,7 +17,7 @@ use kassette_gateway::clock::Clock as _;
 use kassette_gateway::create::{CreateError, CreateOutcome};
 use kassette_gateway::reseller::{InviteError, InviteOutcome, ResellerError, ResellerStart};
 use kassette_gateway::start::StartError;
-use kassette_store::{Answered, Paging};
+use kassette_store::{Answered, Paging, PaymentFilter};
 
 use crate::modules::Script;
 use crate::world::{World, audited, by_page};
@@ -114,6 +116,10 @@ fn all() -> Paging {
         limit: 100,
         cursor: None,
     }
+}
+
+fn any() -> PaymentFilter {
+    PaymentFilter::default()
 }
 
 fn invitation(caller: &ResellerCaller, client_ref: &str) -> InvitationRequest {
@@ -230,7 +236,7 @@ async fn the_merchant_owns_the_payment_and_the_reseller_starts_it() {
     let read = gateway.reseller_payment(&caller, id).await.unwrap();
     assert_eq!(read.status, Status::Pending);
     let listed = gateway
-        .reseller_payments(&caller, world.merchant.id, all())
+        .reseller_payments(&caller, world.merchant.id, &any(), all())
         .await;
     assert_eq!(listed.unwrap().items.len(), 1);
     let hosted = world.resell(&caller, "b", CheckoutMode::Hosted).await;
@@ -296,18 +302,114 @@ async fn another_resellers_and_another_environments_payments_are_not_found() {
     for who in [&other, &live] {
         let listed = world
             .gateway
-            .reseller_payments(who, world.merchant.id, all())
+            .reseller_payments(who, world.merchant.id, &any(), all())
             .await;
         assert_eq!(listed.unwrap().items, []);
     }
     let nobodys = world
         .gateway
-        .reseller_payments(&caller, MerchantId(77), all())
+        .reseller_payments(&caller, MerchantId(77), &any(), all())
         .await;
     assert!(matches!(
         nobodys,
         Err(ResellerError::Barred(Barred::NotAuthorized))
     ));
+}
+
+/// Every page of the payments that a filter chooses, and how many there are.
+async fn chosen(
+    world: &World,
+    caller: &ResellerCaller,
+    filter: &PaymentFilter,
+    limit: usize,
+) -> (Vec<PaymentId>, usize) {
+    let (mut found, mut pages) = (Vec::new(), 0);
+    let mut cursor = None;
+    loop {
+        let paging = Paging { limit, cursor };
+        let merchant = world.merchant.id;
+        let page = world
+            .gateway
+            .reseller_payments(caller, merchant, filter, paging);
+        let page = page.await.unwrap();
+        assert!(page.items.len() <= limit, "{} of {limit}", page.items.len());
+        found.extend(page.items.iter().map(|payment| payment.id));
+        pages += 1;
+        cursor = page.next;
+        if cursor.is_none() {
+            return (found, pages);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_reseller_s_list_is_chosen_by_order_status_and_time() {
+    let world = World::new().await;
+    let caller = world.authorized().await;
+    let mut made = Vec::new();
+    let mut at = Vec::new();
+    for name in ["a", "b", "c", "d"] {
+        at.push(world.clock.now());
+        made.push(world.resell(&caller, name, CheckoutMode::Direct).await.id);
+        world.clock.advance(Duration::from_secs(60));
+    }
+    let start = world.gateway.reseller_start(&caller, ideal(made[2]));
+    start.await.unwrap();
+    let times = |since: Option<usize>, until: Option<usize>| PaymentFilter {
+        since: since.map(|nth| at[nth]),
+        until: until.map(|nth| at[nth]),
+        ..any()
+    };
+    let of = |status| PaymentFilter {
+        status: Some(status),
+        ..any()
+    };
+    let order = |order: &str| PaymentFilter {
+        order_id: Some(order.into()),
+        ..any()
+    };
+    for (filter, which) in [
+        (order("b"), vec![1]),
+        (order("e"), vec![]),
+        (of(Status::Pending), vec![2]),
+        (of(Status::Created), vec![3, 1, 0]),
+        (times(Some(1), None), vec![3, 2, 1]),
+        (times(None, Some(1)), vec![0]),
+        (times(Some(1), Some(3)), vec![2, 1]),
+        (any(), vec![3, 2, 1, 0]),
+    ] {
+        let wanted: Vec<_> = which.into_iter().map(|nth: usize| made[nth]).collect();
+        for limit in [1, 2, 100] {
+            let (found, _) = chosen(&world, &caller, &filter, limit).await;
+            assert_eq!(found, wanted, "{filter:?}, {limit} at once");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_chosen_payments_is_full_or_reads_on_and_skips_none() {
+    let world = World::new().await;
+    let caller = world.authorized().await;
+    // More than are read at once, the oldest of another status.
+    let oldest = world.resell(&caller, "oldest", CheckoutMode::Direct).await;
+    let start = world.gateway.reseller_start(&caller, ideal(oldest.id));
+    start.await.unwrap();
+    let mut made = Vec::new();
+    for each in 0..120 {
+        let name = format!("order-{each}");
+        made.push(world.resell(&caller, &name, CheckoutMode::Hosted).await.id);
+        world.clock.advance(Duration::from_millis(1));
+    }
+    made.reverse();
+    let of = |status| PaymentFilter {
+        status: Some(status),
+        ..any()
+    };
+    let pending = chosen(&world, &caller, &of(Status::Pending), 1).await;
+    assert_eq!(pending, (vec![oldest.id], 1));
+    // The last page reads past the oldest, which is of another status.
+    let (found, pages) = chosen(&world, &caller, &of(Status::Created), 7).await;
+    assert_eq!((found, pages), (made, 18));
 }
 
 #[tokio::test]
@@ -344,7 +446,7 @@ async fn a_revocation_holds_at_once_on_the_page_too() {
     let read = gateway.reseller_payment(&caller, direct.id).await;
     assert!(matches!(read, Err(ResellerError::Barred(_))), "{read:?}");
     let listed = gateway
-        .reseller_payments(&caller, world.merchant.id, all())
+        .reseller_payments(&caller, world.merchant.id, &any(), all())
         .await;
     assert!(matches!(listed, Err(ResellerError::Barred(_))));
 

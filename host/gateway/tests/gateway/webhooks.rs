@@ -12,7 +12,7 @@ use kassette_domain::payment::CheckoutMode;
 use kassette_domain::policy::Policy;
 use kassette_domain::secret::Secret;
 use kassette_domain::webhook::{
-    Delivery, DeliveryStatus, Endpoint, EventFilter, MAX_RESPONSE, Schedule, sign,
+    Delivery, DeliveryStatus, Endpoint, EventFilter, MAX_RESPONSE, RetrySchedule, sign,
 };
 use kassette_gateway::Gateway;
 use kassette_gateway::clock::Clock as _;
@@ -336,7 +336,7 @@ async fn what_is_held_back_for_72_hours_is_exhausted_and_what_is_deleted_cancell
 #[tokio::test(flavor = "multi_thread")]
 async fn what_waits_after_an_outage_is_delivered_at_once_and_each_uses_an_attempt() {
     let mut settings = at_home();
-    settings.webhooks.schedule = Schedule::new([Duration::from_secs(3600); 7]);
+    settings.webhooks.schedule = RetrySchedule::new([Duration::from_secs(3600); 7]);
     let run = Running::with(settings).await;
     let receiver = Receiver::start([FAILURE]).await;
     let (endpoint, _) = run.endpoint(&receiver).await;
@@ -441,7 +441,7 @@ async fn endpoint_of(gateway: &Gateway, owner: KeyOwner, url: String) -> Endpoin
 async fn after_an_outage_what_waits_for_a_merchant_or_for_all_is_due_and_others_do_not_wait_behind_it()
  {
     let mut settings = at_home();
-    settings.webhooks.schedule = Schedule::new([Duration::from_secs(3600); 7]);
+    settings.webhooks.schedule = RetrySchedule::new([Duration::from_secs(3600); 7]);
     let run = Running::with(settings).await;
     let gateway = &run.world.gateway;
     let one = KeyOwner::Merchant(run.world.merchant.id);
@@ -554,7 +554,7 @@ async fn slices_of_what_waits_for_all_reach_each_endpoint_once_with_a_line_of_it
 async fn what_waits_for_its_slot_is_not_sent_once_the_endpoint_is_disabled() {
     let mut settings = at_home();
     settings.webhooks.timeout = Duration::from_secs(1);
-    settings.webhooks.schedule = Schedule::new([Duration::from_secs(3600); 7]);
+    settings.webhooks.schedule = RetrySchedule::new([Duration::from_secs(3600); 7]);
     let run = Running::with(settings).await;
     let receiver = Receiver::start([OK, Reply::Silence]).await;
     let (endpoint, _) = run.endpoint(&receiver).await;
@@ -606,7 +606,7 @@ async fn what_waits_for_its_slot_is_not_sent_once_the_endpoint_is_disabled() {
 async fn what_failed_together_comes_again_at_different_times() {
     const HOUR: u64 = 3_600_000;
     let mut settings = at_home();
-    settings.webhooks.schedule = Schedule::new([Duration::from_millis(10 * HOUR); 7]);
+    settings.webhooks.schedule = RetrySchedule::new([Duration::from_millis(10 * HOUR); 7]);
     let run = Running::with(settings).await;
     let receiver = Receiver::start([FAILURE]).await;
     let (endpoint, _) = run.endpoint(&receiver).await;

@@ -15,11 +15,11 @@ use parking_lot::Mutex;
 
 /// The child that waits, once the runtime has asked for one.
 #[derive(Debug, Default)]
-pub(super) struct Spare(OnceLock<Mutex<Receiver<Waiting>>>);
+pub(super) struct Spare(OnceLock<Mutex<Receiver<SpareChild>>>);
 
 /// A child that is killed where it is not taken.
 #[derive(Debug)]
-struct Waiting(Option<Child>);
+struct SpareChild(Option<Child>);
 
 impl Spare {
     /// Has one child waiting from now on. They are started on a thread that lives as long as this:
@@ -47,12 +47,12 @@ impl Spare {
     }
 }
 
-fn serve(start: &impl Fn() -> io::Result<Child>, give: &SyncSender<Waiting>) {
+fn serve(start: &impl Fn() -> io::Result<Child>, give: &SyncSender<SpareChild>) {
     // The compiler that is handed none starts a child itself, and reports what is wrong with that.
-    while give.send(Waiting(start().ok())).is_ok() {}
+    while give.send(SpareChild(start().ok())).is_ok() {}
 }
 
-impl Drop for Waiting {
+impl Drop for SpareChild {
     fn drop(&mut self) {
         if let Some(mut child) = self.0.take() {
             let _ = child.kill();

@@ -3,7 +3,7 @@
 use kassette_domain::attempt::{Attempt, AttemptState, VendorFacts};
 use kassette_domain::lifecycle::Transition;
 use kassette_domain::money::{Currency, Minor};
-use kassette_domain::payment::{Decision, Origin, Payment, ReviewDecision};
+use kassette_domain::payment::{Origin, Payment, ReviewDecision, RoutingDecision};
 use kassette_domain::provider::{Action, VendorStatus};
 use kassette_domain::refund::Refund;
 use kassette_domain::returns::Disputed;
@@ -190,7 +190,7 @@ fn dispute(disputed: &Disputed) -> Value {
     })
 }
 
-fn decision(decision: &Decision) -> Value {
+fn decision(decision: &RoutingDecision) -> Value {
     let verdicts = decision.verdicts.iter().map(|verdict| {
         json!({
             "provider_id": verdict.account,

@@ -8,7 +8,7 @@ use kassette_domain::id::{AccountId, AttemptId, MerchantId, PaymentId};
 use kassette_domain::lifecycle::{NewDecision, Step};
 use kassette_domain::operator::Role;
 use kassette_domain::payment::{Resolution, Settlement, Status};
-use kassette_gateway::review::{DecideError, Decided};
+use kassette_gateway::operator_acts::{DecideError, Decided};
 use kassette_store::{About, PaymentFilter, Stepped};
 use serde_json::{Value, json};
 

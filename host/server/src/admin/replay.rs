@@ -11,7 +11,9 @@ use http::header::{ACCEPT, CONTENT_TYPE};
 use http::request::Parts;
 use kassette_domain::id::{Digest, MerchantId, Slot, SlotKind};
 use kassette_domain::policy::Policy;
-use kassette_gateway::replay::{Candidate, Change, Cost, Diff, MOST, Replay, ReplayError, Sum};
+use kassette_gateway::replay::{
+    Candidate, Change, Cost, Diff, Extent, MOST, MOST_EXAMPLES, Replay, ReplayError, Sum,
+};
 use kassette_runtime::MAX_MODULE_BYTES;
 use serde_json::json;
 
@@ -38,7 +40,7 @@ const UNRECORDED: &str = "calls of a provider's module are on record from while 
 const UNKNOWN: &str = "what the policy would add is not judged: the log has no accounts and no methods that the \
     policy of its time left out";
 
-/// `POST /plugins/{slot}/replay?last=N`: changes nothing, and is for operators because it takes the
+/// `POST /plugins/{slot}/replay?last=N&examples=N`: changes nothing, and is for operators because it takes the
 /// processors' idle time.
 pub(super) async fn replay(
     _: Changes,
@@ -54,6 +56,11 @@ pub(super) async fn replay(
         |text| text.parse().ok().filter(|last| (1..=MOST).contains(last)),
         "must be a whole number from 1 to 1000000",
     )?;
+    let examples = query.read(
+        "examples",
+        |text| text.parse().ok().filter(|most| *most <= MOST_EXAMPLES),
+        "must be a whole number from 0 to 100000",
+    )?;
     query.finish()?;
     let last = last.unwrap_or(DEFAULT);
     // Before the body is read: it may be a module's.
@@ -65,12 +72,17 @@ pub(super) async fn replay(
         Candidate::Settings(_) => "settings",
         Candidate::Policy(_) => "policy",
     };
+    let extent = Extent {
+        last,
+        merchant,
+        examples,
+    };
     let replay = state
         .gateway
-        .replay(turn, &slot, candidate, last, merchant)
+        .replay(turn, &slot, candidate, extent)
         .await
         .map_err(failed)?;
-    let told = Told { slot, kind };
+    let told = ReplayAnswer { slot, kind };
     if !wants_lines(&parts) {
         return told.whole(replay).await;
     }
@@ -156,12 +168,12 @@ fn failed(error: ReplayError) -> ApiError {
 }
 
 /// What an answer names beside the differences.
-struct Told {
+struct ReplayAnswer {
     slot: Slot,
     kind: &'static str,
 }
 
-impl Told {
+impl ReplayAnswer {
     /// The diff, once it is there.
     async fn whole(self, mut replay: Replay) -> Result<Response, ApiError> {
         while replay.advance().await.map_err(failed)?.is_some() {}
@@ -249,7 +261,7 @@ pub(super) fn view(
 }
 
 fn examples(diff: &Diff) -> Vec<serde_json::Value> {
-    let examples = diff.examples.values().map(|example| {
+    let examples = diff.examples.latest.values().map(|example| {
         json!({
             "payment_id": example.payment.map(|id| id.to_string()),
             "at": example.at.rfc3339(),

@@ -1,5 +1,7 @@
 //! A merchant's payments, in pages.
 
+use std::borrow::Cow;
+
 use axum::extract::State;
 use axum::response::Response;
 use kassette_domain::order::OrderId;
@@ -27,34 +29,39 @@ pub(super) struct ListQuery;
 
 impl utoipa::IntoParams for ListQuery {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
-        let of = |name: &str, schema: RefOr<Schema>, description: &str| {
-            query::parameter(name, Required::False, schema, description)
-        };
-        vec![
-            of(
-                "order_id",
-                formats::OrderId::schema(),
-                "Payments of this order alone.",
-            ),
-            of(
-                "status",
-                formats::PaymentStatus::schema(),
-                "Payments in this status alone.",
-            ),
-            of(
-                "since",
-                formats::Instant::schema(),
-                "Payments that were made then or later; with `Z`.",
-            ),
-            of(
-                "until",
-                formats::Instant::schema(),
-                "Payments that were made before; with `Z`.",
-            ),
-            query::limit_parameter(),
-            query::cursor_parameter(),
-        ]
+        list_parameters()
     }
+}
+
+/// The parameters of a list of payments that [`list_asked`] reads, for the document.
+pub(super) fn list_parameters() -> Vec<Parameter> {
+    let of = |name: &str, schema: RefOr<Schema>, description: &str| {
+        query::parameter(name, Required::False, schema, description)
+    };
+    vec![
+        of(
+            "order_id",
+            formats::OrderId::schema(),
+            "Payments of this order alone.",
+        ),
+        of(
+            "status",
+            formats::PaymentStatus::schema(),
+            "Payments in this status alone.",
+        ),
+        of(
+            "since",
+            formats::Instant::schema(),
+            "Payments that were made then or later; with `Z`.",
+        ),
+        of(
+            "until",
+            formats::Instant::schema(),
+            "Payments that were made before; with `Z`.",
+        ),
+        query::limit_parameter(),
+        query::cursor_parameter(),
+    ]
 }
 
 /// A page of payments.
@@ -106,8 +113,16 @@ pub(super) async fn list(
 
 /// Which payments a query asks for, and which page of them.
 fn asked(query: Option<&str>) -> Result<(PaymentFilter, Paging), ApiError> {
-    let known = ["order_id", "status", "since", "until", "limit", "cursor"];
-    let [order, status, since, until, limit, cursor] = query::read(query, known)?;
+    list_asked(query::read(query, LIST)?)
+}
+
+/// The names of a list's parameters, in the order in which [`list_asked`] takes their values.
+pub(super) const LIST: [&str; 6] = ["order_id", "status", "since", "until", "limit", "cursor"];
+
+/// Which payments such values ask for, and which page of them.
+pub(super) fn list_asked(
+    [order, status, since, until, limit, cursor]: [Option<Cow<'_, str>>; LIST.len()],
+) -> Result<(PaymentFilter, Paging), ApiError> {
     let order = order.map(|text| OrderId::parse(&text)).transpose();
     let order = order.map_err(|why| ApiError::invalid("order_id", why))?;
     let status = status

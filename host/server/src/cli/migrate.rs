@@ -3,7 +3,7 @@
 use clap::Args;
 use kassette_store::postgres;
 
-use super::stopped_store::{Place, StoppedStore};
+use super::stopped_store::{StoppedStore, StoreLocation};
 
 #[derive(Args, Debug)]
 pub(super) struct MigrateArgs {
@@ -21,11 +21,11 @@ pub(super) struct MigrateArgs {
 )]
 pub(super) async fn migrate(args: MigrateArgs) -> Result<(), String> {
     match args.store.place()? {
-        Place::Folder(options) => println!(
+        StoreLocation::Folder(options) => println!(
             "the store is in {}: the next start brings it to this release's form by itself",
             options.path.display()
         ),
-        Place::Database(options) => {
+        StoreLocation::Database(options) => {
             let migrated = postgres::migrate(&options).await;
             migrated.map_err(|error| error.to_string())?;
             println!("the database has the tables of this release");

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
 /// Shows progress on standard error.
-pub(super) struct Shown {
+pub(super) struct ProgressOutput {
     /// Bytes of the file that is read, where that is known.
     file_bytes: Option<u64>,
     terminal: bool,
@@ -25,7 +25,7 @@ struct Part {
     told: Instant,
 }
 
-impl Shown {
+impl ProgressOutput {
     /// Progress of a task that reads a file of a known length, or none.
     pub(super) fn new(file_bytes: Option<u64>) -> Self {
         Self {
@@ -60,7 +60,7 @@ impl Part {
     }
 }
 
-impl Progress for Shown {
+impl Progress for ProgressOutput {
     fn begin(&self, what: &str, unit: Unit, total: Option<u64>) {
         let total = total.or(match unit {
             Unit::Bytes => self.file_bytes,
@@ -112,7 +112,7 @@ impl Progress for Shown {
     }
 }
 
-impl Drop for Shown {
+impl Drop for ProgressOutput {
     fn drop(&mut self) {
         let last = self.part.get_mut().take();
         self.end(last);

@@ -31,7 +31,7 @@ pub(super) struct StoppedStore {
 }
 
 /// A store, as it is opened.
-pub(super) enum Place {
+pub(super) enum StoreLocation {
     /// In a data directory.
     Folder(OpenOptions),
     /// In a database.
@@ -106,13 +106,13 @@ impl StoppedStore {
     ///
     /// # Errors
     /// A sentence: what is wrong with the configuration or the master key.
-    pub(super) fn place(&self) -> Result<Place, String> {
+    pub(super) fn place(&self) -> Result<StoreLocation, String> {
         let found = self.data_dir()?;
         let key = master_key::read(found.key_file.as_deref());
         let master = parse(&key.map_err(|error| error.to_string())?)?;
         Ok(match &found.database {
-            Some(url) => Place::Database(database(url, master)),
-            None => Place::Folder(found.options(master)),
+            Some(url) => StoreLocation::Database(database(url, master)),
+            None => StoreLocation::Folder(found.options(master)),
         })
     }
 

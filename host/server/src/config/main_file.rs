@@ -7,7 +7,7 @@ use std::time::Duration;
 use kassette_domain::lifecycle::QuerySchedule;
 use kassette_domain::policy::RateLimit;
 use kassette_domain::secret::Secret;
-use kassette_domain::webhook::{ATTEMPTS, Schedule};
+use kassette_domain::webhook::{ATTEMPTS, RetrySchedule};
 use kassette_gateway::settings;
 use kassette_http::{CertificateDer, HostPattern};
 use kassette_runtime::SlotKey;
@@ -153,7 +153,7 @@ impl Webhooks {
         test_authorities: Vec<CertificateDer<'static>>,
     ) -> settings::Webhooks {
         settings::Webhooks {
-            schedule: Schedule::new(self.retry_seconds.map(Duration::from_secs)),
+            schedule: RetrySchedule::new(self.retry_seconds.map(Duration::from_secs)),
             timeout: Duration::from_millis(self.timeout_ms),
             circuit_hold: Duration::from_secs(self.circuit_hold_seconds),
             keep: days(retention.delivery_days),
@@ -292,8 +292,8 @@ pub(crate) enum Uploads {
 
 impl Plugins {
     /// What a canary is allowed.
-    pub(super) const fn trial_limits(&self) -> kassette_domain::candidate::Limits {
-        kassette_domain::candidate::Limits {
+    pub(super) const fn trial_limits(&self) -> kassette_domain::candidate::CanaryLimits {
+        kassette_domain::candidate::CanaryLimits {
             min_sample: self.canary_min_payments,
             margin_percent: self.canary_margin_percent,
             max_divergence_percent: match self.canary_max_differing_percent {

@@ -71,17 +71,17 @@ impl Receiver {
 struct Shop {
     secret: Secret,
     clock: Arc<dyn Clock>,
-    taken: Mutex<Taken>,
+    taken: Mutex<ReceivedEvents>,
 }
 
 /// The last events that were taken.
 #[derive(Default)]
-struct Taken {
+struct ReceivedEvents {
     seen: HashSet<EventId>,
     order: VecDeque<EventId>,
 }
 
-impl Taken {
+impl ReceivedEvents {
     /// Whether an event is new.
     fn take(&mut self, event: EventId) -> bool {
         if !self.seen.insert(event) {
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn an_event_that_comes_again_is_known() {
-        let mut taken = Taken::default();
+        let mut taken = ReceivedEvents::default();
         let id = |n: u32| {
             let mut bytes = [0; 16];
             bytes[..4].copy_from_slice(&n.to_be_bytes());

@@ -57,7 +57,7 @@ impl Default for Caps {
             overall: 8192,
             per_address: 2048,
             bytes_per_address: 4 << 20,
-            bytes: 128 << 20,
+            bytes: 64 << 20,
         }
     }
 }

@@ -42,13 +42,13 @@ impl fmt::Display for Amount {
 
 /// Where the sign stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum SignPosition {
     Before,
     BeforeWithSpace,
     AfterWithSpace,
 }
 
-impl Place {
+impl SignPosition {
     fn of(language: &str, region: Option<Region>) -> Self {
         let region = region.as_ref().map(Region::as_str);
         match (language, region) {
@@ -66,16 +66,21 @@ pub(crate) fn written(money: Money, language: &str, region: Option<Region>) -> A
     let region = region.or((language == "pt").then_some(PORTUGAL));
     let code = money.currency.code();
     let number = number(money.amount, language, region);
-    let place = Place::of(language, region);
+    let place = SignPosition::of(language, region);
     let (text, code) = match (place, sign(money.currency, language)) {
-        (Place::Before, Sign::Own(sign)) => (format!("{sign}{number}"), None),
-        (Place::Before, Sign::Dollar) => (format!("${number}"), Some(code)),
-        (Place::BeforeWithSpace, Sign::Own(sign)) => (format!("{sign}{NO_BREAK}{number}"), None),
-        (Place::AfterWithSpace, Sign::Own(sign)) => (format!("{number}{NO_BREAK}{sign}"), None),
-        (Place::Before, Sign::None) | (Place::BeforeWithSpace, Sign::None | Sign::Dollar) => {
+        (SignPosition::Before, Sign::Own(sign)) => (format!("{sign}{number}"), None),
+        (SignPosition::Before, Sign::Dollar) => (format!("${number}"), Some(code)),
+        (SignPosition::BeforeWithSpace, Sign::Own(sign)) => {
+            (format!("{sign}{NO_BREAK}{number}"), None)
+        }
+        (SignPosition::AfterWithSpace, Sign::Own(sign)) => {
+            (format!("{number}{NO_BREAK}{sign}"), None)
+        }
+        (SignPosition::Before, Sign::None)
+        | (SignPosition::BeforeWithSpace, Sign::None | Sign::Dollar) => {
             (format!("{code}{NO_BREAK}{number}"), None)
         }
-        (Place::AfterWithSpace, Sign::None | Sign::Dollar) => (number, Some(code)),
+        (SignPosition::AfterWithSpace, Sign::None | Sign::Dollar) => (number, Some(code)),
     };
     Amount { text, code }
 }

@@ -198,7 +198,7 @@ fn paid(own: &Attempt) -> Money {
 #[cfg(test)]
 mod tests {
     use kassette_domain::provider::{Dispute, ProviderRefund, RefundState};
-    use kassette_domain::returns::Told;
+    use kassette_domain::returns::ReportedReturns;
 
     use super::*;
     use crate::pages::fixtures::{self, NOW, attempt, view};
@@ -227,7 +227,7 @@ mod tests {
             amount,
             state,
         };
-        let told = Told {
+        let told = ReportedReturns {
             sum: None,
             fresh: true,
             refunds: &[refund],
@@ -245,7 +245,7 @@ mod tests {
             reason: None,
             respond_by: None,
         };
-        let told = Told {
+        let told = ReportedReturns {
             sum: None,
             fresh: true,
             refunds: &[],

@@ -134,7 +134,7 @@ pub(crate) struct Handler {
 }
 
 /// What is remembered of a request until its answer is there.
-pub(crate) struct Seen {
+pub(crate) struct OpenRequest {
     id: RequestId,
     route: Option<MatchedPath>,
     method: Method,
@@ -156,7 +156,7 @@ where
     }
 
     fn call(&mut self, mut request: Request) -> Self::Future {
-        let seen = Seen {
+        let seen = OpenRequest {
             id: RequestId::of(request.headers()),
             route: request.extensions().get().cloned(),
             method: request.method().clone(),
@@ -202,7 +202,7 @@ pin_project! {
             #[pin]
             answer: F,
             // Until it is answered.
-            seen: Option<Seen>,
+            seen: Option<OpenRequest>,
             permit: Option<Arc<Permit>>,
             yielded: bool,
             handler: Arc<Handler>,
@@ -264,7 +264,7 @@ impl Inner {
     }
 }
 
-impl Seen {
+impl OpenRequest {
     fn finish(self, response: &mut Response, handler: &Handler) {
         let Self {
             id,

@@ -382,15 +382,15 @@ const FAMILIES: &[Family] = &[
     ),
     family(
         Gauge,
-        "kassette_provider_places_taken",
-        &[("kind", Known(PLACES)), ENVIRONMENT],
-        "Places for requests and calls that wait for a provider which are taken.",
+        "kassette_provider_permits_held",
+        &[("kind", Known(PERMITS)), ENVIRONMENT],
+        "Permits for requests and calls that wait for a provider which are held.",
     ),
     family(
         Counter,
-        "kassette_provider_places_refused_total",
-        &[("kind", Known(PLACES)), ENVIRONMENT],
-        "Requests and calls that found no such place.",
+        "kassette_provider_permits_refused_total",
+        &[("kind", Known(PERMITS)), ENVIRONMENT],
+        "Requests and calls that found no such permit.",
     ),
     family(
         Counter,
@@ -703,7 +703,7 @@ const FAMILIES: &[Family] = &[
 ];
 
 /// What waits for a provider.
-const PLACES: &[&str] = &["request", "start", "callback", "unproved", "query"];
+const PERMITS: &[&str] = &["request", "start", "callback", "unproved", "query"];
 
 /// The labels of a metric, each with the values that are known of it; none where there is no such metric.
 #[cfg(test)]

@@ -88,7 +88,7 @@ pub(crate) fn event(account: &Account, event: &Event<'_>) -> Option<Value> {
     }))
 }
 
-struct Told {
+struct NotificationItem {
     code: &'static str,
     success: bool,
     reason: &'static str,
@@ -101,9 +101,9 @@ struct Told {
     reference: Option<String>,
 }
 
-fn told(session: &Session, happened: Happened) -> Option<Told> {
+fn told(session: &Session, happened: Happened) -> Option<NotificationItem> {
     let received = session.received.as_ref().unwrap_or(&session.due).clone();
-    let of_payment = |code, success, reason| Told {
+    let of_payment = |code, success, reason| NotificationItem {
         code,
         success,
         reason,
@@ -112,7 +112,7 @@ fn told(session: &Session, happened: Happened) -> Option<Told> {
         own: None,
         reference: None,
     };
-    let modified = |code, amount: Money| Told {
+    let modified = |code, amount: Money| NotificationItem {
         code,
         success: true,
         reason: "",
@@ -145,7 +145,7 @@ fn told(session: &Session, happened: Happened) -> Option<Told> {
         }
         Happened::Declined => of_payment("AUTHORISATION", false, "Refused"),
         // The capture was no more possible; the authorisation stays.
-        Happened::CaptureRefused => Told {
+        Happened::CaptureRefused => NotificationItem {
             success: false,
             reason: "Insufficient balance on payment",
             ..modified("CAPTURE", session.due.clone())
@@ -157,7 +157,7 @@ fn told(session: &Session, happened: Happened) -> Option<Told> {
             refund("REFUND_FAILED", session)?
         }
         // It never went out.
-        Happened::RefundFailed => Told {
+        Happened::RefundFailed => NotificationItem {
             success: false,
             reason: "Insufficient balance on payment",
             ..refund("REFUND", session)?
@@ -170,24 +170,29 @@ fn told(session: &Session, happened: Happened) -> Option<Told> {
 }
 
 /// Of one refund alone, under its own psp reference.
-fn refund(code: &'static str, session: &Session) -> Option<Told> {
+fn refund(code: &'static str, session: &Session) -> Option<NotificationItem> {
     let refund = session.newest_refund()?;
     let asked = refund.asked.as_ref();
-    Some(Told {
+    Some(NotificationItem {
         reference: asked.and_then(|asked| asked.note.clone()),
         ..of_part(code, session, &refund.id, refund.amount)?
     })
 }
 
-fn dispute(code: &'static str, session: &Session) -> Option<Told> {
+fn dispute(code: &'static str, session: &Session) -> Option<NotificationItem> {
     let dispute = session.newest_dispute()?;
     of_part(code, session, &dispute.id, dispute.amount)
 }
 
-fn of_part(code: &'static str, session: &Session, id: &str, value: Amount) -> Option<Told> {
+fn of_part(
+    code: &'static str,
+    session: &Session,
+    id: &str,
+    value: Amount,
+) -> Option<NotificationItem> {
     let money = session.received.as_ref().unwrap_or(&session.due);
     let currency = money.currency.clone();
-    Some(Told {
+    Some(NotificationItem {
         code,
         success: true,
         reason: "",

@@ -16,7 +16,7 @@ use crate::{
     btcpay::{
         problem::Problem,
         store_id,
-        wire::{self, Create, GiveBack, Mark, Update},
+        wire::{self, Create, GiveBack, MarkInvoice, Update},
     },
     config::SimError,
     http::{MOST_BODY, json_body, only, same},
@@ -170,7 +170,7 @@ async fn mark(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Json<Value>, Problem> {
-    let asked: Mark = read_json(&headers, &body)?;
+    let asked: MarkInvoice = read_json(&headers, &body)?;
     if asked.status != "Invalid" {
         return Err(Problem::field("status", "only Invalid is played here"));
     }

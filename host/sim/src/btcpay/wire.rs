@@ -39,7 +39,7 @@ pub(crate) struct Update {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Mark {
+pub(crate) struct MarkInvoice {
     pub(crate) status: String,
 }
 

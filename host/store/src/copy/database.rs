@@ -15,7 +15,7 @@ use tokio_postgres::{Error, Row};
 use crate::Fault;
 use crate::copy::CopyError;
 use crate::copy::tables::TABLES;
-use crate::mark::Mark;
+use crate::mark::CopyState;
 use crate::postgres::database::{Arguments, Failure};
 use crate::postgres::open::{self, OpenOptions};
 use crate::postgres::parts::Argument;
@@ -101,12 +101,12 @@ impl Database {
     }
 
     /// The mark of the database.
-    pub(crate) fn mark(&self) -> Result<Option<Mark>, CopyError> {
+    pub(crate) fn mark(&self) -> Result<Option<CopyState>, CopyError> {
         Ok(self.runtime.block_on(mark::read(&self.client))?)
     }
 
     /// Marks the database, or takes the mark away.
-    pub(crate) fn set_mark(&self, mark: Option<Mark>) -> Result<(), CopyError> {
+    pub(crate) fn set_mark(&self, mark: Option<CopyState>) -> Result<(), CopyError> {
         Ok(self.runtime.block_on(mark::write(&self.client, mark))?)
     }
 

@@ -27,7 +27,7 @@ use tokio::runtime::Handle;
 
 use crate::copy::database::{Database, Writer};
 use crate::copy::tables::COUNTED;
-use crate::mark::Mark;
+use crate::mark::CopyState;
 use crate::report::{Progress, Report};
 use crate::sled::maintenance::compact::{judged, judged_whole};
 use crate::sled::maintenance::restore::refuse_full;
@@ -129,22 +129,22 @@ pub fn to_postgres(
     }
     let database = Database::connect(runtime.clone(), to)?;
     match database.mark()? {
-        Some(Mark::Copying) => {}
-        Some(Mark::Moving | Mark::Moved) => return Err(postgres::OpenError::Moved.into()),
+        Some(CopyState::Copying) => {}
+        Some(CopyState::Moving | CopyState::Moved) => return Err(postgres::OpenError::Moved.into()),
         None if database.is_empty()? => {}
         None => return Err(CopyError::NotEmpty),
     }
-    if mark::read(&from.path)? == Some(Mark::Moved) {
+    if mark::read(&from.path)? == Some(CopyState::Moved) {
         mark::check(&from.path)?;
     }
     audit_folder(runtime, from, note)?;
     let source = Stopped::open_marked(from)?;
-    mark::write(&from.path, Some(Mark::Moving))?;
+    mark::write(&from.path, Some(CopyState::Moving))?;
     let copied = fill_database(&source, &database, to, runtime, progress);
     match copied {
         Ok(_) => {
             database.set_mark(None)?;
-            mark::write(&from.path, Some(Mark::Moved))?;
+            mark::write(&from.path, Some(CopyState::Moved))?;
         }
         // Nothing was served from the copy.
         Err(_) => served_again(mark::write(&from.path, None)),
@@ -161,7 +161,7 @@ fn fill_database(
 ) -> Result<Copied, CopyError> {
     let before = judged_whole(&source.db, &source.secrets, SOURCE, progress)?;
     let before_it = database.mark()?;
-    database.set_mark(Some(Mark::Copying))?;
+    database.set_mark(Some(CopyState::Copying))?;
     if let Err(used) = database.fence() {
         database.set_mark(before_it)?;
         return Err(used);
@@ -191,13 +191,13 @@ pub fn to_sled(
     refuse_full(&to.path)?;
     let mut database = Database::connect(runtime.clone(), from)?;
     match database.mark()? {
-        None | Some(Mark::Moving) => {}
-        Some(Mark::Copying) => return Err(postgres::OpenError::Copying.into()),
-        Some(Mark::Moved) => return Err(postgres::OpenError::Moved.into()),
+        None | Some(CopyState::Moving) => {}
+        Some(CopyState::Copying) => return Err(postgres::OpenError::Copying.into()),
+        Some(CopyState::Moved) => return Err(postgres::OpenError::Moved.into()),
     }
     // Two copies at once would take each other's mark away.
     let folder = to.take_folder()?;
-    database.set_mark(Some(Mark::Moving))?;
+    database.set_mark(Some(CopyState::Moving))?;
     let copied = (|| {
         database.fence()?;
         let at = note.at;
@@ -205,7 +205,7 @@ pub fn to_sled(
         fill_folder(&database, from, folder, runtime, progress)
     })();
     match copied {
-        Ok(_) => database.set_mark(Some(Mark::Moved))?,
+        Ok(_) => database.set_mark(Some(CopyState::Moved))?,
         // It is in its place, and may be served.
         Err(_) if kassette_engine::holds_a_database(&to.path) => {}
         Err(_) => {

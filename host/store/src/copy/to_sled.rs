@@ -422,7 +422,7 @@ fn connection(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
 }
 
 fn nonce(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
-    let mark = nonces::Mark::try_from(row.get::<_, &[u8]>(1));
+    let mark = nonces::NonceDigest::try_from(row.get::<_, &[u8]>(1));
     target.taken.push(Taken {
         reseller: reseller_id(row),
         mark: mark.map_err(|_| Fault::Corrupt("the mark of a nonce".into()))?,

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::postgres::PostgresStore;
 use crate::postgres::database::{Arguments, Database};
 use crate::postgres::membership::PATIENCE;
-use crate::postgres::node::Told;
+use crate::postgres::node::NodeReport;
 use crate::{Answer, Cluster, Fault, ModulesInfo, NodeInfo, NodeStatus, Share, Task};
 
 /// Between two looks at what the others have adopted.
@@ -112,7 +112,7 @@ impl PostgresStore {
         let natural = |column| u64::try_from(row.get::<_, i64>(column)).unwrap_or_default();
         let info = row.get::<_, Option<&str>>(5).map(serde_json::from_str);
         let damaged = |_| Fault::Corrupt(format!("what node `{name}` tells of itself"));
-        let Told { info, modules } = info.transpose().map_err(damaged)?.unwrap_or_default();
+        let NodeReport { info, modules } = info.transpose().map_err(damaged)?.unwrap_or_default();
         Ok(NodeStatus {
             incarnation: row.get::<_, i64>(1).cast_unsigned(),
             is_self: name == self.standing.name,

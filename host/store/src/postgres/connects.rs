@@ -14,7 +14,7 @@ use crate::connects::{LISTED_FOR, told, verify};
 use crate::postgres::database::{Database, Failure, Operation, Tx, execute, row};
 use crate::postgres::directory::keys::{self, environment};
 use crate::postgres::directory::merchants;
-use crate::postgres::lists::{Asked, Place};
+use crate::postgres::lists::{ListPosition, ListQuery};
 use crate::postgres::webhooks::endpoints;
 use crate::postgres::{PostgresStore, audit, millis, number, uuid};
 use crate::rows::seal::Secrets;
@@ -257,21 +257,21 @@ impl Connects for PostgresStore {
     ) -> Answer<'_, Listed<ConnectCode>> {
         Box::pin(async move {
             let tag = [b"connect/".as_slice(), &merchant.0.to_be_bytes()].concat();
-            let Some(asked) = Asked::read(&tag, &paging) else {
+            let Some(asked) = ListQuery::read(&tag, &paging) else {
                 return Ok(Listed::BadCursor);
             };
             let sql =
                 "/* connect codes: list */ SELECT hash, body, created_at, id FROM connect_code
                 WHERE merchant = $1 AND (created_at, id) < ($2, $3)
                 ORDER BY created_at DESC, id DESC LIMIT $4";
-            let Place(at, id) = asked.before;
+            let ListPosition(at, id) = asked.before;
             let found = self
                 .requests
                 .read(sql, &[&number(merchant.0), &at, &id, &asked.rows()])
                 .await?;
             let each = found
                 .iter()
-                .map(|row| Ok((Place(row.get(2), row.get(3)), code(row)?)));
+                .map(|row| Ok((ListPosition(row.get(2), row.get(3)), code(row)?)));
             Ok(asked.page(each.collect::<Result<_, Fault>>()?))
         })
     }

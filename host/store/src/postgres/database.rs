@@ -11,7 +11,7 @@ use tokio_postgres::types::ToSql;
 
 use crate::Fault;
 use crate::postgres::errors::said;
-use crate::postgres::node::Standing;
+use crate::postgres::node::NodeState;
 use crate::rows::seal::fill;
 
 /// Arguments of a statement, as `$1`, `$2`, ...
@@ -173,7 +173,7 @@ pub(crate) struct Database {
     /// Whose turn it is to do a transaction of several statements: see [`Database::transact`].
     pub(crate) turn: tokio::sync::Mutex<()>,
     pub(crate) pool: Pool,
-    pub(crate) standing: Arc<Standing>,
+    pub(crate) standing: Arc<NodeState>,
 }
 
 impl Database {

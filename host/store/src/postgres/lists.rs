@@ -16,22 +16,22 @@ const PLACE: usize = 24;
 
 /// A place in a list: a time in milliseconds or a number, then an id, which is nil in lists without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place(pub(crate) i64, pub(crate) Uuid);
+pub(crate) struct ListPosition(pub(crate) i64, pub(crate) Uuid);
 
 /// What is asked of a list that is told from others by its tag.
-pub(crate) struct Asked<'t> {
+pub(crate) struct ListQuery<'t> {
     tag: &'t [u8],
     /// The page holds what stands before this place.
-    pub(crate) before: Place,
+    pub(crate) before: ListPosition,
     /// Most items of the page.
     pub(crate) limit: usize,
 }
 
-impl<'t> Asked<'t> {
+impl<'t> ListQuery<'t> {
     /// Reads what is asked; none where the cursor is not one of this list.
     pub(crate) fn read(tag: &'t [u8], paging: &Paging) -> Option<Self> {
         let before = match &paging.cursor {
-            None => Place(i64::MAX, Uuid::max()),
+            None => ListPosition(i64::MAX, Uuid::max()),
             Some(cursor) => read_cursor(tag, cursor)?,
         };
         Some(Self {
@@ -48,8 +48,8 @@ impl<'t> Asked<'t> {
             .saturating_add(1)
     }
 
-    /// The page of rows with their places, of which [`Asked::rows`] were asked for.
-    pub(crate) fn page<T>(&self, mut found: Vec<(Place, T)>) -> Listed<T> {
+    /// The page of rows with their places, of which [`ListQuery::rows`] were asked for.
+    pub(crate) fn page<T>(&self, mut found: Vec<(ListPosition, T)>) -> Listed<T> {
         let more = found.len() > self.limit;
         found.truncate(self.limit);
         let last = found.last().map(|(place, _)| *place).filter(|_| more);
@@ -61,7 +61,7 @@ impl<'t> Asked<'t> {
     pub(crate) fn page_of_looked<T>(
         &self,
         scan: i64,
-        looked: impl ExactSizeIterator<Item = Result<(Place, Option<T>), Fault>>,
+        looked: impl ExactSizeIterator<Item = Result<(ListPosition, Option<T>), Fault>>,
     ) -> Result<Listed<T>, Fault> {
         let are_all = i64::try_from(looked.len()).is_ok_and(|looked| looked < scan);
         let (mut found, mut last) = (Vec::new(), None);
@@ -81,22 +81,22 @@ impl<'t> Asked<'t> {
     }
 
     /// The page of some items, after which the next one begins behind a place.
-    pub(crate) fn page_up_to<T>(&self, items: Vec<T>, next: Option<Place>) -> Listed<T> {
-        let next = next.map(|Place(number, id)| {
+    pub(crate) fn page_up_to<T>(&self, items: Vec<T>, next: Option<ListPosition>) -> Listed<T> {
+        let next = next.map(|ListPosition(number, id)| {
             URL_SAFE_NO_PAD.encode([self.tag, &number.to_be_bytes(), id.as_bytes()].concat())
         });
         Listed::Page(Page { items, next })
     }
 }
 
-fn read_cursor(tag: &[u8], cursor: &str) -> Option<Place> {
+fn read_cursor(tag: &[u8], cursor: &str) -> Option<ListPosition> {
     if cursor.len() > MAX_CURSOR {
         return None;
     }
     let cursor = URL_SAFE_NO_PAD.decode(cursor).ok()?;
     let place: [u8; PLACE] = cursor.strip_prefix(tag)?.try_into().ok()?;
     let (number, id) = place.split_first_chunk()?;
-    Some(Place(
+    Some(ListPosition(
         i64::from_be_bytes(*number),
         Uuid::from_slice(id).ok()?,
     ))

@@ -2,26 +2,26 @@
 
 use tokio_postgres::Client;
 
-use crate::mark::Mark;
+use crate::mark::CopyState;
 use crate::postgres::errors::OpenError;
 
 /// The mark; none where the store may be served.
-pub(crate) async fn read(client: &Client) -> Result<Option<Mark>, OpenError> {
+pub(crate) async fn read(client: &Client) -> Result<Option<CopyState>, OpenError> {
     let row = client.query_opt("SELECT state FROM copy_mark", &[]).await?;
-    Ok(row.map(|row| Mark::read(row.get(0))))
+    Ok(row.map(|row| CopyState::read(row.get(0))))
 }
 
 /// Refuses a database that has one.
 pub(crate) async fn check(client: &Client) -> Result<(), OpenError> {
     match read(client).await? {
         None => Ok(()),
-        Some(Mark::Copying) => Err(OpenError::Copying),
-        Some(Mark::Moving | Mark::Moved) => Err(OpenError::Moved),
+        Some(CopyState::Copying) => Err(OpenError::Copying),
+        Some(CopyState::Moving | CopyState::Moved) => Err(OpenError::Moved),
     }
 }
 
 /// Writes the mark, or takes it away.
-pub(crate) async fn write(client: &Client, mark: Option<Mark>) -> Result<(), OpenError> {
+pub(crate) async fn write(client: &Client, mark: Option<CopyState>) -> Result<(), OpenError> {
     match mark {
         None => client.execute("DELETE FROM copy_mark", &[]).await?,
         Some(mark) => {

@@ -67,7 +67,7 @@ pub use crate::postgres::verify::verify;
 
 use crate::postgres::batches::Batches;
 use crate::postgres::database::{Database, Failure, Operation};
-use crate::postgres::node::{Node, Standing};
+use crate::postgres::node::{Node, NodeState};
 use crate::postgres::nonces::{Counts, Taking};
 use crate::postgres::payments::create::Creating;
 use crate::postgres::webhooks::claims::Claims;
@@ -90,7 +90,7 @@ pub struct PostgresStore {
     taking: Batches<Taking>,
     nonces: Counts,
     node: Option<Node>,
-    pub(crate) standing: Arc<Standing>,
+    pub(crate) standing: Arc<NodeState>,
     /// Operations under way: they go on where their callers have given up.
     under_way: TaskTracker,
     this: Weak<Self>,

@@ -52,7 +52,7 @@ const OF_NAME: &str = "/* node: of a name */ SELECT incarnation FROM node WHERE 
 
 /// What a node tells of itself, as its row has it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Told {
+pub(crate) struct NodeReport {
     #[serde(flatten)]
     pub(crate) info: NodeInfo,
     #[serde(default, rename = "following")]
@@ -61,7 +61,7 @@ pub(crate) struct Told {
 
 /// Whether the store may be used, and what may be remembered of it.
 #[derive(Debug)]
-pub(crate) struct Standing {
+pub(crate) struct NodeState {
     /// The node's name; empty where the store is used beside the nodes, for one command.
     pub(crate) name: String,
     /// What monotonic times are counted from.
@@ -78,10 +78,10 @@ pub(crate) struct Standing {
     failed: watch::Sender<Option<String>>,
     /// Requests that limits for all nodes count.
     demanded: AtomicU64,
-    pub(crate) told: Mutex<Told>,
+    pub(crate) told: Mutex<NodeReport>,
 }
 
-impl Standing {
+impl NodeState {
     fn new(name: String, membership: Option<Membership>) -> Arc<Self> {
         Arc::new(Self {
             name,
@@ -204,7 +204,7 @@ impl Standing {
 /// A node among those that serve a database.
 #[derive(Debug)]
 pub(crate) struct Node {
-    pub(crate) standing: Arc<Standing>,
+    pub(crate) standing: Arc<NodeState>,
     target: Target,
     beats: tokio::task::JoinHandle<()>,
 }
@@ -224,7 +224,7 @@ impl Node {
         is_alone: bool,
     ) -> Result<Self, OpenError> {
         let lapse = if is_alone { LAPSE_ALONE } else { LAPSE };
-        let standing = Standing::new(name, Some(Membership::new(lapse)));
+        let standing = NodeState::new(name, Some(Membership::new(lapse)));
         let client = connect(&target).await?;
         if is_alone {
             client.execute(REMOVE_ALL, &[]).await?;
@@ -281,7 +281,7 @@ async fn connect(target: &Target) -> Result<Client, OpenError> {
 
 /// Writes the row of a new incarnation, which has adopted nothing: changes wait for it from then on, before it reads
 /// anything. False where another row has the name.
-async fn enter(client: &Client, standing: &Standing) -> Result<bool, OpenError> {
+async fn enter(client: &Client, standing: &NodeState) -> Result<bool, OpenError> {
     let mut random = [0; 8];
     crate::rows::seal::fill(&mut random).map_err(|fault| OpenError::Database(fault.to_string()))?;
     let incarnation = i64::from_be_bytes(random);
@@ -322,7 +322,7 @@ async fn make_way(client: &Client, name: &str) -> Result<(), OpenError> {
 }
 
 struct Beats {
-    standing: Arc<Standing>,
+    standing: Arc<NodeState>,
     target: Target,
     /// None where the last one is of no use any more.
     client: Option<Client>,

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use crate::postgres::batches::Commit;
 use crate::postgres::database::{Arguments, Database, Failure};
 use crate::postgres::{PostgresStore, millis, number, time};
-use crate::rows::nonces::{Mark, OVERTAKEN, mark};
+use crate::rows::nonces::{NonceDigest, OVERTAKEN, mark};
 use crate::rows::seal::fill;
 use crate::{Answer, Fault, Nonces, Reservation, Reserved};
 
@@ -36,7 +36,7 @@ const TAKE: &str = "INSERT INTO nonce AS known (reseller, mark, until, asked, ho
 #[derive(Clone)]
 pub(crate) struct Wanted {
     reseller: i64,
-    mark: Mark,
+    mark: NonceDigest,
     until: i64,
     now: i64,
 }

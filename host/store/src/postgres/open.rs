@@ -13,7 +13,7 @@ use crate::postgres::batches::Batches;
 use crate::postgres::database::Database;
 use crate::postgres::errors::{OpenError, said};
 use crate::postgres::mark;
-use crate::postgres::node::{Node, Standing};
+use crate::postgres::node::{Node, NodeState};
 use crate::postgres::nonces::{self, Counts, Taking};
 use crate::postgres::payments::create::{self, Creating};
 use crate::postgres::schema;
@@ -220,7 +220,7 @@ impl PostgresStore {
         }
         let standing = match &node {
             Some(node) => Arc::clone(&node.standing),
-            None => Standing::of_a_guest(),
+            None => NodeState::of_a_guest(),
         };
         let database = |connections| -> Result<_, OpenError> {
             Ok(Database {

@@ -11,14 +11,14 @@ use sha2::{Digest as _, Sha256};
 /// overtake each other on their way here.
 pub(crate) const OVERTAKEN: Duration = Duration::from_secs(1);
 /// What is kept of a nonce.
-pub(crate) type Mark = [u8; 16];
+pub(crate) type NonceDigest = [u8; 16];
 
-pub(crate) fn mark(reseller: ResellerId, nonce: &Nonce) -> Mark {
+pub(crate) fn mark(reseller: ResellerId, nonce: &Nonce) -> NonceDigest {
     let mut hash = Sha256::new();
     hash.update(reseller.0.to_be_bytes());
     hash.update(nonce.as_str().as_bytes());
     let hash: [u8; 32] = hash.finalize().into();
-    let mut half = Mark::default();
+    let mut half = NonceDigest::default();
     half.copy_from_slice(&hash[..16]);
     half
 }

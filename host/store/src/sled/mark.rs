@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::mark::Mark;
+use crate::mark::CopyState;
 use crate::sled::open::OpenError;
 
 /// The file, in the store's folder.
@@ -12,9 +12,9 @@ fn file(store: &Path) -> PathBuf {
 }
 
 /// The mark; none where the store may be served, or none is there.
-pub(crate) fn read(store: &Path) -> Result<Option<Mark>, OpenError> {
+pub(crate) fn read(store: &Path) -> Result<Option<CopyState>, OpenError> {
     match std::fs::read_to_string(file(store)) {
-        Ok(text) => Ok(Some(Mark::read(&text))),
+        Ok(text) => Ok(Some(CopyState::read(&text))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(failed(store, error)),
     }
@@ -32,8 +32,8 @@ pub(crate) fn check(store: &Path) -> Result<(), OpenError> {
 }
 
 /// Writes the mark, or takes it away.
-pub(crate) fn write(store: &Path, mark: Option<Mark>) -> Result<(), OpenError> {
-    let (path, text) = (file(store), mark.map(Mark::as_str));
+pub(crate) fn write(store: &Path, mark: Option<CopyState>) -> Result<(), OpenError> {
+    let (path, text) = (file(store), mark.map(CopyState::as_str));
     match text {
         Some(text) => kassette_files::write(&path, 0o600, text.as_bytes()),
         None => std::fs::remove_file(&path),

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use kassette_engine::{Folder, IVec, Key, Opened, Opening};
+use kassette_engine::{Db, Folder, IVec, Key, Opened, Opening};
 use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
 
@@ -91,7 +91,7 @@ pub enum OpenError {
 }
 
 /// That something in a folder does not read back as it was written.
-fn damaged(path: &Path, detail: impl Into<String>) -> OpenError {
+pub(crate) fn damaged(path: &Path, detail: impl Into<String>) -> OpenError {
     kassette_engine::OpenError::damaged(path, detail).into()
 }
 
@@ -101,11 +101,26 @@ pub(crate) fn open_as(
     sealer: &Sealer,
     format: u32,
 ) -> Result<(Opened<Memory>, Marker), OpenError> {
+    let (opening, marker) = begin_as(folder, sealer, format)?;
+    Ok((opening.finish(Memory::load)?, marker))
+}
+
+/// Opens the rows of a database alone, which can be looked at even where the store does not start with them.
+pub(crate) fn open_rows(folder: &Folder, sealer: &Sealer) -> Result<(Db, Marker), OpenError> {
+    let (opening, marker) = begin_as(folder, sealer, FORMAT)?;
+    Ok((opening.into_database()?, marker))
+}
+
+fn begin_as<'f>(
+    folder: &'f Folder,
+    sealer: &Sealer,
+    format: u32,
+) -> Result<(Opening<'f>, Marker), OpenError> {
     let path = folder.path();
     let opening = Opening::begin(folder, || first_rows(sealer))?;
     check_format(path, &opening, format)?;
     let marker = unseal(path, &opening, sealer)?;
-    Ok((opening.finish(Memory::load)?, marker))
+    Ok((opening, marker))
 }
 
 /// What every store begins with.

@@ -21,7 +21,7 @@ use kassette_domain::money::{Currency, Minor, Money};
 use kassette_domain::operator::{Operator, Role};
 use kassette_domain::order::{Email, IdempotencyKey, OrderId};
 use kassette_domain::payment::{
-    CheckoutMode, Decision, Judgement, NewPayment, Origin, Payment, Purpose, Request,
+    CheckoutMode, Judgement, NewPayment, Origin, Payment, Purpose, Request, RoutingDecision,
 };
 use kassette_domain::policy::Policy;
 use kassette_domain::provider::{
@@ -107,8 +107,8 @@ pub fn token(name: &str) -> String {
     format!("checkout-token-of-{name}")
 }
 
-pub fn decision(name: &str) -> Decision {
-    Decision {
+pub fn decision(name: &str) -> RoutingDecision {
+    RoutingDecision {
         at: NOW,
         slot: Slot::parse("method.ideal").unwrap(),
         digest: Digest::of(b"module"),

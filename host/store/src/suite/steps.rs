@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kassette_domain::id::PaymentId;
 use kassette_domain::key::TokenHash;
 use kassette_domain::lifecycle::{Act, Change, NewEvent, Step};
-use kassette_domain::payment::{Decision, Status};
+use kassette_domain::payment::{RoutingDecision, Status};
 use kassette_domain::provider::VendorStatus;
 use kassette_domain::secret::Secret;
 
@@ -21,7 +21,7 @@ fn assert_told(history: &History, changes: &[Change]) {
         .flat_map(|change| &change.transitions)
         .collect();
     assert_eq!(history.transitions.iter().collect::<Vec<_>>(), transitions);
-    let decisions: Vec<&Decision> = changes
+    let decisions: Vec<&RoutingDecision> = changes
         .iter()
         .flat_map(|change| &change.decisions)
         .collect();

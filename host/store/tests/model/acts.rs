@@ -5,11 +5,16 @@ use kassette_domain::payment::{ReviewCause, Status};
 use kassette_domain::time::Time;
 
 use crate::law::is_over;
-use crate::payment::{Payment, Reply, Told};
+use crate::payment::{Payment, Reply, StepReport};
 
 impl Payment {
     /// An operator's decision, or time that has passed.
-    pub(crate) fn act(&mut self, act: &Act, now: Time, told: &mut Told) -> Result<Reply, Refusal> {
+    pub(crate) fn act(
+        &mut self,
+        act: &Act,
+        now: Time,
+        told: &mut StepReport,
+    ) -> Result<Reply, Refusal> {
         match act {
             Act::Review(new) => self.decide(new, now, told),
             Act::ToReview => {

@@ -18,7 +18,7 @@ use crate::attempt::{Attempt, Facts, Shown};
 use crate::due::is_pursued;
 use crate::law::is_open;
 use crate::laws;
-use crate::payment::{Payment, Told};
+use crate::payment::{Payment, StepReport};
 use crate::returns::details;
 use crate::shop::{Account, Line, Shop};
 use crate::verdict::{Verdict, all, ensure, fault};
@@ -174,7 +174,7 @@ fn returns(found: &FoundAttempt, expected: &Attempt) -> Verdict {
 }
 
 /// What a step says that it did.
-pub(crate) fn change(found: &Change, expected: &Told) -> Verdict {
+pub(crate) fn change(found: &Change, expected: &StepReport) -> Verdict {
     let moves: Vec<_> = found
         .transitions
         .iter()

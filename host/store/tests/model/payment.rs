@@ -42,7 +42,7 @@ pub(crate) struct Payment {
 
 /// What a step tells beside the payment itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct StepReport {
     pub(crate) moves: Vec<(Status, Status)>,
     /// But for `payment.refunded`.
     pub(crate) events: Vec<(EventType, Status, Settlement)>,
@@ -93,7 +93,7 @@ impl Payment {
     }
 
     /// A legal transition with its event; a line of the timeline either way.
-    pub(crate) fn go(&mut self, to: Status, told: &mut Told) {
+    pub(crate) fn go(&mut self, to: Status, told: &mut StepReport) {
         told.lines += 1;
         if !follows(self.status, to) {
             return;
@@ -111,11 +111,11 @@ impl Payment {
         }
     }
 
-    pub(crate) fn tell(&self, event: EventType, told: &mut Told) {
+    pub(crate) fn tell(&self, event: EventType, told: &mut StepReport) {
         told.events.push((event, self.status, self.settlement));
     }
 
-    pub(crate) fn list(&self, at: usize, kind: WorkKind, amount: u64, told: &mut Told) {
+    pub(crate) fn list(&self, at: usize, kind: WorkKind, amount: u64, told: &mut StepReport) {
         let attempt = &self.attempts[at];
         let currency = attempt.facts.as_ref().map_or_else(
             || self.due.currency.code().to_owned(),
@@ -125,7 +125,7 @@ impl Payment {
     }
 
     /// A person has to look; a cause that only an operator decides takes a provider's review over.
-    pub(crate) fn review(&mut self, cause: ReviewCause, told: &mut Told) {
+    pub(crate) fn review(&mut self, cause: ReviewCause, told: &mut StepReport) {
         if self.status != Status::Review {
             self.go(Status::Review, told);
             if self.status == Status::Review {
@@ -138,7 +138,7 @@ impl Payment {
     }
 
     /// Completes with the captured attempt's proof, or with what an operator names.
-    pub(crate) fn complete(&mut self, named: Option<Settlement>, now: Time, told: &mut Told) {
+    pub(crate) fn complete(&mut self, named: Option<Settlement>, now: Time, told: &mut StepReport) {
         let captured = self.captured();
         if follows(self.status, Status::Completed) {
             let proved = captured.map_or(Settlement::Pending, |at| self.attempts[at].proves());
@@ -180,7 +180,7 @@ impl Payment {
     }
 
     /// Ends an attempt, and what follows for the payment.
-    pub(crate) fn end(&mut self, at: usize, state: AttemptState, now: Time, told: &mut Told) {
+    pub(crate) fn end(&mut self, at: usize, state: AttemptState, now: Time, told: &mut StepReport) {
         let attempt = &mut self.attempts[at];
         attempt.shut(state);
         if attempt.is_undecided() {
@@ -208,7 +208,7 @@ impl Payment {
     }
 
     /// A vendor's reference becomes known.
-    pub(crate) fn refer(&mut self, at: usize, reference: &str, told: &mut Told) {
+    pub(crate) fn refer(&mut self, at: usize, reference: &str, told: &mut StepReport) {
         let attempt = &mut self.attempts[at];
         let known = attempt.references.iter().any(|known| known == reference);
         if !known && attempt.references.len() < MOST_REFERENCES {

@@ -9,7 +9,7 @@ use kassette_domain::work::WorkKind;
 
 use crate::attempt::Shown;
 use crate::law::{BELIEVED_AFTER, SILENCES, SILENT_FOR, is_open, is_under_way};
-use crate::payment::{Payment, Reply, Told};
+use crate::payment::{Payment, Reply, StepReport};
 use crate::steps::{Asked, Exhausted};
 
 impl Payment {
@@ -22,7 +22,7 @@ impl Payment {
         scheduled: bool,
         now: Time,
         exhausted: Exhausted<'_>,
-        told: &mut Told,
+        told: &mut StepReport,
     ) -> Result<Reply, Refusal> {
         let at = self.find(id)?;
         self.attempts[at].let_go(asked);
@@ -48,7 +48,7 @@ impl Payment {
 
     /// What follows where a provider knows nothing; false where it knew the payment before, and so is
     /// silent.
-    fn is_recorded_absence(&mut self, at: usize, now: Time, told: &mut Told) -> bool {
+    fn is_recorded_absence(&mut self, at: usize, now: Time, told: &mut StepReport) -> bool {
         let declines = self.waits() == Some(Resolution::Decline);
         let attempt = &mut self.attempts[at];
         if matches!(
@@ -87,7 +87,7 @@ impl Payment {
     }
 
     /// A question of the schedule was asked; what follows where it was the last.
-    pub(crate) fn exhaust(&mut self, at: usize, exhausted: Exhausted<'_>, told: &mut Told) {
+    pub(crate) fn exhaust(&mut self, at: usize, exhausted: Exhausted<'_>, told: &mut StepReport) {
         let attempt = &mut self.attempts[at];
         if !attempt.exhausted && exhausted(Asked::Attempt(attempt.id)) {
             attempt.exhausted = true;
@@ -96,7 +96,7 @@ impl Payment {
     }
 
     /// A vendor that was asked for long has ended nothing: a person has to look.
-    fn give_up(&mut self, at: usize, told: &mut Told) {
+    fn give_up(&mut self, at: usize, told: &mut StepReport) {
         let state = self.attempts[at].state;
         if is_open(state) && is_under_way(self.status) {
             self.review(ReviewCause::Silence, told);

@@ -11,7 +11,7 @@ use kassette_domain::work::WorkKind;
 
 use crate::attempt::Attempt;
 use crate::law::BELIEVED_AFTER;
-use crate::payment::{Payment, Reply, Told};
+use crate::payment::{Payment, Reply, StepReport};
 use crate::returns::{Back, Ended, MOST_REFUNDS, Order};
 use crate::steps::{Asked, Exhausted};
 
@@ -62,7 +62,7 @@ impl Payment {
         &mut self,
         new: &NewRefund,
         now: Time,
-        told: &mut Told,
+        told: &mut StepReport,
     ) -> Result<Reply, Refusal> {
         let at = self.find(new.attempt)?;
         let amount = self.may_give(at, new)?;
@@ -145,7 +145,7 @@ impl Payment {
         answer: &RefundAnswer,
         now: Time,
         exhausted: Exhausted<'_>,
-        told: &mut Told,
+        told: &mut StepReport,
     ) -> Result<Reply, Refusal> {
         let (at, nth) = self.find_order(id)?;
         let returns = &mut self.attempts[at].returns;
@@ -194,7 +194,7 @@ impl Payment {
     }
 
     /// What follows from money that went back of an attempt that had taken some.
-    pub(crate) fn went_back(&mut self, at: usize, back: &Back, told: &mut Told) {
+    pub(crate) fn went_back(&mut self, at: usize, back: &Back, told: &mut StepReport) {
         let attempt = &self.attempts[at];
         let (total, own) = (
             attempt.returns.total(),
@@ -233,7 +233,7 @@ impl Payment {
     }
 
     /// The line that money was given back for: closed with the last of it.
-    fn settle_line(&self, at: usize, ended: &Ended, told: &mut Told) {
+    fn settle_line(&self, at: usize, ended: &Ended, told: &mut StepReport) {
         let Some(line) = ended.line else { return };
         let attempt = &self.attempts[at];
         let rest = match line {

@@ -11,7 +11,7 @@ use kassette_domain::work::WorkKind;
 
 use crate::attempt::Facts;
 use crate::law::{denies, is_open, is_over, is_providers, is_under_way};
-use crate::payment::{Payment, Reply, Told};
+use crate::payment::{Payment, Reply, StepReport};
 use crate::returns::{Back, details};
 use crate::steps::Exhausted;
 
@@ -32,7 +32,7 @@ impl Payment {
         asked: Option<Query>,
         now: Time,
         exhausted: Exhausted<'_>,
-        told: &mut Told,
+        told: &mut StepReport,
     ) -> Result<Reply, Refusal> {
         let at = self.find(id)?;
         let may_exceed = report.status == VendorStatus::Overpaid;
@@ -90,7 +90,14 @@ impl Payment {
     }
 
     /// Keeps what is told beside where the money is; says what went back.
-    fn learn(&mut self, at: usize, report: &Report, via: Via, now: Time, told: &mut Told) -> Back {
+    fn learn(
+        &mut self,
+        at: usize,
+        report: &Report,
+        via: Via,
+        now: Time,
+        told: &mut StepReport,
+    ) -> Back {
         let attempt = &mut self.attempts[at];
         attempt.details.extend(details(&report.particulars));
         for name in &report.particulars.references {
@@ -124,7 +131,7 @@ impl Payment {
         report: &Report,
         may_exceed: bool,
         now: Time,
-        told: &mut Told,
+        told: &mut StepReport,
     ) {
         let waits = matches!(
             self.attempts[at].state,
@@ -164,13 +171,13 @@ impl Payment {
         }
     }
 
-    fn follow(&mut self, to: Status, told: &mut Told) {
+    fn follow(&mut self, to: Status, told: &mut StepReport) {
         if is_under_way(self.status) && self.status != to {
             self.go(to, told);
         }
     }
 
-    fn authorised(&mut self, at: usize, now: Time, told: &mut Told) {
+    fn authorised(&mut self, at: usize, now: Time, told: &mut StepReport) {
         let attempt = &mut self.attempts[at];
         if attempt.state == AttemptState::Capturing {
             return;
@@ -191,7 +198,7 @@ impl Payment {
     }
 
     /// The payment's money is taken.
-    fn take(&mut self, at: usize, may_exceed: bool, now: Time, told: &mut Told) {
+    fn take(&mut self, at: usize, may_exceed: bool, now: Time, told: &mut StepReport) {
         let attempt = &mut self.attempts[at];
         attempt.shut(AttemptState::Captured);
         attempt.notes("captured", now);
@@ -209,7 +216,7 @@ impl Payment {
         }
     }
 
-    fn denied(&mut self, at: usize, denied: VendorStatus, now: Time, told: &mut Told) {
+    fn denied(&mut self, at: usize, denied: VendorStatus, now: Time, told: &mut StepReport) {
         let state = match denied {
             VendorStatus::Failed => AttemptState::Failed,
             VendorStatus::Expired => AttemptState::Expired,
@@ -254,7 +261,7 @@ impl Payment {
         report: &Report,
         back: &Back,
         looks: bool,
-        told: &mut Told,
+        told: &mut StepReport,
     ) -> usize {
         let disputes = &report.particulars.disputes;
         let new = back.disputes + usize::from(looks && disputes.is_empty());
@@ -269,7 +276,14 @@ impl Payment {
     }
 
     /// News of the attempt that holds the payment's money.
-    fn own_money(&mut self, at: usize, report: &Report, via: Via, back: &Back, told: &mut Told) {
+    fn own_money(
+        &mut self,
+        at: usize,
+        report: &Report,
+        via: Via,
+        back: &Back,
+        told: &mut StepReport,
+    ) {
         let new = self.compare(at, report);
         if self.status != Status::Completed {
             self.went_back(at, back, told);
@@ -309,7 +323,7 @@ impl Payment {
     }
 
     /// News of money that is not the payment's: the merchant is told nothing.
-    fn other_money(&mut self, at: usize, report: &Report, back: &Back, told: &mut Told) {
+    fn other_money(&mut self, at: usize, report: &Report, back: &Back, told: &mut StepReport) {
         let new = self.compare(at, report);
         if new.received {
             self.list(at, WorkKind::Surplus, report.received.0, told);
@@ -320,7 +334,7 @@ impl Payment {
     }
 
     /// News of an attempt that has ended, or that another attempt or the payment's end has overtaken.
-    fn late_report(&mut self, at: usize, report: &Report, now: Time, told: &mut Told) {
+    fn late_report(&mut self, at: usize, report: &Report, now: Time, told: &mut StepReport) {
         let open = is_open(self.attempts[at].state);
         let changed = self.attempts[at].said() != Some(report.status);
         self.keep(at, report);

@@ -10,7 +10,7 @@ use kassette_domain::work::WorkKind;
 
 use crate::attempt::Attempt;
 use crate::law::{SILENCES, is_open};
-use crate::payment::{Payment, Reply, Told};
+use crate::payment::{Payment, Reply, StepReport};
 
 /// An operator's decision as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl Payment {
         &mut self,
         new: &NewDecision,
         now: Time,
-        told: &mut Told,
+        told: &mut StepReport,
     ) -> Result<Reply, Refusal> {
         let known = self.decision.as_ref().filter(|known| known.is(new));
         let stands = known.is_some_and(|known| match known.state {
@@ -158,7 +158,7 @@ impl Payment {
     }
 
     /// Carries a decision out as soon as that can be, or lets it lapse where it cannot.
-    pub(crate) fn pursue(&mut self, now: Time, told: &mut Told) {
+    pub(crate) fn pursue(&mut self, now: Time, told: &mut StepReport) {
         let Some(decision) = self.decision.clone() else {
             return;
         };
@@ -212,14 +212,14 @@ impl Payment {
         }
     }
 
-    fn lapse(&mut self, cause: Option<ReviewCause>, told: &mut Told) {
+    fn lapse(&mut self, cause: Option<ReviewCause>, told: &mut StepReport) {
         self.ends(DecisionState::Lapsed);
         self.cause = cause.or(self.cause);
         told.lines += 1;
     }
 
     /// Completes; with what the operator named, else with this, else with what is proved.
-    fn approve(&mut self, unnamed: Option<Settlement>, now: Time, told: &mut Told) {
+    fn approve(&mut self, unnamed: Option<Settlement>, now: Time, told: &mut StepReport) {
         self.ends(DecisionState::Done);
         self.risky = false;
         let named = self.decision.as_ref();
@@ -228,7 +228,7 @@ impl Payment {
     }
 
     /// A provider that was asked to capture for an approval has a person look instead.
-    pub(crate) fn refuse(&mut self, at: usize, told: &mut Told) {
+    pub(crate) fn refuse(&mut self, at: usize, told: &mut StepReport) {
         let approved = self.waits() == Some(Resolution::Approve);
         let attempt = &mut self.attempts[at];
         let refused = attempt.state == AttemptState::Capturing && attempt.net().is_none();
@@ -241,7 +241,7 @@ impl Payment {
         }
     }
 
-    fn complete_by_word(&mut self, now: Time, told: &mut Told) {
+    fn complete_by_word(&mut self, now: Time, told: &mut StepReport) {
         self.vouched = true;
         let open = self.attempts.iter().position(|each| is_open(each.state));
         let stands = open.unwrap_or(self.attempts.len() - 1);
@@ -252,7 +252,7 @@ impl Payment {
         self.list(stands, WorkKind::Unsettled, self.due.amount.0, told);
     }
 
-    fn settle_by_word(&mut self, told: &mut Told) {
+    fn settle_by_word(&mut self, told: &mut StepReport) {
         self.ends(DecisionState::Done);
         self.vouched = true;
         self.settlement = Settlement::Confirmed;
@@ -262,7 +262,7 @@ impl Payment {
         }
     }
 
-    fn decline(&mut self, told: &mut Told) {
+    fn decline(&mut self, told: &mut StepReport) {
         for at in 0..self.attempts.len() {
             let attempt = &mut self.attempts[at];
             let open = is_open(attempt.state);
@@ -284,7 +284,7 @@ impl Payment {
     }
 
     /// A question had an answer, or had none.
-    pub(crate) fn count_for_decision(&mut self, answered: bool, told: &mut Told) {
+    pub(crate) fn count_for_decision(&mut self, answered: bool, told: &mut StepReport) {
         let Some(decision) = &mut self.decision else {
             return;
         };

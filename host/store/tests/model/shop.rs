@@ -16,7 +16,7 @@ use kassette_domain::work::WorkKind;
 
 use crate::due::due;
 use crate::law::REFUND_TURNS;
-use crate::payment::{Payment, Reply, Told};
+use crate::payment::{Payment, Reply, StepReport};
 use crate::questions::Questions;
 use crate::refunds::difference as refund_difference;
 use crate::requests::{difference, origin};
@@ -42,14 +42,14 @@ pub(crate) enum Made {
 pub(crate) enum Stepping {
     Unknown,
     Taken,
-    Said(Reply, Box<Told>),
+    Said(Reply, Box<StepReport>),
 }
 
 /// What becomes of an order to give money back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refunding {
     Unknown,
-    New(Box<Told>),
+    New(Box<StepReport>),
     Replay(RefundId),
     Differs(&'static str),
     LineClosed,
@@ -195,7 +195,7 @@ impl Shop {
     }
 
     /// Whether every reference that became known is the attempt's own at its account.
-    fn are_free(&self, payment: &Payment, told: &Told) -> bool {
+    fn are_free(&self, payment: &Payment, told: &StepReport) -> bool {
         told.references.iter().all(|(attempt, reference)| {
             let at = payment.find(*attempt).unwrap();
             let key = (payment.attempts[at].account.clone(), reference.clone());
@@ -253,7 +253,7 @@ impl Shop {
     fn read_pending(
         &mut self,
         payment: &mut Payment,
-        told: &mut Told,
+        told: &mut StepReport,
         now: Time,
         exhausted: Exhausted<'_>,
     ) {
@@ -296,7 +296,7 @@ impl Shop {
     }
 
     /// Writes what a step told, all of it at once.
-    fn keep(&mut self, mut payment: Payment, told: &Told, now: Time, product: Product<'_>) {
+    fn keep(&mut self, mut payment: Payment, told: &StepReport, now: Time, product: Product<'_>) {
         for (attempt, reference) in &told.references {
             let at = payment.find(*attempt).unwrap();
             let key = (payment.attempts[at].account.clone(), reference.clone());

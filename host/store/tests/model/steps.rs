@@ -10,7 +10,7 @@ use kassette_domain::time::Time;
 
 use crate::attempt::{Attempt, Shown};
 use crate::law::{MOST_ATTEMPTS, is_open, is_over, is_under_way};
-use crate::payment::{Payment, Reply, Told};
+use crate::payment::{Payment, Reply, StepReport};
 
 /// What a provider is asked about.
 #[derive(Clone, Copy, Debug)]
@@ -29,9 +29,9 @@ impl Payment {
         step: &Step,
         now: Time,
         exhausted: Exhausted<'_>,
-    ) -> (Reply, Told) {
+    ) -> (Reply, StepReport) {
         let before = self.clone();
-        let mut told = Told::default();
+        let mut told = StepReport::default();
         let reply = self.try_step(step, now, exhausted, &mut told);
         // A decision that waits is carried out whatever brought what it waited for.
         self.pursue(now, &mut told);
@@ -39,7 +39,7 @@ impl Payment {
             Ok(reply) => (reply, told),
             Err(refusal) => {
                 *self = before;
-                (Reply::Refused(refusal), Told::default())
+                (Reply::Refused(refusal), StepReport::default())
             }
         }
     }
@@ -49,7 +49,7 @@ impl Payment {
         step: &Step,
         now: Time,
         exhausted: Exhausted<'_>,
-        told: &mut Told,
+        told: &mut StepReport,
     ) -> Result<Reply, Refusal> {
         match step {
             Step::Open(choice) => {
@@ -143,7 +143,7 @@ impl Payment {
         result: &StartResult,
         next: Option<&Choice>,
         now: Time,
-        told: &mut Told,
+        told: &mut StepReport,
     ) -> Result<Reply, Refusal> {
         let at = self.find(id)?;
         if let StartResult::Open {
@@ -193,7 +193,13 @@ impl Payment {
     }
 
     /// The next opens in the transaction that ends the one before.
-    fn fall_back(&mut self, at: usize, next: Option<&Choice>, now: Time, told: &mut Told) -> Reply {
+    fn fall_back(
+        &mut self,
+        at: usize,
+        next: Option<&Choice>,
+        now: Time,
+        told: &mut StepReport,
+    ) -> Reply {
         if let Some(next) = next.filter(|_| self.status == Status::Pending) {
             let mut ended = self.clone();
             ended.attempts[at].shut(AttemptState::Unavailable);
@@ -210,7 +216,7 @@ impl Payment {
     }
 
     /// A start that is recorded after news: what the news said stays.
-    fn overtaken(&mut self, at: usize, result: &StartResult, told: &mut Told) -> Reply {
+    fn overtaken(&mut self, at: usize, result: &StartResult, told: &mut StepReport) -> Reply {
         let StartResult::Open {
             reference, action, ..
         } = result

@@ -6,7 +6,7 @@ use kassette_domain::lifecycle::{
     NewEvent, PaymentAggregate, QuerySchedule, StartResult, Step, Transition,
 };
 use kassette_domain::money::Minor;
-use kassette_domain::payment::{Decision, NewPayment, Payment, Request};
+use kassette_domain::payment::{NewPayment, Payment, Request, RoutingDecision};
 use kassette_domain::provider::{Action, Report, VendorStatus};
 use kassette_domain::time::Time;
 use kassette_store::suite::fixtures::{self, *};
@@ -31,7 +31,7 @@ pub(crate) enum Script {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Expected {
     pub(crate) aggregate: PaymentAggregate,
-    pub(crate) decisions: Vec<Decision>,
+    pub(crate) decisions: Vec<RoutingDecision>,
     pub(crate) transitions: Vec<Transition>,
     pub(crate) events: Vec<NewEvent>,
 }

@@ -227,6 +227,7 @@ formats! {
 
     /// [`kassette_gateway::replay::MOST`]
     ReplayLast = whole("Decisions.", 1, kassette_gateway::replay::MOST);
+    ReplayExamples = whole("Payments that are named.", 0, kassette_gateway::replay::MOST_EXAMPLES as u64);
 
     /// Settings by their names.
     MethodSettings = ObjectBuilder::new()

@@ -51,6 +51,7 @@ pub(super) fn calls() -> Vec<Call> {
         Call::post("/plugins/{slot}/replay", "replayDecisions", "Says where money would have gone by another version, settings or policy.")
             .about(&format!("The last decisions of the slot are made again; nothing is changed, and what is sent never serves. It is checked as an upload is, and refused with 422. With `Accept: {LINES}` the answer is lines: `{{\"progress\":{{\"read\",\"of\"}}}}` while it goes on, and last the object; without that last line it is not whole."))
             .query::<ReplayLast>("last", &format!("How many decisions are read, the latest first; {DEFAULT} where it is absent."))
+            .query::<ReplayExamples>("examples", "How many of the payments that change are named, the latest first; 20 where it is absent.")
             .unaudited::<ReplayOrder>()
             .or_file_body(&format!(
                 "A component, at most {} MiB; or as JSON the settings or the policy that are tried with the active version.",
@@ -238,7 +239,7 @@ struct Diff {
     active_faults: u64,
     /// Why payments become possible or impossible, and how the candidate failed.
     reasons: Vec<ReplayReason>,
-    /// The latest payments that change, at most 20.
+    /// The latest payments that change, as many as `examples` says.
     examples: Vec<ReplayExample>,
     cost: ReplayCost,
     /// What cannot be known from the log.

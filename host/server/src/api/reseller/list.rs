@@ -3,33 +3,51 @@
 use axum::extract::State;
 use axum::response::Response;
 use kassette_domain::id::MerchantId;
+use kassette_domain::key::Scope;
+use kassette_store::{Paging, PaymentFilter};
 use serde::Serialize;
 use utoipa::openapi::Required;
 use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::{PartialSchema as _, ToSchema};
 
 use super::payments::DelegatedBody;
-use super::signed::{Read, SignedReseller};
+use super::signed::{Permission, Read, SignedReseller};
 use crate::api::document::Authenticated;
+use crate::api::list::{COST, LIST, list_asked, list_parameters};
 use crate::api::state::ApiState;
 use crate::api::{answer, formats, query};
 use crate::web::error::{ApiError, ErrorBody};
 
-/// The query's parameters, for the document; [`list`] reads them.
+/// Reading the payments: a page of chosen ones costs as much as a merchant's.
+#[derive(Debug)]
+pub(super) struct ReadPayments;
+
+impl Permission for ReadPayments {
+    const SCOPE: Scope = Read::SCOPE;
+
+    fn cost(query: Option<&str>) -> u32 {
+        // What is refused later on costs nothing to refuse.
+        match asked(query) {
+            Ok((_, filter, _)) if filter != PaymentFilter::default() => COST,
+            _ => 1,
+        }
+    }
+}
+
+/// The query's parameters, for the document; [`asked`] reads them.
 pub(super) struct ListQuery;
 
 impl utoipa::IntoParams for ListQuery {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
-        vec![
-            query::parameter(
-                "merchant_id",
-                Required::True,
-                formats::MerchantId::schema(),
-                "A merchant that has authorized the reseller.",
-            ),
-            query::limit_parameter(),
-            query::cursor_parameter(),
-        ]
+        let merchant = query::parameter(
+            "merchant_id",
+            Required::True,
+            formats::MerchantId::schema(),
+            "A merchant that has authorized the reseller.",
+        );
+        let mut parameters = vec![merchant];
+        parameters.extend(list_parameters());
+        parameters
     }
 }
 
@@ -46,7 +64,9 @@ pub(super) struct ListBody<'a> {
 
 /// Lists the payments that the reseller made for one merchant in the key's environment.
 ///
-/// The newest first. Payments that the merchant or another reseller made are not among them.
+/// The newest first. Payments that the merchant or another reseller made are not among them. Where order,
+/// status or time are asked for, a page may be shorter than its limit, or empty, while `next_cursor` is not null: go
+/// on until it is. Such a page counts as ten requests.
 #[utoipa::path(
     get, path = "/api/v1/reseller/payments", tag = "Resellers", operation_id = "listResellerPayments",
     params(ListQuery),
@@ -61,17 +81,12 @@ pub(super) async fn list(
     State(state): State<ApiState>,
     SignedReseller {
         caller, arrived, ..
-    }: SignedReseller<Read>,
+    }: SignedReseller<ReadPayments>,
 ) -> Result<Response, ApiError> {
-    let query = arrived.parts.uri.query();
-    let [merchant, limit, cursor] = query::read(query, ["merchant_id", "limit", "cursor"])?;
-    let of = |what| ApiError::invalid("merchant_id", what);
-    let merchant = merchant.ok_or_else(|| of("is required"))?;
-    let merchant = merchant_text(&merchant)
-        .ok_or_else(|| of("must be a merchant's number, a positive integer"))?;
-    let paging = query::paging(limit, cursor)?;
+    let (merchant, filter, paging) = asked(arrived.parts.uri.query())?;
     let gateway = state.gateway();
-    let page = gateway.reseller_payments(&caller, merchant, paging).await?;
+    let page = gateway.reseller_payments(&caller, merchant, &filter, paging);
+    let page = page.await?;
     let payments = page.items.iter();
     let payments: Result<_, _> = payments
         .map(|payment| DelegatedBody::of(payment, gateway))
@@ -81,6 +96,19 @@ pub(super) async fn list(
         next_cursor: page.next,
     };
     answer::json(&body, 512 * page.items.len() + 64)
+}
+
+/// Whose payments a query asks for, which of them, and which page.
+fn asked(query: Option<&str>) -> Result<(MerchantId, PaymentFilter, Paging), ApiError> {
+    let [order, status, since, until, limit, cursor] = LIST;
+    let known = ["merchant_id", order, status, since, until, limit, cursor];
+    let [merchant, order, status, since, until, limit, cursor] = query::read(query, known)?;
+    let of = |what| ApiError::invalid("merchant_id", what);
+    let merchant = merchant.ok_or_else(|| of("is required"))?;
+    let merchant = merchant_text(&merchant)
+        .ok_or_else(|| of("must be a merchant's number, a positive integer"))?;
+    let (filter, paging) = list_asked([order, status, since, until, limit, cursor])?;
+    Ok((merchant, filter, paging))
 }
 
 /// A merchant's number in a query.
@@ -95,6 +123,23 @@ fn merchant_text(text: &str) -> Option<MerchantId> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_page_of_chosen_payments_costs_as_much_as_a_merchant_s() {
+        for (query, cost) in [
+            ("merchant_id=1", 1),
+            ("merchant_id=1&limit=100&cursor=x", 1),
+            ("merchant_id=1&order_id=a", COST),
+            ("merchant_id=1&status=completed", COST),
+            ("merchant_id=1&since=2026-03-01T00:00:00Z", COST),
+            ("merchant_id=1&until=2026-03-01T00:00:00Z", COST),
+            ("merchant_id=1&status=paid", 1),
+            ("status=completed", 1),
+        ] {
+            assert_eq!(ReadPayments::cost(Some(query)), cost, "{query}");
+        }
+        assert_eq!(ReadPayments::cost(None), 1);
+    }
 
     #[test]
     fn numbers_of_a_query_have_one_form() {

@@ -13,7 +13,7 @@ use super::Connection;
 use super::call::Shape;
 use super::command::OperatorCreate;
 use crate::admin;
-use crate::cli::stopped_store::{Place, StoppedStore};
+use crate::cli::stopped_store::{StoppedStore, StoreLocation};
 
 /// Writes the operator with its line in the audit log; answers id and token.
 ///
@@ -61,9 +61,9 @@ pub(super) async fn create(
 }
 
 /// Opens a store: one in a data directory has no server, one in a database may have.
-async fn open(place: &Place) -> Result<Arc<dyn Store>, String> {
+async fn open(place: &StoreLocation) -> Result<Arc<dyn Store>, String> {
     match place {
-        Place::Folder(options) => {
+        StoreLocation::Folder(options) => {
             if let Some(data_dir) = options.path.parent() {
                 crate::files::make_private_folder(data_dir)
                     .map_err(|error| format!("{}: {error}", data_dir.display()))?;
@@ -71,7 +71,7 @@ async fn open(place: &Place) -> Result<Arc<dyn Store>, String> {
             let store = SledStore::open(options);
             Ok(store.map_err(|error| error.to_string())?)
         }
-        Place::Database(options) => {
+        StoreLocation::Database(options) => {
             let store = PostgresStore::visit(options).await;
             Ok(store.map_err(|error| error.to_string())?)
         }

@@ -25,7 +25,7 @@ pub(super) use command::{
 };
 
 use super::output::{print, write};
-use super::progress::Shown;
+use super::progress::ProgressOutput;
 
 /// Where the token stands; never on a command line, which every user of the machine can read.
 const TOKEN: &str = "KASSETTE_OPERATOR_TOKEN";
@@ -177,15 +177,18 @@ async fn candidate(remote: &Remote, token: &Secret, slot: &str) -> Result<Value,
 /// Shows how far lines say it is, and gives the object that comes last.
 async fn diff(mut lines: Incoming) -> Result<Value, String> {
     let broken = || "the replay broke off: its answer is not whole".to_owned();
-    let (shown, mut begun, mut text) = (Shown::new(None), None, Vec::new());
+    let (shown, mut begun, mut text) = (ProgressOutput::new(None), None, Vec::new());
     while let Some(frame) = lines.frame().await {
         let frame = frame.map_err(|error| format!("{}: {error}", broken()))?;
         let Ok(piece) = frame.into_data() else {
             continue;
         };
+        // The last line may be megabytes in many pieces: what was looked through is not again.
+        let mut from = text.len();
         text.extend_from_slice(&piece);
-        while let Some(end) = text.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = text.drain(..=end).collect();
+        while let Some(end) = text[from..].iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = text.drain(..=from + end).collect();
+            from = 0;
             let line: Value = serde_json::from_slice(&line).map_err(|_| broken())?;
             if let Some(why) = line.get("error").and_then(Value::as_str) {
                 return Err(show::plain(why));

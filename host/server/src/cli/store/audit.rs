@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{blocking, tell};
 use crate::cli::remote::{Connection, ask};
-use crate::cli::stopped_store::{Place, StoppedStore};
+use crate::cli::stopped_store::{StoppedStore, StoreLocation};
 
 /// Goes along the audit log of a running server where there is an operator token, else of a stopped
 /// one's store, or of a database.
@@ -18,13 +18,13 @@ pub(in crate::cli) async fn verify(
     let offline = store.is_named() || connection.token()?.is_none();
     let verdict = if offline {
         let chain = match store.place()? {
-            Place::Folder(options) => {
+            StoreLocation::Folder(options) => {
                 let read = blocking(move || {
                     maintenance::verify_audit(&options).map_err(|error| error.to_string())
                 });
                 read.await?
             }
-            Place::Database(options) => {
+            StoreLocation::Database(options) => {
                 let visited = PostgresStore::visit(&options).await;
                 let database = visited.map_err(|error| error.to_string())?;
                 let read = database.verify_audit().await;

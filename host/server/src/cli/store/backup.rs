@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use super::target::Target;
 use super::{blocking, mib, tell};
-use crate::cli::progress::Shown;
+use crate::cli::progress::ProgressOutput;
 use crate::cli::remote::{Connection, Incoming, stream};
 use crate::cli::stopped_store::StoppedStore;
 
@@ -46,7 +46,7 @@ pub(in crate::cli) async fn backup(args: BackupArgs) -> Result<(), String> {
     let (done, target) = if offline {
         let options = args.store.options()?;
         blocking(move || {
-            let shown = Shown::new(None);
+            let shown = ProgressOutput::new(None);
             let now = SystemClock.now();
             let done = maintenance::backup(&options, &mut target, now, &shown)
                 .map_err(|error| hint(error.to_string()))?;
@@ -57,7 +57,7 @@ pub(in crate::cli) async fn backup(args: BackupArgs) -> Result<(), String> {
         let incoming = stream(&args.connection, Method::POST, &["backup"]).await?;
         let pieces = arriving(incoming);
         blocking(move || {
-            let shown = Shown::new(None);
+            let shown = ProgressOutput::new(None);
             let done = maintenance::receive(pieces, &mut target, &shown)
                 .map_err(|error| error.to_string())?;
             Ok((done, target))

@@ -5,7 +5,7 @@ use kassette_store::copy;
 use tokio::runtime::Handle;
 
 use super::{Words, blocking, tell};
-use crate::cli::progress::Shown;
+use crate::cli::progress::ProgressOutput;
 use crate::cli::stopped_store::StoppedStore;
 
 /// Where a store goes.
@@ -40,7 +40,7 @@ pub(in crate::cli) async fn copy(args: CopyArgs) -> Result<(), String> {
     let path = folder.path.display().to_string();
     let (runtime, to) = (Handle::current(), args.to);
     let copied = blocking(move || {
-        let shown = Shown::new(None);
+        let shown = ProgressOutput::new(None);
         match to {
             To::Postgres => copy::to_postgres(&runtime, &folder, &database, asked, &shown),
             To::Sled => copy::to_sled(&runtime, &database, &folder, asked, &shown),

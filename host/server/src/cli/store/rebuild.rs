@@ -6,7 +6,7 @@ use clap::Args;
 use kassette_store::sled::{MasterKey, maintenance};
 
 use super::{Words, blocking, mib, tell};
-use crate::cli::progress::Shown;
+use crate::cli::progress::ProgressOutput;
 use crate::cli::stopped_store::{self, StoppedStore};
 use crate::master_key;
 
@@ -46,7 +46,7 @@ pub(in crate::cli) async fn compact(args: CompactArgs) -> Result<(), String> {
     let options = args.store.options()?;
     let path = options.path.clone();
     let compacted = blocking(move || {
-        let shown = Shown::new(None);
+        let shown = ProgressOutput::new(None);
         maintenance::compact(&options, asked, &shown).map_err(|error| error.to_string())
     })
     .await?;
@@ -72,7 +72,7 @@ pub(in crate::cli) async fn rekey(args: RekeyArgs) -> Result<(), String> {
     let new = new_key(args.new_key_file.as_deref())?;
     let path = options.path.clone();
     let rekeyed = blocking(move || {
-        let shown = Shown::new(None);
+        let shown = ProgressOutput::new(None);
         maintenance::rekey(&options, &new, asked, &shown).map_err(|error| error.to_string())
     })
     .await?;

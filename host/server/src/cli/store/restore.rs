@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::source::BelievedArgs;
 use super::verify::{code_of, tell_findings};
 use super::{Words, blocking, tell};
-use crate::cli::progress::Shown;
+use crate::cli::progress::ProgressOutput;
 use crate::cli::stopped_store::StoppedStore;
 
 /// What is told of a backup whose rows do not fit each other.
@@ -48,7 +48,7 @@ pub(in crate::cli) async fn restore(args: RestoreArgs) -> Result<(), String> {
     let despite = args.despite_findings;
     let json = args.json;
     let restored = blocking(move || {
-        let shown = Shown::new(bytes);
+        let shown = ProgressOutput::new(bytes);
         let restored = maintenance::restore(&options, source, despite, asked, &shown);
         drop(shown);
         restored.or_else(|error| {

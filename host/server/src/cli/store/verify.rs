@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use clap::Args;
 use kassette_store::postgres;
 use kassette_store::report::Report;
-use kassette_store::sled::maintenance::{self, Told};
+use kassette_store::sled::maintenance::{self, BackupInfo};
 use serde::Serialize;
 
 use super::source::BelievedArgs;
 use super::{blocking, tell};
-use crate::cli::progress::Shown;
-use crate::cli::stopped_store::{self, Place, StoppedStore};
+use crate::cli::progress::ProgressOutput;
+use crate::cli::stopped_store::{self, StoppedStore, StoreLocation};
 use crate::master_key;
 
 /// The options of `kassette verify`.
@@ -38,16 +38,16 @@ pub(in crate::cli) async fn verify(args: VerifyArgs) -> Result<(), String> {
     let json = args.json;
     let Some(file) = args.file else {
         let (report, what) = match args.store.place()? {
-            Place::Folder(options) => {
+            StoreLocation::Folder(options) => {
                 let what = options.path.display().to_string();
                 let read = blocking(move || {
-                    let shown = Shown::new(None);
+                    let shown = ProgressOutput::new(None);
                     maintenance::verify(&options, &shown).map_err(|error| error.to_string())
                 });
                 (read.await?, what)
             }
-            Place::Database(options) => {
-                let shown = Shown::new(None);
+            StoreLocation::Database(options) => {
+                let shown = ProgressOutput::new(None);
                 let read = postgres::verify(&options, &shown).await;
                 (
                     read.map_err(|error| error.to_string())?,
@@ -71,7 +71,7 @@ pub(in crate::cli) async fn verify(args: VerifyArgs) -> Result<(), String> {
     let mut options = found.options(master);
     options.path = scratch.join(format!(".kassette-verify.{}", std::process::id()));
     let verified = blocking(move || {
-        let shown = Shown::new(bytes);
+        let shown = ProgressOutput::new(bytes);
         maintenance::verify_backup(&options, source, &shown).map_err(|error| error.to_string())
     })
     .await?;
@@ -89,10 +89,14 @@ pub(in crate::cli) async fn verify(args: VerifyArgs) -> Result<(), String> {
 fn said(result: &impl Serialize, report: &Report, what: &str, json: bool) -> Result<(), String> {
     let found = report.findings.len() as u64 + report.more_findings;
     let rows: u64 = report.rows.values().sum();
-    let counts = format!(
-        "{what}: {} payments, {rows} rows, {} lines of the audit log",
-        report.payments, report.audit_lines
-    );
+    // Every store has some rows: one without did not open.
+    let counts = match rows {
+        0 => format!("{what}: no row could be read"),
+        _ => format!(
+            "{what}: {} payments, {rows} rows, {} lines of the audit log",
+            report.payments, report.audit_lines
+        ),
+    };
     if !json {
         tell_findings(report);
     }
@@ -106,7 +110,7 @@ fn said(result: &impl Serialize, report: &Report, what: &str, json: bool) -> Res
 }
 
 /// What a backup was believed by.
-pub(super) fn code_of(told: &Told) -> String {
+pub(super) fn code_of(told: &BackupInfo) -> String {
     let code = match told.authenticated {
         true => "its authentication code is right",
         false => "without an authentication code",
@@ -118,7 +122,11 @@ pub(super) fn code_of(told: &Told) -> String {
 pub(super) fn tell_findings(report: &Report) {
     let mut advice = "";
     for finding in &report.findings {
-        eprintln!("{} {}: {}", finding.kind, finding.row, finding.what);
+        let about = match finding.row.as_str() {
+            "" => finding.kind.to_owned(),
+            row => format!("{} {row}", finding.kind),
+        };
+        eprintln!("{about}: {}", finding.what);
         advice = finding.advice;
     }
     if report.more_findings > 0 {

@@ -26,13 +26,13 @@ pub(super) struct OpenStreams(Mutex<State>);
 struct State {
     begun: u64,
     /// Those that are not over, each with what the peer has taken of its answer; none while it is our turn.
-    open: HashMap<u64, Option<Taken>>,
+    open: HashMap<u64, Option<AnswerProgress>>,
     /// Since when there has been none, where there is none.
     idle_since: Instant,
 }
 
 /// What a peer has taken of an answer, and since when: counted anew after each [`LEAST_TAKEN`] bytes.
-struct Taken {
+struct AnswerProgress {
     since: Instant,
     bytes: usize,
 }
@@ -93,10 +93,10 @@ impl OpenStream {
         let mut state = self.phase.streams.0.lock();
         let since = Instant::now();
         let taken = state.open.entry(self.number).or_insert(None);
-        let taken = taken.get_or_insert(Taken { since, bytes: 0 });
+        let taken = taken.get_or_insert(AnswerProgress { since, bytes: 0 });
         taken.bytes = taken.bytes.saturating_add(bytes);
         if taken.bytes >= LEAST_TAKEN {
-            *taken = Taken { since, bytes: 0 };
+            *taken = AnswerProgress { since, bytes: 0 };
         }
     }
 }

@@ -52,6 +52,7 @@ struct OnePayment {
     /// How long that takes, an answer and a closing.
     takes: Duration,
     public_url: &'static str,
+    now: Mutex<Time>,
     /// Where the invitation stands.
     standing: Mutex<DelegationStatus>,
     asked: Mutex<Vec<String>>,
@@ -148,8 +149,9 @@ impl Backend for OnePayment {
         query: &'a str,
     ) -> BoxFuture<'a, Result<Option<ReturnView>, Fault>> {
         self.note(format!("returned {query}"));
-        let attempt = self.view.aggregate.attempts.last().cloned();
-        let attempt = attempt.filter(|_| token == RETURN_TOKEN);
+        let mut attempts = self.view.aggregate.attempts.iter().rev();
+        let attempt = attempts.find(|attempt| attempt.return_token.expose() == token);
+        let attempt = attempt.cloned();
         let checkout = self.view.clone();
         Box::pin(async move { Ok(attempt.map(|attempt| ReturnView { attempt, checkout })) })
     }
@@ -196,7 +198,7 @@ impl Backend for OnePayment {
     }
 
     fn now(&self) -> Time {
-        NOW
+        *self.now.lock().unwrap()
     }
 }
 
@@ -251,6 +253,7 @@ fn shop_that_takes(
         start,
         takes,
         public_url,
+        now: Mutex::new(NOW),
         standing: Mutex::new(DelegationStatus::Invited),
         asked: Mutex::default(),
     });

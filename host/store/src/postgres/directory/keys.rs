@@ -8,7 +8,7 @@ use tokio_postgres::Row;
 
 use crate::postgres::database::{Database, Failure, Operation, Tx, execute, row};
 use crate::postgres::directory::merchants;
-use crate::postgres::lists::{Asked, Place};
+use crate::postgres::lists::{ListPosition, ListQuery};
 use crate::postgres::{PostgresStore, audit, millis, number, time, uuid};
 use crate::rows::{records, schema};
 use crate::{Fault, KeyIssued, Listed, Paging};
@@ -273,21 +273,21 @@ impl PostgresStore {
     ) -> Result<Listed<ApiKey>, Fault> {
         let (kind, owner) = owner(of);
         let tag = [&b"kow/"[..], &kind.to_be_bytes(), &owner.to_be_bytes()].concat();
-        let Some(asked) = Asked::read(&tag, &paging) else {
+        let Some(asked) = ListQuery::read(&tag, &paging) else {
             return Ok(Listed::BadCursor);
         };
         let sql = format!(
             "{SEEN} WHERE k.owner_kind = $1 AND k.owner = $2 AND (k.created_at, k.id) < ($3, $4)
                 ORDER BY k.created_at DESC, k.id DESC LIMIT $5"
         );
-        let Place(at, id) = asked.before;
+        let ListPosition(at, id) = asked.before;
         let found = self
             .requests
             .read(&sql, &[&kind, &owner, &at, &id, &asked.rows()])
             .await?;
         let each = found
             .iter()
-            .map(|row| Ok((Place(row.get(3), row.get(4)), with_last_use(row)?)));
+            .map(|row| Ok((ListPosition(row.get(3), row.get(4)), with_last_use(row)?)));
         Ok(asked.page(each.collect::<Result<_, Fault>>()?))
     }
 

@@ -6,7 +6,7 @@ use kassette_domain::merchant::Merchant;
 use kassette_domain::time::Time;
 
 use crate::postgres::database::{Failure, Operation, Tx, execute, row};
-use crate::postgres::lists::{Asked, Place};
+use crate::postgres::lists::{ListPosition, ListQuery};
 use crate::postgres::{PostgresStore, audit, number};
 use crate::rows::{merchants, schema};
 use crate::{Fault, Listed, Paging, Replaced};
@@ -106,7 +106,7 @@ impl PostgresStore {
     }
 
     pub(super) async fn merchants_listed(&self, paging: Paging) -> Result<Listed<Merchant>, Fault> {
-        let Some(asked) = Asked::read(b"mer/", &paging) else {
+        let Some(asked) = ListQuery::read(b"mer/", &paging) else {
             return Ok(Listed::BadCursor);
         };
         let sql = "SELECT id, body FROM merchant WHERE id < $1 ORDER BY id DESC LIMIT $2";
@@ -117,7 +117,7 @@ impl PostgresStore {
         let each = found.iter().map(|row| {
             let id: i64 = row.get(0);
             let merchant = decode(MerchantId(id.unsigned_abs()), row.get(1))?;
-            Ok((Place(id, uuid::Uuid::nil()), merchant))
+            Ok((ListPosition(id, uuid::Uuid::nil()), merchant))
         });
         Ok(asked.page(each.collect::<Result<_, Fault>>()?))
     }

@@ -16,7 +16,7 @@ use crate::postgres::database::{Failure, Operation, Tx, execute};
 use crate::postgres::directory::keys::{Issue, Revoke, Rotate};
 use crate::postgres::directory::merchants::{CreateMerchant, ReplaceMerchant};
 use crate::postgres::directory::operators::{CreateOperator, RemoveOperator};
-use crate::postgres::lists::{Asked, Place};
+use crate::postgres::lists::{ListPosition, ListQuery};
 use crate::postgres::{PostgresStore, audit};
 use crate::rows;
 use crate::{Answer, Directory, Fault, KeyIssued, Listed, NewMerchant, Paging, Replaced};
@@ -202,7 +202,7 @@ impl Directory for PostgresStore {
 
     fn audit_log(&self, paging: Paging) -> Answer<'_, Listed<AuditEntry>> {
         Box::pin(async move {
-            let Some(asked) = Asked::read(b"aud/", &paging) else {
+            let Some(asked) = ListQuery::read(b"aud/", &paging) else {
                 return Ok(Listed::BadCursor);
             };
             let sql =
@@ -215,7 +215,7 @@ impl Directory for PostgresStore {
                 let number: i64 = row.get(0);
                 let key = rows::schema::audit(number.unsigned_abs());
                 Ok((
-                    Place(number, Uuid::nil()),
+                    ListPosition(number, Uuid::nil()),
                     rows::audit::decode(&key, row.get(1))?,
                 ))
             });

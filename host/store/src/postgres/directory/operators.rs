@@ -7,7 +7,7 @@ use kassette_domain::operator::Operator;
 use kassette_domain::time::Time;
 
 use crate::postgres::database::{Failure, Operation, Tx, execute, row, rows};
-use crate::postgres::lists::{Asked, Place};
+use crate::postgres::lists::{ListPosition, ListQuery};
 use crate::postgres::{PostgresStore, audit, millis, uuid};
 use crate::rows::{records, schema};
 use crate::{Fault, Listed, Paging};
@@ -93,17 +93,17 @@ impl PostgresStore {
     }
 
     pub(super) async fn operators_listed(&self, paging: Paging) -> Result<Listed<Operator>, Fault> {
-        let Some(asked) = Asked::read(b"otm/", &paging) else {
+        let Some(asked) = ListQuery::read(b"otm/", &paging) else {
             return Ok(Listed::BadCursor);
         };
         let sql =
             "SELECT hash, body, created_at, id FROM operator WHERE (created_at, id) < ($1, $2)
             ORDER BY created_at DESC, id DESC LIMIT $3";
-        let Place(at, id) = asked.before;
+        let ListPosition(at, id) = asked.before;
         let found = self.requests.read(sql, &[&at, &id, &asked.rows()]).await?;
         let each = found.iter().map(|row| {
             Ok((
-                Place(row.get(2), row.get(3)),
+                ListPosition(row.get(2), row.get(3)),
                 decode(row.get(0), row.get(1))?,
             ))
         });

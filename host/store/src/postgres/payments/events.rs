@@ -5,7 +5,7 @@ use kassette_domain::payment::Payment;
 use uuid::Uuid;
 
 use crate::postgres::directory::keys;
-use crate::postgres::lists::{Asked, Place};
+use crate::postgres::lists::{ListPosition, ListQuery};
 use crate::postgres::payments::stored::{self, COLUMNS, EVENT};
 use crate::postgres::{PostgresStore, millis, number};
 use crate::rows::stored::EventRow;
@@ -30,7 +30,7 @@ impl PostgresStore {
             &world.to_be_bytes(),
         ]
         .concat();
-        let Some(asked) = Asked::read(&tag, &paging) else {
+        let Some(asked) = ListQuery::read(&tag, &paging) else {
             return Ok(Listed::BadCursor);
         };
         let kind = of.kind.map(|kind| i16::from(number_of(kind)));
@@ -39,7 +39,7 @@ impl PostgresStore {
         } else {
             asked.rows()
         };
-        let Place(at, id) = asked.before;
+        let ListPosition(at, id) = asked.before;
         let since = of.since.map_or(i64::MIN, millis);
         let sql = format!(
             "/* events: list */ WITH w AS MATERIALIZED (SELECT created_at, id, kind, payment, ordinal FROM event
@@ -58,7 +58,7 @@ impl PostgresStore {
         asked.page_of_looked(
             scan,
             rows.iter().map(|row| {
-                let place = Place(row.get(3), row.get(4));
+                let place = ListPosition(row.get(3), row.get(4));
                 if row.get::<_, Option<Uuid>>(0).is_none() {
                     return Ok((place, None));
                 }

@@ -30,7 +30,7 @@ pub(super) struct OrderRefund {
 }
 
 /// What one try has come to.
-enum Tried {
+enum RefundTry {
     Ended(RefundOrdered),
     /// Something has changed since the payment was read.
     Again,
@@ -56,12 +56,12 @@ impl PostgresStore {
                 return Ok(done);
             }
             let (done, parts) = match self.try_refund(&asked, &loaded, op).await? {
-                Tried::Ended(ended) => return Ok(ended),
-                Tried::Again => {
+                RefundTry::Ended(ended) => return Ok(ended),
+                RefundTry::Again => {
                     tries.again().await?;
                     continue;
                 }
-                Tried::Write { done, parts } => (done, parts),
+                RefundTry::Write { done, parts } => (done, parts),
             };
             match self.save(parts, asked.audited.clone(), asked.now).await {
                 Ok(row) => {
@@ -86,20 +86,20 @@ impl PostgresStore {
         asked: &OrderRefund,
         loaded: &Loaded,
         op: [u8; OP],
-    ) -> Result<Tried, Fault> {
+    ) -> Result<RefundTry, Fault> {
         let mut aggregate = loaded.aggregate.clone();
         if self.is_refused(asked, &aggregate.payment).await? {
-            return Ok(Tried::Ended(RefundOrdered::KeyRefused));
+            return Ok(RefundTry::Ended(RefundOrdered::KeyRefused));
         }
         if let Some((refund, payment)) = self.ordered_before(asked, &aggregate.payment).await? {
             if payment != asked.payment {
                 let field = "payment_id";
-                return Ok(Tried::Ended(RefundOrdered::Differs { field }));
+                return Ok(RefundTry::Ended(RefundOrdered::Differs { field }));
             }
             let Some((_, known)) = aggregate.refund(refund) else {
-                return Ok(Tried::Again);
+                return Ok(RefundTry::Again);
             };
-            return Ok(Tried::Ended(match asked.new.differs(known) {
+            return Ok(RefundTry::Ended(match asked.new.differs(known) {
                 Some(field) => RefundOrdered::Differs { field },
                 None => RefundOrdered::Replay { aggregate, refund },
             }));
@@ -113,14 +113,14 @@ impl PostgresStore {
                 .read_one(sql, &[&about, &(kind as i16)])
                 .await?;
             if open.is_none() {
-                return Ok(Tried::Ended(RefundOrdered::LineClosed));
+                return Ok(RefundTry::Ended(RefundOrdered::LineClosed));
             }
         }
         let (now, schedule) = (asked.now, self.schedule.load_full());
         let step = Step::Refund(Box::new(asked.new.clone()));
         let change = match aggregate.step(step, now, &schedule) {
             Ok((_, change)) => change,
-            Err(refusal) => return Ok(Tried::Ended(RefundOrdered::Refused(refusal))),
+            Err(refusal) => return Ok(RefundTry::Ended(RefundOrdered::Refused(refusal))),
         };
         let of = Works {
             done: &change.work_done,
@@ -151,7 +151,7 @@ impl PostgresStore {
         }
         let change = Box::new(change);
         let done = RefundOrdered::New { aggregate, change };
-        Ok(Tried::Write { done, parts })
+        Ok(RefundTry::Write { done, parts })
     }
 
     async fn is_refused(&self, asked: &OrderRefund, payment: &Payment) -> Result<bool, Fault> {

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::postgres::database::Arguments;
 use crate::postgres::directory::{account, keys};
-use crate::postgres::lists::{Asked, Place};
+use crate::postgres::lists::{ListPosition, ListQuery};
 use crate::postgres::payments::stored::{self, COLUMNS, FROM};
 use crate::postgres::{PostgresStore, millis, number, uuid};
 use crate::{Fault, Listed, Paging, PaymentFilter};
@@ -20,15 +20,15 @@ use crate::{Fault, Listed, Paging, PaymentFilter};
 const MAX_SCAN: i64 = 2000;
 
 /// The place of a payment in lists.
-fn place(created_at: i64, number: i64) -> Place {
-    Place(
+fn place(created_at: i64, number: i64) -> ListPosition {
+    ListPosition(
         created_at,
         Uuid::from_u128(u128::from(number.unsigned_abs())),
     )
 }
 
 /// The number in a place.
-fn number_of(place: Place) -> i64 {
+fn number_of(place: ListPosition) -> i64 {
     i64::try_from(place.1.as_u128()).unwrap_or(i64::MAX)
 }
 
@@ -85,7 +85,7 @@ impl PostgresStore {
         paging: Paging,
     ) -> Result<Listed<Payment>, Fault> {
         let (tag, from) = list(&filter);
-        let Some(asked) = Asked::read(&tag, &paging) else {
+        let Some(asked) = ListQuery::read(&tag, &paging) else {
             return Ok(Listed::BadCursor);
         };
         let of_attempt =
@@ -154,7 +154,7 @@ impl PostgresStore {
         let world = keys::environment(environment);
         let numbers = [of.to_be_bytes(), to.to_be_bytes()].concat();
         let tag = [b"resold/".as_slice(), &numbers, &world.to_be_bytes()].concat();
-        let Some(asked) = Asked::read(&tag, &paging) else {
+        let Some(asked) = ListQuery::read(&tag, &paging) else {
             return Ok(Listed::BadCursor);
         };
         let (at, behind) = (asked.before.0, number_of(asked.before));

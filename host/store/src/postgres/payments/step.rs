@@ -27,13 +27,13 @@ pub(super) struct DoStep {
 }
 
 /// What one try has come to, and what has to be written for it.
-struct Tried {
+struct StepTry {
     done: Stepped,
     parts: Parts,
     audited: Option<Audited>,
 }
 
-impl Tried {
+impl StepTry {
     /// Nothing is to be written.
     fn ended(done: Stepped) -> Self {
         Self {
@@ -60,7 +60,7 @@ impl PostgresStore {
             if let Some(done) = lost.take_if(|_| loaded.has_done(op)) {
                 return Ok(done);
             }
-            let Tried {
+            let StepTry {
                 done,
                 parts,
                 audited,
@@ -109,7 +109,7 @@ impl PostgresStore {
         asked: &DoStep,
         loaded: &stored::Loaded,
         op: [u8; OP],
-    ) -> Result<Tried, Fault> {
+    ) -> Result<StepTry, Fault> {
         let mut aggregate = loaded.aggregate.clone();
         let (mut step, now, schedule) = (asked.step.clone(), asked.now, self.schedule.load_full());
         if let Some(barred) = self.bars_opening(&aggregate.payment, &step).await? {
@@ -117,19 +117,19 @@ impl PostgresStore {
                 Step::Started { next, .. } => *next = None,
                 _ => {
                     let refusal = Refusal::Barred(barred);
-                    return Ok(Tried::ended(Stepped::Refused { aggregate, refusal }));
+                    return Ok(StepTry::ended(Stepped::Refused { aggregate, refusal }));
                 }
             }
         }
         let (outcome, mut change) = match aggregate.step(step, now, &schedule) {
             Ok(done) => done,
-            Err(refusal) => return Ok(Tried::ended(Stepped::Refused { aggregate, refusal })),
+            Err(refusal) => return Ok(StepTry::ended(Stepped::Refused { aggregate, refusal })),
         };
         let Some(named) = self
             .name(&mut aggregate, &mut change, (now, &schedule))
             .await?
         else {
-            return Ok(Tried::ended(Stepped::ReferenceTaken(
+            return Ok(StepTry::ended(Stepped::ReferenceTaken(
                 loaded.aggregate.clone(),
             )));
         };
@@ -158,7 +158,7 @@ impl PostgresStore {
             .audited
             .clone()
             .filter(|_| outcome != Outcome::Nothing);
-        Ok(Tried {
+        Ok(StepTry {
             done: Stepped::Done {
                 aggregate,
                 outcome,

@@ -9,7 +9,7 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use crate::postgres::database::{Database, Failure, Operation, Tries, Tx, execute, row};
-use crate::postgres::lists::{Asked, Place};
+use crate::postgres::lists::{ListPosition, ListQuery};
 use crate::postgres::parts::Parts;
 use crate::postgres::{PostgresStore, audit, millis, uuid};
 use crate::rows::seal::random_id;
@@ -204,7 +204,7 @@ impl PostgresStore {
         paging: Paging,
     ) -> Result<Listed<WorkItem>, Fault> {
         let tag: &[u8] = if open { b"wro/" } else { b"wrk/" };
-        let Some(asked) = Asked::read(tag, &paging) else {
+        let Some(asked) = ListQuery::read(tag, &paging) else {
             return Ok(Listed::BadCursor);
         };
         let only = if open { "AND is_open" } else { "" };
@@ -212,11 +212,11 @@ impl PostgresStore {
             "SELECT id, opened_at, body FROM work WHERE (opened_at, id) < ($1, $2) {only}
                 ORDER BY opened_at DESC, id DESC LIMIT $3"
         );
-        let Place(at, id) = asked.before;
+        let ListPosition(at, id) = asked.before;
         let found = self.requests.read(&sql, &[&at, &id, &asked.rows()]).await?;
         let each = found
             .iter()
-            .map(|row| Ok((Place(row.get(1), row.get(0)), read(row)?)));
+            .map(|row| Ok((ListPosition(row.get(1), row.get(0)), read(row)?)));
         Ok(asked.page(each.collect::<Result<_, Fault>>()?))
     }
 }

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::postgres::database::{Database, Failure, Operation, Tx, execute, row};
 use crate::postgres::directory::merchants;
-use crate::postgres::lists::{Asked, Place};
+use crate::postgres::lists::{ListPosition, ListQuery};
 use crate::postgres::resellers::registry;
 use crate::postgres::{PostgresStore, audit, millis, number, uuid};
 use crate::rows::invitations::InvitationRow;
@@ -209,18 +209,18 @@ impl PostgresStore {
         now: Time,
     ) -> Result<Listed<DelegatedMerchant>, Fault> {
         let tag = [b"delegated/".as_slice(), &reseller.0.to_be_bytes()].concat();
-        let Some(asked) = Asked::read(&tag, &paging) else {
+        let Some(asked) = ListQuery::read(&tag, &paging) else {
             return Ok(Listed::BadCursor);
         };
         let mut before = asked.before;
         let (mut found, mut looked) = (Vec::new(), 0);
         loop {
-            let Place(at, id) = before;
+            let ListPosition(at, id) = before;
             let arguments: crate::postgres::database::Arguments<'_> =
                 &[&number(reseller.0), &at, &id, &asked.rows()];
             let rows = self.requests.read(LIST, arguments).await?;
             for row in &rows {
-                before = Place(row.get(0), row.get(1));
+                before = ListPosition(row.get(0), row.get(1));
                 found.extend(shown(row, now)?.map(|shown| (before, shown)));
             }
             looked += rows.len();

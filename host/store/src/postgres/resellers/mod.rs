@@ -22,7 +22,7 @@ use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use uuid::Uuid;
 
-use crate::postgres::lists::{Asked, Place};
+use crate::postgres::lists::{ListPosition, ListQuery};
 use crate::postgres::resellers::consent_codes::IssueConsentCode;
 use crate::postgres::resellers::delegations::SetDelegation;
 use crate::postgres::resellers::invitations::{Accept, Decline, Invite};
@@ -49,7 +49,7 @@ impl Resellers for PostgresStore {
 
     fn resellers(&self, paging: Paging) -> Answer<'_, Listed<Reseller>> {
         Box::pin(async move {
-            let Some(asked) = Asked::read(b"reseller/", &paging) else {
+            let Some(asked) = ListQuery::read(b"reseller/", &paging) else {
                 return Ok(Listed::BadCursor);
             };
             let sql = "/* resellers: list */ SELECT id, body FROM reseller WHERE id < $1
@@ -61,7 +61,7 @@ impl Resellers for PostgresStore {
             let each = found.iter().map(|row| {
                 let id: i64 = row.get(0);
                 let reseller = registry::decode(ResellerId(id.unsigned_abs()), row.get(1))?;
-                Ok((Place(id, Uuid::nil()), reseller))
+                Ok((ListPosition(id, Uuid::nil()), reseller))
             });
             Ok(asked.page(each.collect::<Result<_, Fault>>()?))
         })

@@ -1,7 +1,7 @@
 //! Commits that wait for a standby.
 
 use crate::postgres::database::{Database, Failure};
-use crate::postgres::node::Standing;
+use crate::postgres::node::NodeState;
 use crate::postgres::scratch::Scratch;
 use crate::postgres::target::Target;
 
@@ -15,7 +15,7 @@ async fn a_commit_whose_wait_for_the_standby_an_operator_cancels_is_not_taken_fo
     let database = Database {
         turn: tokio::sync::Mutex::default(),
         pool: target.pool(1).unwrap(),
-        standing: Standing::of_a_guest(),
+        standing: NodeState::of_a_guest(),
     };
     let waits = database.write("SET synchronous_commit = on", &[]).await;
     assert!(waits.is_ok());

@@ -4,7 +4,7 @@ use kassette_domain::audit::Chain;
 
 use crate::postgres::audit;
 use crate::postgres::errors::OpenError;
-use crate::postgres::verify::reading::{Looked, Reading};
+use crate::postgres::verify::reading::{CheckedRow, Reading};
 use crate::rows;
 use crate::rows::schema;
 use crate::rows::seal::Secrets;
@@ -56,9 +56,9 @@ pub(super) async fn read(reading: &mut Reading<'_>) -> Result<(), OpenError> {
     Ok(())
 }
 
-fn nonce(row: &tokio_postgres::Row, _: &Secrets) -> Looked {
+fn nonce(row: &tokio_postgres::Row, _: &Secrets) -> CheckedRow {
     let (reseller, mark): (i64, &[u8]) = (row.get(0), row.get(1));
-    let is_mark = rows::nonces::Mark::try_from(mark).is_ok();
+    let is_mark = rows::nonces::NonceDigest::try_from(mark).is_ok();
     let key = [schema::NONCES, &reseller.to_be_bytes(), mark].concat();
     (key, Ok(vec![(is_mark, "it is no nonce's")]))
 }

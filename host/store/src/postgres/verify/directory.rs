@@ -16,7 +16,7 @@ use uuid::Uuid;
 use crate::postgres::directory::{account, keys};
 use crate::postgres::errors::OpenError;
 use crate::postgres::verify::COLUMNS;
-use crate::postgres::verify::reading::{Looked, Reading};
+use crate::postgres::verify::reading::{CheckedRow, Reading};
 use crate::postgres::{millis, number, uuid};
 use crate::rows::schema::Key;
 use crate::rows::seal::Secrets;
@@ -97,7 +97,7 @@ fn hash(row: &Row) -> TokenHash {
     TokenHash(row.get::<_, &[u8]>(0).try_into().unwrap_or_default())
 }
 
-fn merchant(row: &Row, _: &Secrets) -> Looked {
+fn merchant(row: &Row, _: &Secrets) -> CheckedRow {
     let id = merchant_id(row, 0);
     let key = schema::merchant(id);
     let looked = merchants::decode(&key, row.get(1)).map(|merchant| {
@@ -109,7 +109,7 @@ fn merchant(row: &Row, _: &Secrets) -> Looked {
     (key, looked)
 }
 
-fn api_key(row: &Row, _: &Secrets) -> Looked {
+fn api_key(row: &Row, _: &Secrets) -> CheckedRow {
     let key = schema::api_key(hash(row));
     let looked = records::decode::<ApiKey>(&key, row.get(1)).map(|api_key| {
         let (kind, owner) = keys::owner(api_key.owner);
@@ -129,12 +129,12 @@ fn api_key(row: &Row, _: &Secrets) -> Looked {
     (key, looked)
 }
 
-fn seen(row: &Row, _: &Secrets) -> Looked {
+fn seen(row: &Row, _: &Secrets) -> CheckedRow {
     let known = vec![(row.get(1), "the key that was seen is missing")];
     (schema::api_key_seen(hash(row)), Ok(known))
 }
 
-fn operator(row: &Row, _: &Secrets) -> Looked {
+fn operator(row: &Row, _: &Secrets) -> CheckedRow {
     let key = schema::operator(hash(row));
     let looked = records::decode::<Operator>(&key, row.get(1)).map(|operator| {
         let columns = uuid(operator.id.as_bytes()) == row.get::<_, Uuid>(2)
@@ -147,13 +147,13 @@ fn operator(row: &Row, _: &Secrets) -> Looked {
     (key, looked)
 }
 
-fn switch(row: &Row, _: &Secrets) -> Looked {
+fn switch(row: &Row, _: &Secrets) -> CheckedRow {
     let text: &str = row.get(0);
     let key = [schema::SWITCHES, text.as_bytes()].concat();
     (key, account(text).map(|_| Vec::new()))
 }
 
-fn reseller(row: &Row, _: &Secrets) -> Looked {
+fn reseller(row: &Row, _: &Secrets) -> CheckedRow {
     let key = schema::resellers::reseller(reseller_id(row));
     let looked = records::decode::<Reseller>(&key, row.get(1)).map(|reseller| {
         vec![
@@ -164,7 +164,7 @@ fn reseller(row: &Row, _: &Secrets) -> Looked {
     (key, looked)
 }
 
-fn invitation(row: &Row, secrets: &Secrets) -> Looked {
+fn invitation(row: &Row, secrets: &Secrets) -> CheckedRow {
     let id = InvitationId::from_bytes(row.get::<_, Uuid>(0).into_bytes());
     let key = schema::resellers::invitation(id);
     let decoded = records::decode(&key, row.get(1));
@@ -189,7 +189,7 @@ fn invitation(row: &Row, secrets: &Secrets) -> Looked {
     (key, looked)
 }
 
-fn delegation(row: &Row, _: &Secrets) -> Looked {
+fn delegation(row: &Row, _: &Secrets) -> CheckedRow {
     let (reseller, merchant) = (reseller_id(row), merchant_id(row, 1));
     let key = schema::resellers::delegation(reseller, merchant);
     let looked = records::decode::<Delegation>(&key, row.get(2)).map(|delegation| {
@@ -214,7 +214,7 @@ fn delegation(row: &Row, _: &Secrets) -> Looked {
     (key, looked)
 }
 
-fn consent_code(known: &Known, row: &Row) -> Looked {
+fn consent_code(known: &Known, row: &Row) -> CheckedRow {
     let key = schema::resellers::consent(hash(row));
     let looked = records::decode::<ConsentCode>(&key, row.get(1)).map(|code| {
         let is_known = known.merchants.contains(&number(code.merchant.0));
@@ -227,7 +227,7 @@ fn consent_code(known: &Known, row: &Row) -> Looked {
     (key, looked)
 }
 
-fn connect_code(known: &Known, row: &Row) -> Looked {
+fn connect_code(known: &Known, row: &Row) -> CheckedRow {
     let key = schema::connect::code(hash(row));
     let looked = records::decode::<ConnectCode>(&key, row.get(1)).map(|code| {
         let columns = uuid(code.id.as_bytes()) == row.get::<_, Uuid>(2)
@@ -257,7 +257,7 @@ fn connection_key(row: &Row) -> Key {
 }
 
 /// What an exchange made. Its endpoint may have been removed since.
-fn connection(known: &Known, row: &Row) -> Looked {
+fn connection(known: &Known, row: &Row) -> CheckedRow {
     let key = connection_key(row);
     let looked = records::decode::<Connection>(&key, row.get(3)).map(|made| {
         let own = schema::connect::connection(made.merchant, made.environment, &made.origin);

@@ -6,7 +6,7 @@ use kassette_domain::attempt::Attempt;
 use kassette_domain::id::{EventId, MerchantId, PaymentId, RefundId, WorkId};
 use kassette_domain::key::{Environment, TokenHash};
 use kassette_domain::lifecycle::{PaymentAggregate, Transition};
-use kassette_domain::payment::{Decision, Payment};
+use kassette_domain::payment::{Payment, RoutingDecision};
 use kassette_domain::work::WorkItem;
 use serde::de::DeserializeOwned;
 use tokio_postgres::Row;
@@ -17,7 +17,7 @@ use crate::postgres::directory::keys::environment;
 use crate::postgres::errors::OpenError;
 use crate::postgres::payments::stored::{self, DECISION, EVENT, TRANSITION, status};
 use crate::postgres::verify::COLUMNS;
-use crate::postgres::verify::reading::{Looked, Reading};
+use crate::postgres::verify::reading::{CheckedRow, Reading};
 use crate::postgres::{millis, number, time, uuid};
 use crate::report::{MISSING, STRAY};
 use crate::retention::Rule;
@@ -329,7 +329,7 @@ fn history(
         payment: key,
         rows: &mut left,
     };
-    lines.take::<Decision>(DECISION, kept, "routing decisions")?;
+    lines.take::<RoutingDecision>(DECISION, kept, "routing decisions")?;
     let transitions: Vec<Transition> =
         lines.take(TRANSITION, books.transitions, "lines of its timeline")?;
     let events: Vec<EventRow> = lines.take(EVENT, books.events, "events")?;
@@ -388,7 +388,7 @@ impl Lines<'_, '_, '_> {
 }
 
 /// A line of the work list. One about unknown money names no payment, and an attempt that is not here.
-fn work(row: &Row, _: &Secrets) -> Looked {
+fn work(row: &Row, _: &Secrets) -> CheckedRow {
     let id = WorkId::from_bytes(row.get::<_, Uuid>(0).into_bytes());
     let key = schema::work(time(row.get(1)), id);
     let item = records::decode::<WorkItem>(&key, row.get(2));
@@ -406,7 +406,7 @@ fn work(row: &Row, _: &Secrets) -> Looked {
 }
 
 /// A notice that waits for its reference.
-fn parked(row: &Row, _: &Secrets) -> Looked {
+fn parked(row: &Row, _: &Secrets) -> CheckedRow {
     let (account, reference): (&str, &[u8]) = (row.get(0), row.get(1));
     let ordinal: i32 = row.get(2);
     let length = u32::try_from(reference.len()).unwrap_or(u32::MAX);
@@ -433,7 +433,7 @@ fn parked(row: &Row, _: &Secrets) -> Looked {
 }
 
 /// A payment that retention looks at again.
-fn laggard(row: &Row, _: &Secrets) -> Looked {
+fn laggard(row: &Row, _: &Secrets) -> CheckedRow {
     let rule = u8::try_from(row.get::<_, i16>(0))
         .ok()
         .and_then(Rule::of_tag);

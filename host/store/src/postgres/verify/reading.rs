@@ -19,7 +19,7 @@ const AT_ONCE: i32 = 256;
 
 /// What was seen in a row: the key of its body, and what has to hold of it, each with what is wrong where it
 /// does not.
-pub(super) type Looked = (Key, Result<Vec<(bool, &'static str)>, Fault>);
+pub(super) type CheckedRow = (Key, Result<Vec<(bool, &'static str)>, Fault>);
 
 /// The rows of a query, in parts.
 pub(super) struct Cursor {
@@ -186,7 +186,7 @@ impl<'a> Reading<'a> {
     pub(super) fn judge(
         &mut self,
         kind: &'static str,
-        (key, looked): Looked,
+        (key, looked): CheckedRow,
     ) -> Result<(), OpenError> {
         let looked = self.readable(kind, &key, looked)?;
         for (_, what) in looked.into_iter().flatten().filter(|(holds, _)| !holds) {
@@ -200,7 +200,7 @@ impl<'a> Reading<'a> {
         &mut self,
         kind: &'static str,
         sql: &str,
-        look: impl Fn(&Row, &Secrets) -> Looked,
+        look: impl Fn(&Row, &Secrets) -> CheckedRow,
     ) -> Result<(), OpenError> {
         let mut rows = self.cursor(sql, 0).await?;
         while let Some(row) = self.next(&mut rows).await? {

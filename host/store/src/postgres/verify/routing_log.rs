@@ -6,7 +6,7 @@ use tokio_postgres::Row;
 use crate::postgres::errors::OpenError;
 use crate::postgres::time;
 use crate::postgres::verify::COLUMNS;
-use crate::postgres::verify::reading::{Looked, Reading};
+use crate::postgres::verify::reading::{CheckedRow, Reading};
 use crate::rows::routing::{self, Size};
 use crate::rows::seal::Secrets;
 use crate::rows::{records, schema};
@@ -19,7 +19,7 @@ pub(super) async fn read(reading: &mut Reading<'_>) -> Result<(), OpenError> {
 }
 
 /// Entries of one slot: they open, and the columns say how many they are.
-fn batch(row: &Row, secrets: &Secrets) -> Looked {
+fn batch(row: &Row, secrets: &Secrets) -> CheckedRow {
     let (at, number): (Time, i64) = (time(row.get(1)), row.get(2));
     let Some(slot) = schema::slot_of_routing(row.get(0)) else {
         let key = [schema::ROUTING_BATCHES, row.get::<_, &str>(0).as_bytes()].concat();

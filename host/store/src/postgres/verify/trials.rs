@@ -4,7 +4,7 @@ use kassette_domain::id::Slot;
 use tokio_postgres::Row;
 
 use crate::postgres::errors::OpenError;
-use crate::postgres::verify::reading::{Looked, Reading};
+use crate::postgres::verify::reading::{CheckedRow, Reading};
 use crate::rows::seal::Secrets;
 use crate::rows::trials::TrialRow;
 use crate::rows::{records, schema};
@@ -15,7 +15,7 @@ pub(super) async fn read(reading: &mut Reading<'_>) -> Result<(), OpenError> {
     reading.each("trial", TRIALS, trial).await
 }
 
-fn trial(row: &Row, _: &Secrets) -> Looked {
+fn trial(row: &Row, _: &Secrets) -> CheckedRow {
     let slot: &str = row.get(0);
     let key = [schema::TRIALS, slot.as_bytes()].concat();
     let looked = records::decode::<TrialRow>(&key, row.get(1));

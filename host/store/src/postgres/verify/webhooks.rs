@@ -10,7 +10,7 @@ use crate::postgres::directory::keys::environment;
 use crate::postgres::errors::OpenError;
 use crate::postgres::millis;
 use crate::postgres::verify::COLUMNS;
-use crate::postgres::verify::reading::{Looked, Reading};
+use crate::postgres::verify::reading::{CheckedRow, Reading};
 use crate::postgres::webhooks::endpoints::owner;
 use crate::postgres::webhooks::outbox::{self, delivery_columns};
 use crate::rows::endpoints;
@@ -54,7 +54,7 @@ fn named(row: &Row) -> (&'static str, Key) {
 }
 
 /// An endpoint: it opens, its owner is there, and its columns say what it wants.
-fn endpoint(row: &Row, secrets: &Secrets) -> Looked {
+fn endpoint(row: &Row, secrets: &Secrets) -> CheckedRow {
     let id = EndpointId::from_bytes(row.get::<_, Uuid>(0).into_bytes());
     let key = schema::webhooks::endpoint(id);
     let opened = endpoints::open(&secrets.sealer, &key, row.get(1));

@@ -35,13 +35,13 @@ pub(crate) struct Claims {
     pub(crate) bell: Bell,
     /// Until when this node has leased what.
     leases: Mutex<HashMap<DeliveryId, Time>>,
-    marks: Mutex<HashMap<EndpointId, Mark>>,
+    marks: Mutex<HashMap<EndpointId, EarliestDue>>,
 }
 
 /// Nothing that waits for an endpoint is due before this. It spares claims the walk along what is delivered and
 /// not cleaned away yet, which grows for as long as any transaction of the database is open.
 #[derive(Clone, Copy, Default)]
-struct Mark {
+struct EarliestDue {
     from: Time,
     /// When all was looked at last.
     looked: Time,
@@ -64,7 +64,7 @@ impl Claims {
     }
 
     /// From where on a claim looks, and the mark that it goes by.
-    fn mark(&self, endpoint: EndpointId, now: Time) -> (Time, Mark) {
+    fn mark(&self, endpoint: EndpointId, now: Time) -> (Time, EarliestDue) {
         let mut marks = self.marks.lock();
         if marks.len() >= SWEEP_FROM {
             marks.retain(|_, mark| now.since(mark.looked) < LOOK_EVERY);
@@ -77,7 +77,7 @@ impl Claims {
     }
 
     /// The first that waits for an endpoint was due then.
-    fn note(&self, endpoint: EndpointId, before: Mark, first: Option<Time>, now: Time) {
+    fn note(&self, endpoint: EndpointId, before: EarliestDue, first: Option<Time>, now: Time) {
         let recent = now.before(SLACK);
         let from = first.map_or(recent, |first| first.min(recent));
         if let Some(mark) = self.marks.lock().get_mut(&endpoint)

@@ -8,7 +8,7 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use crate::postgres::directory::keys::environment;
-use crate::postgres::lists::{Asked, Place};
+use crate::postgres::lists::{ListPosition, ListQuery};
 use crate::postgres::webhooks::endpoints;
 use crate::postgres::webhooks::outbox::{delivery, delivery_columns, status_number};
 use crate::postgres::{PostgresStore, time, uuid};
@@ -84,11 +84,11 @@ const ID: usize = 0;
 const BEHIND: usize = 9;
 
 /// Where a delivery stands in a list.
-const fn place(id: Uuid) -> Place {
-    Place(0, id)
+const fn place(id: Uuid) -> ListPosition {
+    ListPosition(0, id)
 }
 
-fn placed(row: &Row) -> Result<(Place, Delivery), Fault> {
+fn placed(row: &Row) -> Result<(ListPosition, Delivery), Fault> {
     Ok((place(row.get(ID)), delivery(row)?))
 }
 
@@ -106,7 +106,7 @@ impl PostgresStore {
         paging: Paging,
     ) -> Result<Listed<Endpoint>, Fault> {
         let tag = schema::webhooks::endpoints_of(owner);
-        let Some(asked) = Asked::read(&tag, &paging) else {
+        let Some(asked) = ListQuery::read(&tag, &paging) else {
             return Ok(Listed::BadCursor);
         };
         let sql = "/* endpoints: list */ SELECT body, created_at, id FROM endpoint
@@ -114,7 +114,7 @@ impl PostgresStore {
                 AND ($5::smallint IS NULL OR environment = $5)
             ORDER BY created_at DESC, id DESC LIMIT $4";
         let (merchant, reseller) = endpoints::owner(owner);
-        let (Place(at, id), world) = (asked.before, of.map(environment));
+        let (ListPosition(at, id), world) = (asked.before, of.map(environment));
         let found = self
             .requests
             .read(
@@ -124,7 +124,7 @@ impl PostgresStore {
             .await?;
         let mut listed = Vec::new();
         for row in found {
-            let place = Place(row.get(1), row.get(2));
+            let place = ListPosition(row.get(1), row.get(2));
             let id = EndpointId::from_bytes(place.1.into_bytes());
             listed.push((place, endpoints::plain(id, &row)?));
         }
@@ -141,7 +141,7 @@ impl PostgresStore {
         if let Some(endpoint) = filter.endpoint {
             tag.extend(endpoint.as_bytes());
         }
-        let Some(asked) = Asked::read(&tag, &paging) else {
+        let Some(asked) = ListQuery::read(&tag, &paging) else {
             return Ok(Listed::BadCursor);
         };
         let (of, before) = (

@@ -3,11 +3,15 @@
 //! Rows that follow from others are not looked up one by one: every row adds what it promises to a
 //! sum of its kind, every row that is there adds itself to another, and where the two are equal, so
 //! are the rows. Only where they are not, a second look names what is missing and what is too much.
+//!
+//! Rows that cannot be read are passed over and named by the keys that they stand between.
 
 pub(crate) mod kinds;
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use kassette_domain::audit::Chain;
 use kassette_engine::{IVec, Memtable};
@@ -15,14 +19,14 @@ use sha2::{Digest as _, Sha256};
 
 use self::kinds::{Derived, Kind, Kinds};
 use crate::Fault;
-use crate::report::{ELSEWHERE, Findings, MISSING, Report, STRAY};
+use crate::report::{ELSEWHERE, Finding, Findings, MISSING, Report, STRAY};
 use crate::rows::routing::{Log, Size};
 use crate::rows::schema::{Key, Position};
 use crate::rows::seal::Secrets;
 use crate::sled::memory::{Shown, View};
 
 /// What to do about damage.
-const RESTORE: &str = "keep a copy of the data directory and restore the latest backup that `kassette verify` finds whole";
+pub(crate) const RESTORE: &str = "keep a copy of the data directory, and bring the latest backup that `kassette verify FILE` finds whole back with `kassette restore` (config/README.md, \"A damaged store\")";
 
 /// Rows of a kind, and the sums of what is there and of what is promised.
 #[derive(Clone, Copy, Default)]
@@ -50,6 +54,30 @@ pub(crate) struct Judge<'a> {
     findings: Findings,
     second: Option<SecondLook>,
     heard: Option<Heard<'a>>,
+    /// Where rows were passed over.
+    unread: Vec<Unread>,
+}
+
+/// Rows that cannot be read.
+struct Unread {
+    /// The last row before them; none where they are the first.
+    behind: Option<IVec>,
+    /// The next row behind them; none where they are the last.
+    before: Option<IVec>,
+}
+
+impl Unread {
+    fn holds(&self, key: &[u8]) -> bool {
+        let behind = self.behind.as_deref().is_none_or(|behind| key > behind);
+        behind && self.before.as_deref().is_none_or(|before| key < before)
+    }
+
+    /// Whether there may be rows of a kind among them.
+    fn may_hold(&self, kind: &Kind) -> bool {
+        let behind = |behind: &[u8]| kind.prefix > behind || behind.starts_with(kind.prefix);
+        self.behind.as_deref().is_none_or(behind)
+            && (self.before.as_deref()).is_none_or(|before| kind.prefix < before)
+    }
 }
 
 /// Hears of each row that another one promises, with what it has to hold; nothing is compared then.
@@ -86,6 +114,7 @@ impl<'a> Judge<'a> {
             findings: Findings::new(RESTORE),
             second: None,
             heard: None,
+            unread: Vec::new(),
         }
     }
 
@@ -100,19 +129,97 @@ impl<'a> Judge<'a> {
         View::new(self.memtable, &self.index)
     }
 
-    /// Looks at every row; `seen` hears how many there were so far.
+    /// Looks at every row that can be read; `seen` hears how many there were so far.
     pub(crate) fn look(&mut self, seen: &mut dyn FnMut(u64)) -> Result<(), Fault> {
+        let database = self.memtable.database();
+        let mut rows = database.iter();
+        let mut last = None;
+        let mut passed_over = false;
         let mut count = 0;
-        for row in self.memtable.database() {
-            let (key, row) = row.map_err(Fault::database)?;
-            self.row(&key, &row)?;
-            count += 1;
-            if count % 1024 == 0 {
-                seen(1024);
+        while let Some(row) = caught(|| Some(rows.next()?.map_err(Fault::database))) {
+            match row {
+                Ok((key, row)) => {
+                    self.row(&key, &row)?;
+                    last = Some(key);
+                    passed_over = false;
+                    count += 1;
+                    if count % 1024 == 0 {
+                        seen(1024);
+                    }
+                }
+                // What is promised would be promised in part; and what was just read ought to read again.
+                Err(fault) if self.heard.is_some() || passed_over => return Err(fault),
+                Err(_) => {
+                    let Some(next) = self.pass_over(last.as_ref()) else {
+                        break;
+                    };
+                    rows = database.range(next..);
+                    passed_over = true;
+                }
             }
         }
         seen(count % 1024);
         Ok(())
+    }
+
+    /// Names the rows behind one that cannot be read; returns the next that can be.
+    ///
+    /// sled goes no further than to a page that it cannot read. So it is asked for the first row of each
+    /// kind in turn, and from there back to the page.
+    fn pass_over(&mut self, last: Option<&IVec>) -> Option<IVec> {
+        let database = self.memtable.database();
+        let later = self.kinds.all().iter().map(|kind| kind.prefix);
+        let later = later.filter(|prefix| last.is_none_or(|last| **prefix > **last));
+        let mut next = None;
+        let mut end = Bound::Unbounded;
+        for prefix in later {
+            let first = || Some(database.range(prefix..).next()?.map_err(Fault::database));
+            match caught(first) {
+                Some(Err(_)) => {}
+                read => {
+                    next = read.and_then(Result::ok).map(|(key, _)| key);
+                    end = Bound::Excluded(IVec::from(prefix));
+                    break;
+                }
+            }
+        }
+        let start = last.map_or(Bound::Unbounded, |last| Bound::Excluded(last.clone()));
+        let mut back = database.range((start, end));
+        while let Some(Ok((key, _))) = caught(|| Some(back.next_back()?.map_err(Fault::database))) {
+            next = Some(key);
+        }
+        let unread = Unread {
+            behind: last.cloned(),
+            before: next.clone(),
+        };
+        if !self.is_second() {
+            self.find_unread(&unread);
+            self.unread.push(unread);
+        }
+        next
+    }
+
+    fn find_unread(&mut self, unread: &Unread) {
+        let kinds = self.kinds.all().iter();
+        let kinds: Vec<&str> = kinds
+            .filter(|kind| unread.may_hold(kind))
+            .map(|kind| kind.name)
+            .collect();
+        let hex = |key: &Option<IVec>| key.as_ref().map(hex::encode).unwrap_or_default();
+        self.findings.named.push(Finding {
+            kind: "unreadable",
+            row: format!("{}..{}", hex(&unread.behind), hex(&unread.before)),
+            what: format!(
+                "no row between these two keys reads back; kinds that may stand there: {}",
+                kinds.join(", ")
+            ),
+            advice: RESTORE,
+        });
+    }
+
+    /// Whether rows were passed over: what counts others is then too high, and that says nothing new.
+    pub(crate) const fn has_unread(&self) -> bool {
+        !self.unread.is_empty()
     }
 
     fn row(&mut self, key: &[u8], row: &IVec) -> Result<(), Fault> {
@@ -128,13 +235,17 @@ impl<'a> Judge<'a> {
             Derived::Key => self.there(kind, key, key, STRAY),
             Derived::Row => self.there(kind, key, &[key, row].concat(), STRAY),
         }
-        match (kind.check)(self, key, row) {
-            Ok(()) => Ok(()),
-            Err(Fault::Corrupt(what)) => {
+        match caught(|| Some((kind.check)(self, key, row))) {
+            Some(Err(Fault::Corrupt(what))) => {
                 self.find(key, what);
                 Ok(())
             }
-            Err(fault) => Err(fault),
+            // A row beside it that the disk does not give.
+            Some(Err(Fault::Unavailable(what))) if self.heard.is_none() => {
+                self.find(key, what);
+                Ok(())
+            }
+            checked => checked.unwrap_or(Ok(())),
         }
     }
 
@@ -323,8 +434,11 @@ impl<'a> Judge<'a> {
                 && left
                     .iter()
                     .any(|left| left.balance < 0 && left.what == STRAY);
+            // It may stand among those that cannot be read.
+            let is_unread = self.unread.iter().any(|unread| unread.holds(&row));
             for each in left {
                 match is_both {
+                    _ if is_unread && each.what == MISSING => {}
                     true if each.balance > 0 => {
                         self.findings.add(each.kind.name, &row, ELSEWHERE.into());
                     }
@@ -334,6 +448,11 @@ impl<'a> Judge<'a> {
             }
         }
     }
+}
+
+/// Reads what may be damaged: sled panics over some kinds of damage.
+fn caught<T>(read: impl FnOnce() -> Option<Result<T, Fault>>) -> Option<Result<T, Fault>> {
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Some(Err(Fault::unreadable())))
 }
 
 fn digest(kind: &Kind, item: &[u8]) -> u128 {

@@ -41,7 +41,7 @@ pub use backup::{BackedUp, Received, backup, receive};
 pub use compact::{Compacted, compact};
 pub use format::FileError;
 pub use rekey::{Rekeyed, rekey};
-pub use restore::{Restored, Source, Told, restore, verify_backup};
+pub use restore::{BackupInfo, Restored, Source, restore, verify_backup};
 pub(crate) use upgrade::open;
 pub use verify::{verify, verify_audit};
 

@@ -73,7 +73,7 @@ impl<R: Read> Source<R> {
         }
         Ok(Opened {
             decoder: decoder.checking(sealer.backup_code()?),
-            told: Told {
+            told: BackupInfo {
                 release: head.release,
                 made_at: Time::rfc3339(head.at),
                 master_key: hex::encode(made_under),
@@ -87,14 +87,14 @@ impl<R: Read> Source<R> {
 /// A backup whose head was read.
 struct Opened<R> {
     decoder: Decoder<R>,
-    told: Told,
+    told: BackupInfo,
     /// Under the master key that it was made under.
     sealer: Sealer,
 }
 
 /// What a backup says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Told {
+pub struct BackupInfo {
     /// The release that made it.
     pub release: String,
     /// When it was begun, RFC 3339.
@@ -110,7 +110,7 @@ pub struct Told {
 pub struct Restored {
     /// What it says of itself.
     #[serde(flatten)]
-    pub told: Told,
+    pub told: BackupInfo,
     /// Rows, payments, findings.
     #[serde(flatten)]
     pub report: Report,

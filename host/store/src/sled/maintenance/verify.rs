@@ -1,22 +1,112 @@
 //! Reading a stopped store through.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
 use kassette_domain::audit::Chain;
+use kassette_engine::{Db, Folder, unreadable};
 
 use crate::Fault;
-use crate::report::Report;
+use crate::report::{Finding, Report};
+use crate::rows::seal::{Marker, Sealer, Secrets};
 use crate::rows::{records, schema};
-use crate::sled::audit;
+use crate::sled::judge::RESTORE;
 use crate::sled::maintenance::compact::judged;
 use crate::sled::maintenance::{MaintenanceError, Progress, Stopped};
-use crate::sled::open::OpenOptions;
+use crate::sled::memory::Memory;
+use crate::sled::open::{OLDEST_FORMAT, OpenError, OpenOptions, damaged, open_rows};
+use crate::sled::{audit, mark};
 
-/// Reads every row of a stopped store and checks how they fit each other.
+/// Places in files that are named; further ones are counted.
+const MAX_PLACES: usize = 100;
+
+/// Reads every row of a stopped store and checks how they fit each other. Where anything is wrong, its files
+/// are read as well: which bytes of them do not read back.
 ///
 /// # Errors
-/// Where the store does not open at all. What is found in it is no error: it is in the answer.
+/// Where there is no store, another process has it, or it is another release's. What is found in it is no
+/// error: it is in the answer, and so is that it does not open because it is damaged. No rows were read then.
 pub fn verify(options: &OpenOptions, progress: &dyn Progress) -> Result<Report, MaintenanceError> {
-    let stopped = Stopped::open(options)?;
-    judged(&stopped.db, &stopped.secrets, "Verifying", progress)
+    mark::check(&options.path)?;
+    if !kassette_engine::holds_a_database(&options.path) {
+        return Err(MaintenanceError::NoStore(options.path.clone()));
+    }
+    let folder = options.take_folder()?;
+    let sealer = Sealer::new(&options.master);
+    let mut report = match opened(&folder, &sealer) {
+        Ok((db, marker)) => {
+            let secrets = Secrets { sealer, marker };
+            let mut report = judged(&db, &secrets, "Verifying", progress)?;
+            report.findings.extend(not_loaded(&db));
+            report
+        }
+        Err(OpenError::Older { found, .. }) if found >= OLDEST_FORMAT => {
+            drop(folder);
+            // Opening it brings it to this format.
+            let stopped = Stopped::open(options)?;
+            return judged(&stopped.db, &stopped.secrets, "Verifying", progress);
+        }
+        Err(error) => {
+            let damage = match &error {
+                OpenError::Engine(error) => error.damage(),
+                _ => None,
+            };
+            let Some(damage) = damage else {
+                return Err(error.into());
+            };
+            Report {
+                findings: vec![of_store(format!("it does not open: {damage}"))],
+                ..Report::default()
+            }
+        }
+    };
+    if !report.is_whole() {
+        add_places(&options.path, &mut report)?;
+    }
+    Ok(report)
+}
+
+fn opened(folder: &Folder, sealer: &Sealer) -> Result<(Db, Marker), OpenError> {
+    // sled panics over some kinds of damage.
+    catch_unwind(AssertUnwindSafe(|| open_rows(folder, sealer))).unwrap_or_else(|_| {
+        let detail = "the storage engine cannot read it";
+        Err(damaged(folder.path(), detail))
+    })
+}
+
+/// Why a server does not start with rows that can be read.
+fn not_loaded(db: &Db) -> Option<Finding> {
+    let loaded = catch_unwind(AssertUnwindSafe(|| Memory::load(db).map(drop)));
+    let fault = loaded.unwrap_or_else(|_| Err(Fault::unreadable())).err()?;
+    Some(of_store(format!("no server starts with it: {fault}")))
+}
+
+/// Something is wrong with the store as a whole.
+fn of_store(what: String) -> Finding {
+    Finding {
+        kind: "store",
+        row: String::new(),
+        what,
+        advice: RESTORE,
+    }
+}
+
+/// Puts the places of files that do not read back before what follows from them.
+fn add_places(path: &Path, report: &mut Report) -> Result<(), MaintenanceError> {
+    let mut places = unreadable(path).map_err(MaintenanceError::io(path))?;
+    report.more_findings += places.len().saturating_sub(MAX_PLACES) as u64;
+    places.truncate(MAX_PLACES);
+    let places = places.into_iter().map(|place| Finding {
+        kind: "file",
+        row: place.file,
+        what: match place.bytes.end.checked_sub(1) {
+            Some(last) => format!("bytes {} to {last}: {}", place.bytes.start, place.what),
+            None => place.what,
+        },
+        advice: RESTORE,
+    });
+    report.findings.splice(0..0, places);
+    Ok(())
 }
 
 /// Goes along the audit log of a stopped store.

@@ -12,7 +12,7 @@ use kassette_domain::id::PaymentId;
 use kassette_engine::{Db, State, Written};
 use parking_lot::RwLock;
 
-use self::payment_index::{Entry, Mark, PaymentIndex};
+use self::payment_index::{Entry, LookupKey, PaymentIndex};
 use self::payment_index_rows::{Entered, Ids, Tail};
 use self::taken_nonces::AllTaken;
 use crate::Fault;
@@ -109,14 +109,14 @@ impl State for Memory {
 /// Where payments are found by way of the payment index.
 pub(crate) trait Indexed: Source {
     /// Payments that a fingerprint may stand for: their rows tell.
-    fn found(&self, mark: Mark, fingerprint: Fingerprint) -> Result<Vec<PaymentId>, Fault>;
+    fn found(&self, mark: LookupKey, fingerprint: Fingerprint) -> Result<Vec<PaymentId>, Fault>;
 
     /// Those of some positions of the payment index at which there are payments.
     fn positions(&self, first: Position, count: u16) -> Range<Position>;
 }
 
 impl Indexed for Rows<'_> {
-    fn found(&self, mark: Mark, fingerprint: Fingerprint) -> Result<Vec<PaymentId>, Fault> {
+    fn found(&self, mark: LookupKey, fingerprint: Fingerprint) -> Result<Vec<PaymentId>, Fault> {
         let ours = self.state().entered();
         let ours = ours.filter(|entry| entry.has(mark, fingerprint));
         let mut found: Vec<PaymentId> = ours.map(|entry| entry.id).collect();
@@ -134,7 +134,7 @@ impl Indexed for Rows<'_> {
 }
 
 impl Indexed for View<'_> {
-    fn found(&self, mark: Mark, fingerprint: Fingerprint) -> Result<Vec<PaymentId>, Fault> {
+    fn found(&self, mark: LookupKey, fingerprint: Fingerprint) -> Result<Vec<PaymentId>, Fault> {
         let positions: Vec<_> = self.shown().read().found(mark, fingerprint).collect();
         let mut ids = Ids::default();
         positions
@@ -156,7 +156,7 @@ mod tests {
 
     use super::*;
     use crate::rows::{records, schema};
-    use crate::sled::memory::payment_index::Mark;
+    use crate::sled::memory::payment_index::LookupKey;
 
     fn entered(number: u8) -> Entered {
         let id = PaymentId::from_bytes([number; 16]);
@@ -184,8 +184,8 @@ mod tests {
         rows.keep();
         enter(&mut rows, entered(3)).unwrap();
         rows.roll_back();
-        let found = rows.found(Mark::Token, [1; 4]).unwrap();
+        let found = rows.found(LookupKey::Token, [1; 4]).unwrap();
         assert_eq!(found, [same.entry.id, entered(1).entry.id]);
-        assert_eq!(rows.found(Mark::Token, [3; 4]), Ok(vec![]));
+        assert_eq!(rows.found(LookupKey::Token, [3; 4]), Ok(vec![]));
     }
 }

@@ -52,7 +52,7 @@ const MAX_RESERVED: usize = 1 << 24;
 
 /// By what a payment is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mark {
+pub(crate) enum LookupKey {
     /// The reference that makes its request idempotent.
     Reference,
     /// Its checkout token.
@@ -70,7 +70,7 @@ pub(crate) struct Entry {
     pub(crate) merchant: MerchantId,
     /// When it was made; none where the id says so.
     pub(crate) odd_time: Option<Time>,
-    /// In the order of [`Mark`].
+    /// In the order of [`LookupKey`].
     pub(crate) marks: [Fingerprint; MARKS],
 }
 
@@ -91,7 +91,7 @@ impl Entry {
     }
 
     /// Whether it is found by this.
-    pub(crate) fn has(&self, mark: Mark, fingerprint: Fingerprint) -> bool {
+    pub(crate) fn has(&self, mark: LookupKey, fingerprint: Fingerprint) -> bool {
         self.marks[mark as usize] == fingerprint
     }
 }
@@ -210,7 +210,7 @@ impl PaymentIndex {
     /// Positions of payments that a fingerprint may stand for, the newest first.
     pub(crate) fn found(
         &self,
-        mark: Mark,
+        mark: LookupKey,
         fingerprint: Fingerprint,
     ) -> impl Iterator<Item = Position> + '_ {
         let hash = u32::from_be_bytes(fingerprint);
@@ -240,12 +240,12 @@ impl PaymentIndex {
         self.grow();
         let hashes = entry.marks.map(u32::from_be_bytes);
         self.push(position, hashes.map(tag), at);
-        for mark in [Mark::Reference, Mark::Token] {
+        for mark in [LookupKey::Reference, LookupKey::Token] {
             self.put_first(mark, hashes[mark as usize], position);
         }
         self.link_all(position, at);
         self.link_merchant(position, at, entry.merchant);
-        self.link_order(position, at, entry.marks[Mark::Order as usize]);
+        self.link_order(position, at, entry.marks[LookupKey::Order as usize]);
         self.latest = self.latest.max(at);
     }
 
@@ -317,13 +317,13 @@ impl PaymentIndex {
     }
 
     /// The newest of a hash's bucket.
-    fn first(&self, mark: Mark, hash: u32) -> Position {
+    fn first(&self, mark: LookupKey, hash: u32) -> Position {
         let bucket = self.buckets.get(self.bucket(hash));
         bucket.map_or(NONE, |newest| newest[mark as usize])
     }
 
     /// Makes a payment the first of a hash's bucket.
-    fn put_first(&mut self, mark: Mark, hash: u32, position: Position) {
+    fn put_first(&mut self, mark: LookupKey, hash: u32, position: Position) {
         let bucket = self.bucket(hash);
         if let Some(newest) = self.buckets.get_mut(bucket) {
             let next = std::mem::replace(&mut newest[mark as usize], position);

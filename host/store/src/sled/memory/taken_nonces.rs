@@ -22,10 +22,10 @@ use crate::{Fault, Reserved};
 /// grow, and all others wait meanwhile.
 const SHARDS: usize = 256;
 
-pub(crate) use crate::rows::nonces::{Mark, OVERTAKEN, mark};
+pub(crate) use crate::rows::nonces::{NonceDigest, OVERTAKEN, mark};
 
 /// Until when nonces are taken, by the first byte of their marks.
-struct Marks(Vec<HashMap<Mark, Time>>);
+struct Marks(Vec<HashMap<NonceDigest, Time>>);
 
 impl Default for Marks {
     fn default() -> Self {
@@ -34,11 +34,11 @@ impl Default for Marks {
 }
 
 impl Marks {
-    fn of(&mut self, mark: &Mark) -> &mut HashMap<Mark, Time> {
+    fn of(&mut self, mark: &NonceDigest) -> &mut HashMap<NonceDigest, Time> {
         &mut self.0[usize::from(mark[0])]
     }
 
-    fn remove(&mut self, mark: &Mark) {
+    fn remove(&mut self, mark: &NonceDigest) {
         let shard = self.of(mark);
         shard.remove(mark);
         if shard.len() < shard.capacity() / 8 {
@@ -51,7 +51,7 @@ impl Marks {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Taken {
     pub(crate) reseller: ResellerId,
-    pub(crate) mark: Mark,
+    pub(crate) mark: NonceDigest,
     pub(crate) until: Time,
 }
 

@@ -4,7 +4,7 @@ use kassette_domain::attempt::Attempt;
 use kassette_domain::id::PaymentId;
 use kassette_domain::key::TokenHash;
 use kassette_domain::lifecycle::{Change, PaymentAggregate};
-use kassette_domain::payment::{Decision, Payment};
+use kassette_domain::payment::{Payment, RoutingDecision};
 use kassette_domain::refund::Refund;
 use kassette_domain::time::Time;
 
@@ -207,7 +207,7 @@ pub(crate) fn append_decisions(
     rows: &mut Rows<'_>,
     payment: PaymentId,
     books: &mut Books,
-    decisions: &[Decision],
+    decisions: &[RoutingDecision],
 ) -> Result<(), Fault> {
     for (ordinal, decision) in payment_steps::decisions(payment, books, decisions) {
         rows.save(schema::line(payment, Line::Decision, ordinal), decision)?;

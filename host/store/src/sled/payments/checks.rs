@@ -3,7 +3,7 @@
 use kassette_domain::id::{RefundId, WorkId};
 use kassette_domain::key::TokenHash;
 use kassette_domain::lifecycle::{PaymentAggregate, Transition};
-use kassette_domain::payment::{Decision, Payment};
+use kassette_domain::payment::{Payment, RoutingDecision};
 use kassette_domain::time::Time;
 use kassette_domain::work::WorkItem;
 use kassette_engine::{IVec, Span};
@@ -216,7 +216,7 @@ fn history(
 ) -> Result<(), Fault> {
     let id = payment.id;
     if !are_pruned(judge, payment, books)? {
-        lines::<Decision>(judge, key, "routing decisions", books.decisions, |at| {
+        lines::<RoutingDecision>(judge, key, "routing decisions", books.decisions, |at| {
             schema::line(id, Line::Decision, at)
         })?;
     }
@@ -283,7 +283,7 @@ fn lines<T: DeserializeOwned>(
 /// A line of a timeline; its kind stands after the payment.
 fn line(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     match key.get(b"tml/".len() + 16) {
-        Some(b'd') => plain::<Decision>(judge, key, row),
+        Some(b'd') => plain::<RoutingDecision>(judge, key, row),
         _ => plain::<Transition>(judge, key, row),
     }
 }

@@ -13,7 +13,7 @@ use crate::rows::schema::{self, Key};
 use crate::rows::seal::Secrets;
 use crate::rows::source::Source;
 use crate::rows::stored::{Books, PaymentRow, Timer};
-use crate::sled::memory::payment_index::{Entry, Mark};
+use crate::sled::memory::payment_index::{Entry, LookupKey};
 use crate::sled::memory::payment_index_rows::Entered;
 use crate::sled::memory::{Indexed, Memory, Rows, enter};
 use crate::sled::payments::aggregates;
@@ -28,7 +28,7 @@ pub(crate) fn replay(
     email_mark: Option<[u8; 32]>,
 ) -> Result<Option<Created>, Fault> {
     let reference = secrets.marker.reference(request.merchant, &request.origin);
-    for id in source.found(Mark::Reference, reference)? {
+    for id in source.found(LookupKey::Reference, reference)? {
         let row = PaymentRow::expect(source, id)?;
         if is_same_reference(row.plain(), request) {
             return Ok(Some(match row.plain().differs(request, email_mark) {
@@ -63,7 +63,7 @@ pub(crate) struct Create {
     /// The payment's own row.
     row: (Key, IVec),
     entered: Entered,
-    decision: Option<kassette_domain::payment::Decision>,
+    decision: Option<kassette_domain::payment::RoutingDecision>,
 }
 
 impl Create {

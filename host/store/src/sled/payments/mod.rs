@@ -31,7 +31,7 @@ use crate::rows::seal::{Secrets, fingerprint};
 use crate::rows::source::Source;
 use crate::rows::stored::{AttemptKey, EventRow, ListedEvent, PaymentRow};
 use crate::sled::lists::{Order, TIME_AND_ID};
-use crate::sled::memory::payment_index::Mark;
+use crate::sled::memory::payment_index::LookupKey;
 use crate::sled::memory::{Indexed as _, Shown, View};
 use crate::sled::payments::aggregates::Loaded;
 use crate::sled::payments::create::{Create, replay};
@@ -53,7 +53,10 @@ impl Payments for SledStore {
         // Most requests are new.
         let is_new = |index: &Shown| {
             let index = index.read();
-            index.found(Mark::Reference, reference).next().is_none()
+            index
+                .found(LookupKey::Reference, reference)
+                .next()
+                .is_none()
         };
         if let Some(Ok(true)) = self.engine.glance(is_new) {
             return Box::pin(std::future::ready(Ok(None)));
@@ -209,7 +212,7 @@ impl Payments for SledStore {
     fn by_checkout(&self, token: TokenHash) -> Answer<'_, Option<PaymentAggregate>> {
         let secrets = Arc::clone(&self.secrets);
         self.read(move |view| {
-            for id in view.found(Mark::Token, fingerprint(token.0))? {
+            for id in view.found(LookupKey::Token, fingerprint(token.0))? {
                 let aggregate = aggregates::load_promised(view, &secrets.sealer, id)?.aggregate;
                 if TokenHash::of(aggregate.payment.token.expose()) == token {
                     return Ok(Some(aggregate));

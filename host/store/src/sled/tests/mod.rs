@@ -1,7 +1,7 @@
 //! The behavioural suite on sled, and what only sled can get wrong.
 
 mod bounds;
-mod damage;
+pub(crate) mod damage;
 mod disk;
 mod failing;
 mod groups;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand, ValueEnum};
 use http::Method;
 use kassette_domain::id::Digest;
-use kassette_gateway::replay::MOST;
+use kassette_gateway::replay::{MOST, MOST_EXAMPLES};
 use kassette_runtime::MAX_MODULE_BYTES;
 use serde_json::{Value, json};
 
@@ -45,10 +45,13 @@ pub(in crate::cli) enum PluginAction {
         /// The slot, such as method.ideal; of a provider with a component only.
         slot: String,
         #[command(flatten)]
-        tried: Tried,
+        tried: CandidateArgs,
         /// How many decisions or calls are made again, the latest first; 10000 where it is not said.
         #[arg(long, value_parser = clap::value_parser!(u64).range(1..=MOST))]
         last: Option<u64>,
+        /// How many of the payments that change are named, the latest first; 20 where it is not said.
+        #[arg(long, value_parser = clap::value_parser!(u64).range(0..=MOST_EXAMPLES as u64))]
+        examples: Option<u64>,
     },
     /// Let the version on trial decide a share of the payments, or of a provider's new attempts. One whose payments
     /// fail more often than the others is rolled back automatically. Needs --actor and --reason.
@@ -264,7 +267,7 @@ fn seconds(text: &str) -> Result<u64, String> {
 
 /// What a replay tries.
 #[derive(Args, Debug)]
-pub(in crate::cli) struct Tried {
+pub(in crate::cli) struct CandidateArgs {
     #[command(flatten)]
     what: What,
     /// Look at this merchant's decisions alone; a policy is a patch of its own.
@@ -285,7 +288,7 @@ struct What {
     policy: Option<PathBuf>,
 }
 
-impl Tried {
+impl CandidateArgs {
     /// The call with it.
     fn sent_by(self, call: Call) -> Result<Call, String> {
         let What {
@@ -403,9 +406,14 @@ impl Action for PluginAction {
             Self::Upload { slot, file, mode } => Call::new(Method::POST, ["plugins", &slot])
                 .with("mode", mode.map(Mode::name))
                 .module(component(&file)?),
-            Self::Replay { slot, tried, last } => {
-                let call = act(&slot, "replay").with("last", last).shown(Shape::Diff);
-                tried.sent_by(call)?
+            Self::Replay {
+                slot,
+                tried,
+                last,
+                examples,
+            } => {
+                let call = act(&slot, "replay").with("last", last);
+                tried.sent_by(call.with("examples", examples).shown(Shape::Diff))?
             }
             Self::Canary { slot, digest, pace } => {
                 let mut body = pace.body();

@@ -1,6 +1,8 @@
 //! What `verify` sees.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
+use std::path::Path;
 
 use kassette_domain::audit::{AuditEntry, ChainBreak};
 use kassette_domain::event::EventType;
@@ -11,6 +13,7 @@ use super::*;
 use crate::rows::schema;
 use crate::sled::judge::kinds::Kind;
 use crate::sled::maintenance::kinds::KINDS;
+use crate::sled::tests::damage::copy;
 
 /// Kinds whose rows can be gone without any trace: nothing else tells of them.
 const TRACELESS: [&str; 8] = [
@@ -264,4 +267,216 @@ async fn a_roster_that_says_more_or_less_than_its_endpoint_is_found() {
             "{filter:?} {wants:x}: {found:?}"
         );
     }
+}
+
+/// Payments of the store whose bits are flipped: enough for many pages.
+const PAYMENTS: usize = 300;
+/// Bits that are flipped in it, one at a time.
+const FLIPS: usize = 50;
+
+/// Lines of the audit log behind them, of several segments; in the last one sled reads every record when it opens.
+const LINES: usize = 3_000;
+/// Bytes of a line.
+const LINE: usize = 4_000;
+
+/// A closed store of several segments; its keys, and how many bytes of its `db` are in use.
+async fn filled(folder: &TempDir) -> (Vec<IVec>, usize) {
+    let options = options(folder);
+    let store = SledStore::open(&options).unwrap();
+    let shared: Arc<dyn Store> = store.clone();
+    for number in 0..PAYMENTS {
+        create(&shared, &number.to_string(), NOW).await;
+    }
+    let line = |number: usize| {
+        let mut line = audited("x.y");
+        line.reason = Some(number.to_string().repeat(LINE)[..LINE].to_owned());
+        store.audit(line, NOW)
+    };
+    let lines: Vec<usize> = (0..LINES).collect();
+    for lines in lines.chunks(100) {
+        for written in futures_util::future::join_all(lines.iter().copied().map(line)).await {
+            written.unwrap();
+        }
+    }
+    drop(shared);
+    closed(store).await;
+    whole(&options);
+    let stopped = Stopped::open(&options).unwrap();
+    let keys = stopped.db.iter().keys().map(Result::unwrap).collect();
+    drop(stopped);
+    let database = std::fs::read(options.path.join("db")).unwrap();
+    let used = database.iter().rposition(|byte| *byte != 0).unwrap();
+    (keys, used)
+}
+
+fn flip(store: &Path, file: &str, at: usize) {
+    let path = store.join(file);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[at] ^= 4;
+    std::fs::write(path, bytes).unwrap();
+}
+
+/// Places of `db` that a report names.
+fn places(report: &Report) -> Vec<Range<usize>> {
+    let places = report
+        .findings
+        .iter()
+        .filter(|finding| finding.kind == "file" && finding.row == "db");
+    places
+        .map(|finding| {
+            let (bytes, _) = finding.what.split_once(": ").unwrap();
+            let (first, last) = bytes
+                .strip_prefix("bytes ")
+                .and_then(|bytes| bytes.split_once(" to "))
+                .unwrap();
+            first.parse().unwrap()..last.parse::<usize>().unwrap() + 1
+        })
+        .collect()
+}
+
+/// Whether a report names a key as one that cannot be read.
+fn unread(report: &Report, key: &[u8]) -> bool {
+    let mut unread = report
+        .findings
+        .iter()
+        .filter(|finding| finding.kind == "unreadable");
+    unread.any(|finding| {
+        let (behind, before) = finding.row.split_once("..").unwrap();
+        let key = hex::encode(key);
+        (behind.is_empty() || *key > *behind) && (before.is_empty() || *key < *before)
+    })
+}
+
+/// What `verify` says of a store, and which keys it cannot read.
+fn told(options: &OpenOptions, keys: &[IVec]) -> (Report, Vec<bool>) {
+    let report = verify(options, &()).unwrap();
+    for finding in &report.findings {
+        assert!(finding.advice.contains("kassette restore"), "{finding:?}");
+    }
+    let sealer = crate::rows::seal::Sealer::new(&options.master);
+    let folder = options.take_folder().unwrap();
+    let read = match crate::sled::open::open_rows(&folder, &sealer) {
+        Ok((db, _)) => keys.iter().map(|key| db.get(key).is_ok()).collect(),
+        Err(_) => Vec::new(),
+    };
+    (report, read)
+}
+
+#[tokio::test]
+async fn a_flipped_bit_is_told_by_the_bytes_that_hold_it_and_the_rows_that_are_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let (keys, used) = filled(&folder).await;
+    let elsewhere = tempfile::tempdir().unwrap();
+    let damaged = options(&elsewhere);
+    let (mut by_rows, mut unopened) = (Vec::new(), 0);
+    for at in (0..used).step_by(used / FLIPS) {
+        copy(&options(&folder).path, &damaged.path);
+        flip(&damaged.path, "db", at);
+        let (report, read) = told(&damaged, &keys);
+        let named = places(&report);
+        if report.is_whole() {
+            // No page stands there.
+            assert!(read.iter().all(|read| *read), "{at}");
+            assert_eq!(kassette_engine::unreadable(&damaged.path).unwrap(), []);
+        } else {
+            assert_eq!(named.len(), 1, "{at}: {:?}", report.findings);
+            assert!(named[0].contains(&at), "{at}: {named:?}");
+            assert_eq!(report.findings[0].kind, "file", "the place comes first");
+        }
+        if read.is_empty() {
+            assert!(report.findings.iter().any(|found| found.kind == "store"));
+            unopened += 1;
+        } else {
+            for (key, read) in keys.iter().zip(&read) {
+                assert_eq!(unread(&report, key), !read, "{at}: {}", hex::encode(key));
+            }
+            by_rows.extend(read.contains(&false).then(|| (at, named[0].clone())));
+        }
+        std::fs::remove_dir_all(&damaged.path).unwrap();
+    }
+    assert!(by_rows.len() > FLIPS / 4, "{by_rows:?}, {unopened}");
+    assert!(unopened > 0, "none in the last segment: {used}");
+    // Two at once.
+    let (first, place) = &by_rows[0];
+    let (last, _) = by_rows.iter().rfind(|(_, other)| other != place).unwrap();
+    copy(&options(&folder).path, &damaged.path);
+    flip(&damaged.path, "db", *first);
+    flip(&damaged.path, "db", *last);
+    let (report, read) = told(&damaged, &keys);
+    let named = places(&report);
+    assert_eq!(named.len(), 2, "{:?}", report.findings);
+    for at in [first, last] {
+        assert!(named.iter().any(|place| place.contains(at)), "{named:?}");
+    }
+    for (key, read) in keys.iter().zip(&read) {
+        assert!(*read || unread(&report, key), "{}", hex::encode(key));
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_store_that_does_not_open_is_told_by_the_place_and_with_advice() {
+    let folder = tempfile::tempdir().unwrap();
+    filled(&folder).await;
+    let elsewhere = tempfile::tempdir().unwrap();
+    let damaged = options(&elsewhere);
+    let files = std::fs::read_dir(&options(&folder).path).unwrap();
+    let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    let snapshot = names.into_iter().find(|name| name.starts_with("snap."));
+    for (file, at) in [(snapshot.unwrap().as_str(), 100), ("checkpointed", 3)] {
+        copy(&options(&folder).path, &damaged.path);
+        if file == "checkpointed" {
+            // One of a store that has run, and whose log is gone.
+            closed(SledStore::open(&damaged).unwrap()).await;
+            for log in kassette_engine::LOG_FILES {
+                std::fs::remove_file(damaged.path.join(log)).unwrap();
+            }
+        }
+        flip(&damaged.path, file, at);
+        let (report, read) = told(&damaged, &[]);
+        assert!(read.is_empty() && report.rows.is_empty());
+        let found: Vec<_> = report.findings.iter().collect();
+        assert_eq!((found[0].kind, found[0].row.as_str()), ("file", file));
+        let last = found.last().unwrap();
+        assert_eq!(last.kind, "store");
+        assert!(last.what.starts_with("it does not open: "), "{found:?}");
+        std::fs::remove_dir_all(&damaged.path).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_log_that_lost_changes_is_told_with_where_it_stops_reading_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SledStore::open(&options(&folder)).unwrap();
+    let shared: Arc<dyn Store> = store.clone();
+    let mut records = Vec::new();
+    for number in 0..3 {
+        create(&shared, &number.to_string(), NOW).await;
+        let logs = kassette_engine::LOG_FILES.map(|name| {
+            let log = std::fs::read(options(&folder).path.join(name)).unwrap();
+            log.iter().rposition(|byte| *byte != 0)
+        });
+        records.push(logs);
+    }
+    // As it stands when the process is killed.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let damaged = options(&elsewhere);
+    copy(&options(&folder).path, &damaged.path);
+    drop(shared);
+    closed(store).await;
+    let log = usize::from(records[1][1] != records[2][1]);
+    let [second, third] = [1, 2].map(|record| records[record][log].unwrap());
+    assert!(second < third, "{records:?}");
+    let name = kassette_engine::LOG_FILES[log];
+    flip(&damaged.path, name, third);
+    let report = verify(&damaged, &()).unwrap();
+    let [found] = &report.findings[..] else {
+        panic!("{:?}", report.findings)
+    };
+    let begins = (second + 1).next_multiple_of(4096);
+    assert_eq!(found.kind, "store");
+    assert!(
+        found.what.contains(&format!("byte {begins} of `{name}`")),
+        "{third}: {found:?}"
+    );
+    assert!(found.what.contains("acknowledged"), "{found:?}");
 }

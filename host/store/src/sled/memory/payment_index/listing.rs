@@ -6,7 +6,9 @@ use kassette_domain::time::Time;
 use crate::rows::schema::Position;
 use crate::rows::seal::Fingerprint;
 use crate::sled::memory::payment_index::period::{Milestones, Period};
-use crate::sled::memory::payment_index::{List, Mark, NONE, OfMerchant, PaymentIndex, Slot, tag};
+use crate::sled::memory::payment_index::{
+    List, LookupKey, NONE, OfMerchant, PaymentIndex, Slot, tag,
+};
 
 /// How far a payment is moved down a list because others are newer: as many as may overtake it on their
 /// way to the store. Only where a clock went back do more stand before it: then the list is a little out of
@@ -37,7 +39,7 @@ impl PaymentIndex {
         after: Option<Position>,
         limit: usize,
     ) -> Walked {
-        const ORDER: usize = Mark::Order as usize;
+        const ORDER: usize = LookupKey::Order as usize;
         let next = move |position, slot| self.next(list, position, slot);
         let after = after.or_else(|| self.ahead_of(list, period));
         let first = match after {
@@ -84,7 +86,7 @@ impl PaymentIndex {
         match list {
             List::All => self.older(position),
             List::Of(_) => slot.older_of_merchant,
-            List::With(_) => slot.next[Mark::Order as usize],
+            List::With(_) => slot.next[LookupKey::Order as usize],
         }
     }
 
@@ -93,7 +95,7 @@ impl PaymentIndex {
         match list {
             List::All => self.newest.unwrap_or(NONE),
             List::Of(merchant) => self.merchants.get(&merchant).map_or(NONE, |of| of.newest),
-            List::With(order) => self.first(Mark::Order, u32::from_be_bytes(order)),
+            List::With(order) => self.first(LookupKey::Order, u32::from_be_bytes(order)),
         }
     }
 
@@ -148,9 +150,9 @@ impl PaymentIndex {
 
     /// Orders are a list too: many payments can share one.
     pub(crate) fn link_order(&mut self, position: Position, at: Time, order: Fingerprint) {
-        const ORDER: usize = Mark::Order as usize;
+        const ORDER: usize = LookupKey::Order as usize;
         match self.newer(List::With(order), at) {
-            None => self.put_first(Mark::Order, u32::from_be_bytes(order), position),
+            None => self.put_first(LookupKey::Order, u32::from_be_bytes(order), position),
             Some(newer) => {
                 let older = self.slot(newer).map_or(NONE, |slot| slot.next[ORDER]);
                 self.set(position, |slot| slot.next[ORDER] = older);

@@ -51,7 +51,7 @@ proptest! {
         }
         prop_assert_eq!(index.len(), model.len());
         for (_, number, .., entry) in &model {
-            for mark in [Mark::Reference, Mark::Token] {
+            for mark in [LookupKey::Reference, LookupKey::Token] {
                 let found: Vec<_> = index.found(mark, entry.marks[mark as usize]).collect();
                 prop_assert_eq!(found, vec![*number]);
             }
@@ -175,11 +175,11 @@ fn every_payment_is_found_however_many_buckets_were_added() {
         let mut listed_at_all = 0;
         for number in 0..count {
             let entry = hashed(number, ORDERS);
-            for mark in [Mark::Reference, Mark::Token] {
+            for mark in [LookupKey::Reference, LookupKey::Token] {
                 let mut found = index.found(mark, entry.marks[mark as usize]);
                 assert!(found.any(|position| position == number), "{number}");
             }
-            let order = entry.marks[Mark::Order as usize];
+            let order = entry.marks[LookupKey::Order as usize];
             if number < ORDERS {
                 let any = Period::default();
                 let listed = index.listed(List::With(order), any, None, count as usize);
@@ -203,7 +203,9 @@ fn nothing_is_found_by_a_hash_that_only_half_fits() {
     let all: std::collections::HashSet<u32> = (0..count).map(hash).collect();
     for number in 0..count {
         for other in [1, 1 << TAG_AT, 1 << 31].map(|bit| hash(number) ^ bit) {
-            let found = index.found(Mark::Reference, other.to_be_bytes()).next();
+            let found = index
+                .found(LookupKey::Reference, other.to_be_bytes())
+                .next();
             assert_eq!(found.is_some(), all.contains(&other), "{number}");
         }
     }

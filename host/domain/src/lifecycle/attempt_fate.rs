@@ -4,7 +4,7 @@ use crate::attempt::{Attempt, AttemptState};
 
 /// What became of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Resolution {
+pub enum AttemptFate {
     /// The provider answered its start: whether something was opened there.
     Started(bool),
     /// What was opened there came to its end: whether it was paid.
@@ -39,7 +39,7 @@ fn progress(attempt: &Attempt) -> Progress {
 pub(super) fn resolved(
     before: Option<&Attempt>,
     now: &Attempt,
-) -> impl Iterator<Item = Resolution> {
+) -> impl Iterator<Item = AttemptFate> {
     let (started, ended) = match (before.map_or(Progress::Starting, progress), progress(now)) {
         (Progress::Starting, Progress::Opened) => (Some(true), None),
         (Progress::Starting, Progress::Over(true)) => (Some(true), Some(true)),
@@ -47,6 +47,6 @@ pub(super) fn resolved(
         (Progress::Opened, Progress::Over(paid)) => (None, Some(paid)),
         _ => (None, None),
     };
-    let started = started.map(Resolution::Started);
-    started.into_iter().chain(ended.map(Resolution::Ended))
+    let started = started.map(AttemptFate::Started);
+    started.into_iter().chain(ended.map(AttemptFate::Ended))
 }
