@@ -356,6 +356,7 @@ mod tests {
         let listener = listener.unwrap().without_counting(proxies);
         let caps = Caps {
             bytes_per_address: LARGE * 5 / 2,
+            bytes: LARGE * 10,
             ..Caps::default()
         };
         let listener = Listener { times, ..listener }.capped(caps);
