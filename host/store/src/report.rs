@@ -16,7 +16,8 @@ pub(crate) const ELSEWHERE: &str = "it leads elsewhere than it should";
 pub struct Finding {
     /// The kind of row.
     pub kind: &'static str,
-    /// The row's key in hexadecimal; of damage two keys, a file's name, or nothing where it is the whole store.
+    /// The row's key in hexadecimal: keys hold ids and hashes, never secrets. Of damage two keys or a file's name;
+    /// empty for the whole store.
     pub row: String,
     /// What is wrong.
     pub what: String,
