@@ -23,8 +23,8 @@ const SHOPS: usize = 3;
 const OLD: usize = 15;
 /// Lives after which the office gets a merchant of its own: its list of keys is read whole each time.
 pub(crate) const OFFICE: usize = 25;
-/// From so many lives on the books, which are long by then, are read only so often.
-const BOOKS: (usize, usize) = (400, 8);
+/// The books grow with each life: they are read every second life from 100 lives on, every third from 150 on, and so on.
+const BOOKS: usize = 50;
 /// Lives after which a long run says how far it is.
 const TOLD: usize = 100;
 
@@ -215,7 +215,7 @@ pub(crate) async fn judge_all(
     entries.sort_by_key(|entry| entry.number);
     entries.dedup_by_key(|entry| entry.number);
     judge::payments(world, run, entries).await?;
-    if life < BOOKS.0 || life.is_multiple_of(BOOKS.1) {
+    if life.is_multiple_of((life / BOOKS).max(1)) {
         let mut desk = run.desk();
         let books = judge::books(&mut desk).await?;
         judge::outcomes(&std::mem::take(unproved), &books, &mut desk).await?;

@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(40);
 /// Between two times that the same is asked.
 const AGAIN: Duration = Duration::from_millis(50);
 /// Longest answer: the books of a long run.
-const LONGEST: usize = 256 << 20;
+const LONGEST: usize = 1 << 30;
 
 /// No whole answer came: what became of the request is not known.
 #[derive(Clone, Copy, Debug)]
