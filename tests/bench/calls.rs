@@ -14,7 +14,7 @@ use kassette_domain::id::{AccountId, Digest, Slot};
 use kassette_domain::key::Environment;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor};
-use kassette_domain::routing::{Availability, Candidate, Context, Health};
+use kassette_domain::routing::{AccountCandidate, Availability, Context, Health};
 use kassette_domain::time::Time;
 use kassette_http::{Client, Guard};
 use kassette_runtime::{Compiler, CompilerChild, MethodModule, Runtime, RuntimeConfig};
@@ -64,8 +64,8 @@ fn marked(module: &[u8], mark: u16) -> Vec<u8> {
     [module, &[0, 4, 1, b'm', high, low]].concat()
 }
 
-fn candidate(id: &str, priority: i32) -> Candidate {
-    Candidate {
+fn candidate(id: &str, priority: i32) -> AccountCandidate {
+    AccountCandidate {
         id: AccountId::parse(id).unwrap(),
         minimum: Some(Minor(50)),
         maximum: Some(Minor(1_000_000)),

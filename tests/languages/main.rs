@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor};
-use kassette_domain::routing::{Availability, Candidate, Context, Ground, Verdict};
+use kassette_domain::routing::{AccountCandidate, Availability, Context, Ground, Verdict};
 use kassette_runtime::{Class, Compiler, CompilerChild, LoadError, MethodModule, Runtime};
 use support::{NOW, candidate, context, runtime_with, slot};
 
@@ -77,7 +77,7 @@ fn questions(currency: Currency, country: &str) -> Vec<Context> {
 
 /// The rule that both modules are to follow: who works and takes the amount, by health, cost, id.
 fn expected(question: &Context) -> Vec<&str> {
-    let mut eligible: Vec<&Candidate> = question
+    let mut eligible: Vec<&AccountCandidate> = question
         .candidates
         .iter()
         .filter(|one| one.health.status <= Availability::Degraded)

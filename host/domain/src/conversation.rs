@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::id::{Digest, PaymentId, Slot};
 use crate::money::Money;
 use crate::provider::{
-    Account, AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Notice, QueryFailure,
-    QueryPurpose, Report, StartFailure, Started, Verb,
+    AccountFacts, AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Notice,
+    QueryFailure, QueryPurpose, Report, StartFailure, Started, Verb,
 };
 use crate::secret::Secret;
 use crate::time::Time;
@@ -25,7 +25,7 @@ pub struct Conversation {
     /// The payment, where the call was about one that is known: a callback is about none.
     pub payment: Option<PaymentId>,
     /// The account, whose `now` is the time of the call.
-    pub account: Account,
+    pub account: AccountFacts,
     /// Hosts that the account's payers could be sent to, as they are configured.
     pub payer_hosts: Vec<String>,
     /// Whether loopback was allowed, as for simulated accounts.

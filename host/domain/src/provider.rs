@@ -105,7 +105,7 @@ impl Encoding {
 
 /// The configured account that a call is for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Account {
+pub struct AccountFacts {
     /// Its id.
     pub id: AccountId,
     /// Where its money is.

@@ -109,7 +109,7 @@ pub struct Context {
     /// The operator's settings for this method.
     pub settings: Vec<(String, String)>,
     /// Accounts that could take it, at most [`MAX_CANDIDATES`].
-    pub candidates: Vec<Candidate>,
+    pub candidates: Vec<AccountCandidate>,
 }
 
 /// Most candidates in one question (the contract's limit).
@@ -117,7 +117,7 @@ pub const MAX_CANDIDATES: usize = 64;
 
 /// A provider account that could take the payment.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Candidate {
+pub struct AccountCandidate {
     /// The configured account.
     pub id: AccountId,
     /// Smallest amount it takes for this method in the context's currency, inclusive.
@@ -190,7 +190,7 @@ pub enum Ground {
 
 /// A no, for the whole method or for one candidate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refusal {
+pub struct RoutingRefusal {
     /// Why, in one word.
     pub ground: Ground,
     /// For the operator, at most 200 bytes.
@@ -203,11 +203,11 @@ pub struct Verdict {
     /// The candidate.
     pub id: AccountId,
     /// Eligible with the reason for its place, or why not.
-    pub outcome: Result<String, Refusal>,
+    pub outcome: Result<String, RoutingRefusal>,
 }
 
 /// What a method says to a question: its verdicts, best first, or why it cannot be used at all.
-pub type Answer = Result<Vec<Verdict>, Refusal>;
+pub type Answer = Result<Vec<Verdict>, RoutingRefusal>;
 
 /// A routing decision with all that the method's module saw and said: enough to make it again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -254,7 +254,7 @@ pub enum Faulty {
     OutOfLimits(AccountId),
 }
 
-impl Candidate {
+impl AccountCandidate {
     /// Whether an amount lies within the candidate's limits; no amount, no limit.
     pub fn takes(&self, amount: Option<Minor>) -> bool {
         amount.is_none_or(|amount| {
@@ -295,7 +295,7 @@ pub fn check_verdicts(context: &Context, verdicts: &[Verdict]) -> Result<(), Fau
 }
 
 /// The rules for a candidate that was called eligible.
-fn check_eligible(context: &Context, candidate: &Candidate) -> Result<(), Faulty> {
+fn check_eligible(context: &Context, candidate: &AccountCandidate) -> Result<(), Faulty> {
     if matches!(
         candidate.health.status,
         Availability::Down | Availability::Stale
@@ -315,8 +315,8 @@ fn check_eligible(context: &Context, candidate: &Candidate) -> Result<(), Faulty
 mod tests {
     use super::*;
 
-    fn candidate(id: &str, status: Availability) -> Candidate {
-        Candidate {
+    fn candidate(id: &str, status: Availability) -> AccountCandidate {
+        AccountCandidate {
             id: AccountId::parse(id).unwrap(),
             minimum: Some(Minor(50)),
             maximum: Some(Minor(1000)),
@@ -349,7 +349,7 @@ mod tests {
     }
 
     fn says(id: &str, eligible: bool) -> Verdict {
-        let refusal = Refusal {
+        let refusal = RoutingRefusal {
             ground: Ground::Other,
             detail: String::new(),
         };

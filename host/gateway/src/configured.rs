@@ -60,7 +60,7 @@ impl Configured {
         let account = self.settings.accounts.get(id)?;
         let prepared = self.accounts.get(id)?;
         Some(Access {
-            account: provider::Account {
+            account: provider::AccountFacts {
                 id: id.clone(),
                 environment: account.environment,
                 now,

@@ -152,7 +152,7 @@ mod tests {
     use kassette_domain::id::{AccountId, Digest, Slot};
     use kassette_domain::key::Environment;
     use kassette_domain::provider::{
-        Account, CallbackFailure, CallbackReply, CallbackRequest, Verb,
+        AccountFacts, CallbackFailure, CallbackReply, CallbackRequest, Verb,
     };
 
     use super::*;
@@ -163,7 +163,7 @@ mod tests {
             slot: Slot::of_provider("vendor").unwrap(),
             digest: Digest([1; 32]),
             payment: None,
-            account: Account {
+            account: AccountFacts {
                 id: AccountId::parse("vendor-live").unwrap(),
                 environment: Environment::Live,
                 now: Time::from_millis(at),

@@ -1,8 +1,6 @@
 //! Creating a payment.
 
-use std::sync::Arc;
-
-use kassette_domain::id::{AccountId, MerchantId, PaymentId};
+use kassette_domain::id::{AccountId, PaymentId};
 use kassette_domain::key::{Environment, TokenHash};
 use kassette_domain::merchant::Merchant;
 use kassette_domain::money::{Currency, Minor};
@@ -11,7 +9,7 @@ use kassette_domain::payment::{
 };
 use kassette_domain::reseller::Barred;
 use kassette_domain::time::Time;
-use kassette_store::{Created, Fault, History};
+use kassette_store::{Created, Fault};
 
 use crate::Gateway;
 use crate::routing::Question;
@@ -256,46 +254,6 @@ impl Gateway {
                 Err(CreateError::NotEligible(barred.words()))
             }
         }
-    }
-
-    /// A payment of a merchant in an environment; none where it is another merchant's.
-    ///
-    /// # Errors
-    /// The store's.
-    pub async fn payment_of(
-        &self,
-        merchant: MerchantId,
-        environment: Environment,
-        id: PaymentId,
-    ) -> Result<Option<Arc<Payment>>, Fault> {
-        let payment = self.store().payment(id).await?;
-        Ok(payment.filter(|found| found.merchant == merchant && found.environment == environment))
-    }
-
-    /// The same with everything that happened to it.
-    ///
-    /// # Errors
-    /// The store's.
-    pub async fn history_of(
-        &self,
-        merchant: MerchantId,
-        environment: Environment,
-        id: PaymentId,
-    ) -> Result<Option<History>, Fault> {
-        let history = self.store().history(id).await?;
-        Ok(history.filter(|found| {
-            let payment = &found.aggregate.payment;
-            (payment.merchant, payment.environment) == (merchant, environment)
-        }))
-    }
-
-    /// `{public_url}/checkout/<token>`.
-    pub fn checkout_url(&self, payment: &Payment) -> String {
-        format!(
-            "{}/checkout/{}",
-            self.settings().public_url,
-            payment.token.expose()
-        )
     }
 }
 

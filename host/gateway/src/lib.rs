@@ -51,6 +51,7 @@ pub mod nonces;
 pub mod operator_acts;
 mod permits;
 mod rates;
+mod read;
 mod reconcile;
 pub mod refunds;
 pub mod replay;

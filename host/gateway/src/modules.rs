@@ -12,7 +12,7 @@ use kassette_domain::id::{AccountId, Digest, Slot};
 use kassette_domain::key::Environment;
 use kassette_domain::method::MethodId;
 use kassette_domain::provider::{
-    Account, AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Condition, Given,
+    AccountFacts, AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Condition, Given,
     PaidFacts, ProviderDescription, QueryFailure, QueryPurpose, RefundFailure, RefundOrder,
     RefundTerms, Report, StartFailure, Started,
 };
@@ -174,7 +174,7 @@ pub struct Inquiry {
 #[derive(Clone, Debug)]
 pub struct Access {
     /// What the module is told of the account.
-    pub account: Account,
+    pub account: AccountFacts,
     /// Hosts that its requests may go to.
     pub hosts: Vec<HostPattern>,
     /// Hosts that a payer may be sent to.

@@ -10,7 +10,7 @@ use kassette_domain::money::{Currency, Minor};
 use kassette_domain::payment::{Judgement, Payment, Purpose, RoutingDecision};
 use kassette_domain::policy::Disallowed;
 use kassette_domain::routing::{
-    Answer, Candidate, Context, Ground, Health, MAX_CANDIDATES, MethodDescription, Verdict,
+    AccountCandidate, Answer, Context, Ground, Health, MAX_CANDIDATES, MethodDescription, Verdict,
 };
 use kassette_domain::time::Time;
 use kassette_runtime::CallError;
@@ -200,7 +200,7 @@ impl EligibleAccount<'_> {
         &self,
         method: MethodId,
         question: &Question<'_>,
-    ) -> Result<Candidate, LeftOut> {
+    ) -> Result<AccountCandidate, LeftOut> {
         let id = &self.account.id;
         if !question.merchant.policy.allows_account(method, id) {
             return Err(LeftOut::Policy);
@@ -212,7 +212,7 @@ impl EligibleAccount<'_> {
         }
         let limits = terms.limits.get(&question.currency);
         let (minimum, maximum) = limits.copied().unwrap_or_default();
-        Ok(Candidate {
+        Ok(AccountCandidate {
             id: self.account.id.clone(),
             minimum,
             maximum,
@@ -228,9 +228,9 @@ impl EligibleAccount<'_> {
 impl EligibleAccounts<'_> {
     /// Accounts that could take a payment by this method, the operator's favourites first where
     /// there are too many.
-    fn candidates(&self, method: MethodId, question: &Question<'_>) -> Vec<Candidate> {
+    fn candidates(&self, method: MethodId, question: &Question<'_>) -> Vec<AccountCandidate> {
         let accounts = self.accounts.iter();
-        let mut candidates: Vec<Candidate> = accounts
+        let mut candidates: Vec<AccountCandidate> = accounts
             .filter_map(|eligible| eligible.candidate(method, question).ok())
             .collect();
         if candidates.len() > MAX_CANDIDATES {

@@ -7,7 +7,7 @@ use kassette_domain::id::{AccountId, AttemptId};
 use kassette_domain::key::Environment;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::Money;
-use kassette_domain::provider::{Account, AttemptFacts, Payer, ProviderDescription};
+use kassette_domain::provider::{AccountFacts, AttemptFacts, Payer, ProviderDescription};
 use kassette_domain::secret;
 use kassette_http::HostPattern;
 use kassette_runtime::{AccountAccess, Recording, SecretEntry, TokenStore};
@@ -34,7 +34,7 @@ pub fn account(
     });
     let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
     Ok(AccountAccess {
-        account: Account {
+        account: AccountFacts {
             id: test_account(),
             environment: Environment::Test,
             now: NOW,

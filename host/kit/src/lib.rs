@@ -40,7 +40,7 @@ pub use check::{Check, Report, accept, check};
 pub use facts::{Facts, Needed, Served};
 pub use harness::{Harness, NoNetwork, OpenError};
 pub use kassette_domain::routing::{
-    Availability, Candidate, Context, Ground, Health, Refusal, Verdict,
+    AccountCandidate, Availability, Context, Ground, Health, RoutingRefusal, Verdict,
 };
 pub use kassette_runtime::{
     CallError, Class, LoadError, MethodModule, Opened, OpenedModule, Outgoing, ProviderModule,

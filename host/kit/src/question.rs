@@ -3,7 +3,7 @@
 use kassette_domain::id::AccountId;
 use kassette_domain::key::Environment;
 use kassette_domain::money::{Currency, Minor};
-use kassette_domain::routing::{Availability, Candidate, Context, Health};
+use kassette_domain::routing::{AccountCandidate, Availability, Context, Health};
 
 use crate::harness::NOW;
 
@@ -45,8 +45,8 @@ pub fn question(currency: &str, amount: Option<&str>, candidates: &[&str]) -> Co
     clippy::panic,
     reason = "for tests, which write these texts down themselves"
 )]
-pub fn candidate(id: &str) -> Candidate {
-    Candidate {
+pub fn candidate(id: &str) -> AccountCandidate {
+    AccountCandidate {
         id: AccountId::parse(id).unwrap_or_else(|_| panic!("{id:?} is no account's id")),
         minimum: None,
         maximum: None,

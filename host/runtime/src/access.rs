@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use kassette_domain::conversation::{Conversation, Exchange};
-use kassette_domain::provider::{Account, Encoding};
+use kassette_domain::provider::{AccountFacts, Encoding};
 use kassette_domain::secret::Secret;
 use kassette_http::HostPattern;
 use tokio::time::Instant;
@@ -19,7 +19,7 @@ use crate::tokens::TokenStore;
 #[derive(Clone)]
 pub struct AccountAccess {
     /// What the module is told.
-    pub account: Account,
+    pub account: AccountFacts,
     /// Hosts that its requests may go to; none means nowhere.
     pub hosts: Vec<HostPattern>,
     /// Hosts that it may send a payer's browser to.

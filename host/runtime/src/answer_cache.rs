@@ -100,7 +100,9 @@ mod tests {
     use kassette_domain::id::AccountId;
     use kassette_domain::key::Environment;
     use kassette_domain::money::{Currency, Minor};
-    use kassette_domain::routing::{Availability, Candidate, Ground, Health, Refusal, Verdict};
+    use kassette_domain::routing::{
+        AccountCandidate, Availability, Ground, Health, RoutingRefusal, Verdict,
+    };
     use kassette_domain::time::Time;
 
     use super::*;
@@ -118,7 +120,7 @@ mod tests {
             country: None,
             now: Time::from_secs(1_795_000_000),
             settings: vec![("order".into(), "cost".into())],
-            candidates: vec![Candidate {
+            candidates: vec![AccountCandidate {
                 id,
                 minimum: None,
                 maximum: None,
@@ -167,7 +169,7 @@ mod tests {
     #[test]
     fn a_refusal_is_an_answer_too() {
         let cache = AnswerCache::new(1 << 20);
-        let no = Arc::new(Err(Refusal {
+        let no = Arc::new(Err(RoutingRefusal {
             ground: Ground::Country,
             detail: "not there".into(),
         }));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kassette_domain::id::AccountId;
 use kassette_domain::key::Environment;
-use kassette_domain::provider::{Account, Encoding};
+use kassette_domain::provider::{AccountFacts, Encoding};
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_http::HostPattern;
@@ -15,7 +15,7 @@ use crate::tokens::TokenStore;
 /// An account that may talk to `api.vendor.example` and `login.vendor.example`.
 pub(crate) fn access() -> AccountAccess {
     AccountAccess {
-        account: Account {
+        account: AccountFacts {
             id: AccountId::parse("vendor-test").unwrap(),
             environment: Environment::Test,
             now: Time::from_secs(1_795_000_000),

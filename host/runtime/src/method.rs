@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use kassette_domain::id::{Digest, Slot};
 use kassette_domain::method::MethodId;
-use kassette_domain::routing::{self, Answer, Context, Ground, MethodDescription, Refusal};
+use kassette_domain::routing::{self, Answer, Context, Ground, MethodDescription, RoutingRefusal};
 use metrics::{Counter, Histogram};
 use wasmtime::component::{Component, HasSelf, Instance, InstancePre, Linker};
 use wasmtime::{Engine, Store};
@@ -94,7 +94,7 @@ impl MethodModule {
         let currencies = &self.description.currencies;
         if !currencies.is_empty() && !currencies.contains(&context.currency) {
             let detail = format!("not in {}", context.currency);
-            return Ok(Arc::new(Err(Refusal {
+            return Ok(Arc::new(Err(RoutingRefusal {
                 ground: Ground::Currency,
                 detail,
             })));

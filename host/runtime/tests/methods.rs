@@ -16,7 +16,7 @@ use std::time::Duration;
 use cpu_time::ThreadTime;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::Currency;
-use kassette_domain::routing::{Availability, Faulty, Ground, Refusal};
+use kassette_domain::routing::{Availability, Faulty, Ground, RoutingRefusal};
 use kassette_runtime::{CallError, LoadError, MethodModule, SlotState};
 use std::sync::Arc;
 use support::{CONTEXT, HEAP, Method, NOW, context, runtime, slot};
@@ -55,7 +55,7 @@ fn an_honest_module_routes() {
     assert_eq!(verdicts[0].outcome, Ok("cheapest".into()));
     assert_eq!(
         verdicts[1].outcome,
-        Err(Refusal {
+        Err(RoutingRefusal {
             ground: Ground::Other,
             detail: "too dear".into()
         })

@@ -23,20 +23,20 @@ pub(crate) struct Captures {
     /// Between the answer and the confirmation, in milliseconds; 0 where the answer confirms.
     pub(crate) after_ms: u64,
     /// How it refuses one.
-    pub(crate) refusal: Refusal,
+    pub(crate) refusal: CaptureRefusal,
 }
 
 impl Captures {
     /// Answered with what was done; a refusal is an answer too.
     pub(crate) const AT_ONCE: Self = Self {
         after_ms: 0,
-        refusal: Refusal::Answered,
+        refusal: CaptureRefusal::Answered,
     };
 }
 
 /// How a capture is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum CaptureRefusal {
     /// In the answer. The authorisation stays.
     Answered,
     /// After the request was taken in like any other. The authorisation stays.
@@ -175,9 +175,9 @@ impl Account {
         let later = Some(now.saturating_add(how.after_ms));
         if self.faults.take(Fault::CaptureRefused) {
             let ends = match how.refusal {
-                Refusal::Answered => return Err(Denied::Refused),
-                Refusal::Told => false,
-                Refusal::Ends => true,
+                CaptureRefusal::Answered => return Err(Denied::Refused),
+                CaptureRefusal::Told => false,
+                CaptureRefusal::Ends => true,
             };
             session.underway = Some(Underway {
                 what: Doing::Refuse(ends),

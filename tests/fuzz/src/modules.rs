@@ -14,7 +14,7 @@ use kassette_domain::provider::{
     Started, Subject, VendorSettlement, VendorStatus,
 };
 use kassette_domain::routing::{
-    Answer, Availability, Context, Ground, MethodDescription, Refusal, Verdict,
+    Answer, Availability, Context, Ground, MethodDescription, RoutingRefusal, Verdict,
 };
 use kassette_gateway::modules::{Access, Calling, Inquiry, Method, Modules, Provider};
 use kassette_runtime::CallError;
@@ -98,11 +98,11 @@ impl Method for Ranks {
         Ok(Ok(()))
     }
     fn at_once(&self, context: &Context) -> Option<Result<Arc<Answer>, CallError>> {
-        let verdict = |candidate: &kassette_domain::routing::Candidate| {
+        let verdict = |candidate: &kassette_domain::routing::AccountCandidate| {
             let ill = [Availability::Down, Availability::Stale].contains(&candidate.health.status);
             let outcome = match candidate.takes(context.amount) && !ill {
                 true => Ok("it can".to_owned()),
-                false => Err(Refusal {
+                false => Err(RoutingRefusal {
                     ground: Ground::Amount,
                     detail: "it cannot".into(),
                 }),

@@ -29,7 +29,7 @@ impl Default for CanaryLimits {
 
 /// A rate that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rate {
+pub enum SuccessRate {
     /// Starts that opened an attempt at a provider.
     Starts,
     /// Payments whose attempt was paid, of all that came to an end: those that were not started too. A candidate that
@@ -37,7 +37,7 @@ pub enum Rate {
     Completions,
 }
 
-impl Rate {
+impl SuccessRate {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Starts, Self::Completions];
 
@@ -67,8 +67,8 @@ pub enum Finding {
     /// More of its payments fail than of the others.
     Worse {
         /// Where.
-        rate: Rate,
-        /// As [`Rate::evidence`] has it.
+        rate: SuccessRate,
+        /// As [`SuccessRate::evidence`] has it.
         evidence: f64,
     },
     /// Its decisions differ from the active version's more often than they may.
@@ -85,7 +85,7 @@ pub fn judge(counted: &[(u8, Counts)], limits: &CanaryLimits) -> Option<Finding>
             return Some(Finding::Diverges);
         }
     }
-    Rate::ALL.into_iter().find_map(|rate| {
+    SuccessRate::ALL.into_iter().find_map(|rate| {
         if rate.of(&all).candidate.payments < limits.min_sample {
             return None;
         }
@@ -171,8 +171,11 @@ mod tests {
             }
         };
         assert_eq!(found([10, 90], [9, 81], 20), None);
-        assert_eq!(found([30, 90], [7, 81], 20), Some(Rate::Starts));
-        assert_eq!(found([10, 90], [40, 81], 20), Some(Rate::Completions));
+        assert_eq!(found([30, 90], [7, 81], 20), Some(SuccessRate::Starts));
+        assert_eq!(
+            found([10, 90], [40, 81], 20),
+            Some(SuccessRate::Completions)
+        );
         assert_eq!(found([30, 90], [40, 81], 101), None);
         assert_eq!(found([0, 90], [0, 81], 20), None);
     }
@@ -189,7 +192,7 @@ mod tests {
     #[test]
     fn evidence_is_a_number_however_much_was_counted() {
         let counts = Counts::of_figures([u64::MAX; Counts::FIGURES]);
-        let evidence = Rate::Completions.evidence(&[(1, counts)], 0);
+        let evidence = SuccessRate::Completions.evidence(&[(1, counts)], 0);
         assert!((evidence - MOST_TOLD).abs() < 1.0);
     }
 }

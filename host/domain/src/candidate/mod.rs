@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
 pub use self::counts::{Arm, Cohort, Counted, Counts, Pair, Tally};
-pub use self::judge::{CanaryLimits, Finding, Rate, judge};
+pub use self::judge::{CanaryLimits, Finding, SuccessRate, judge};
 pub use self::sequential::{MOST_FALSE_ALARMS, log_evidence};
 use crate::id::{Digest, PaymentId, digest_text};
 use crate::lifecycle::AttemptFate;

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use kassette_domain::id::{AccountId, Digest, MerchantId, Slot};
 use kassette_domain::method::MethodId;
 use kassette_domain::policy::Policy;
-use kassette_domain::routing::{Answer, Context, Ground, Refusal};
+use kassette_domain::routing::{Answer, Context, Ground, RoutingRefusal};
 use kassette_runtime::{
     Class, INTERPRETED_AT_ONCE, LoadError, MethodModule, OpenedModule, ProviderModule,
     RollbackError, Runtime,
@@ -43,7 +43,7 @@ pub const MOST_EXAMPLES: usize = 100_000;
 
 /// What is tried in place of what is.
 #[derive(Clone, Debug)]
-pub enum Candidate {
+pub enum ReplayCandidate {
     /// Another version of the slot's module: a component.
     Module(Vec<u8>),
     /// Other settings of the method, all of them.
@@ -148,7 +148,7 @@ impl Gateway {
         &self,
         turn: ReplayTurn,
         slot: &Slot,
-        candidate: Candidate,
+        candidate: ReplayCandidate,
         extent: Extent,
     ) -> Result<Replay, ReplayError> {
         let Extent { last, merchant, .. } = extent;
@@ -236,7 +236,7 @@ const INTERPRETED: usize = INTERPRETED_AT_ONCE as usize / 2;
 fn open(
     runtime: &Runtime,
     slot: &Slot,
-    candidate: Candidate,
+    candidate: ReplayCandidate,
     live_default: bool,
     is_account: &dyn Fn(&str) -> bool,
 ) -> Result<Opened, ReplayError> {
@@ -255,11 +255,11 @@ fn open(
             let description = active.description();
             let module = plain(Arc::clone(&active));
             let candidate = match candidate {
-                Candidate::Module(bytes) => match open_trial(&bytes)? {
+                ReplayCandidate::Module(bytes) => match open_trial(&bytes)? {
                     OpenedModule::Method(module) => plain(module),
                     OpenedModule::Provider(_) => return Err(ReplayError::NotAMethod),
                 },
-                Candidate::Settings(settings) => {
+                ReplayCandidate::Settings(settings) => {
                     let specs = &description.settings;
                     let judge = || active.check_settings(&settings);
                     let problems = violations(specs, &settings, is_account, false, judge);
@@ -268,7 +268,7 @@ fn open(
                     }
                     under_settings(module, settings)
                 }
-                Candidate::Policy(policy) => {
+                ReplayCandidate::Policy(policy) => {
                     under_policy(module, description.id, *policy, live_default)
                 }
             };
@@ -282,7 +282,7 @@ fn open(
             OpenedSides::Method(method, sides)
         }
         OpenedModule::Provider(active) => {
-            let Candidate::Module(bytes) = candidate else {
+            let ReplayCandidate::Module(bytes) = candidate else {
                 return Err(ReplayError::NotAMethod);
             };
             let OpenedModule::Provider(candidate) = open_trial(&bytes)? else {
@@ -350,7 +350,7 @@ fn under_policy(module: Ask, method: MethodId, policy: Policy, live_default: boo
 
 /// The host's own answer where the policy leaves nothing to ask.
 fn refused() -> Arc<Answer> {
-    Arc::new(Err(Refusal {
+    Arc::new(Err(RoutingRefusal {
         ground: Ground::Policy,
         detail: "the policy does not allow it".into(),
     }))

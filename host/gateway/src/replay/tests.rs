@@ -8,7 +8,7 @@ use kassette_domain::payment::Purpose;
 use kassette_domain::policy::MethodPolicy;
 use kassette_domain::provider::{self, Action, AttemptFacts, Open, Payer, StartFailure, Started};
 use kassette_domain::routing::{
-    Availability, Candidate as Offered, Faulty, Health, RoutingRecord, Verdict,
+    AccountCandidate, Availability, Faulty, Health, RoutingRecord, Verdict,
 };
 use kassette_domain::time::Time;
 use kassette_runtime::CallError;
@@ -23,7 +23,7 @@ fn id(name: &str) -> AccountId {
 }
 
 fn context(currency: Currency, amount: u64) -> Context {
-    let offered = |(name, priority)| Offered {
+    let offered = |(name, priority)| AccountCandidate {
         id: id(name),
         minimum: None,
         maximum: None,
@@ -60,7 +60,7 @@ fn ranked<'a>(names: impl IntoIterator<Item = &'a str>) -> Answer {
 
 fn no(ground: Ground) -> Answer {
     let detail = "no".into();
-    Err(Refusal { ground, detail })
+    Err(RoutingRefusal { ground, detail })
 }
 
 /// The order of the context.
@@ -397,7 +397,7 @@ fn started(outcome: Result<Started, StartFailure>, amount: u64) -> Conversation 
         slot: Slot::of_provider("vendor").unwrap(),
         digest: ACTIVE,
         payment: Some(PaymentId::from_bytes([1; 16])),
-        account: provider::Account {
+        account: provider::AccountFacts {
             id: id("vendor-live"),
             environment: Environment::Live,
             now: Time::from_secs(7),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kassette_domain::audit::Audited;
 use kassette_domain::candidate::{
-    Advance, Canary, Candidate, Counted, Counts, Finding, Rate, Tally, judge,
+    Advance, Canary, Candidate, Counted, Counts, Finding, SuccessRate, Tally, judge,
 };
 use kassette_domain::id::Slot;
 use kassette_runtime::{OpenedModule, Staged};
@@ -237,11 +237,11 @@ fn figures(counted: &Counted) -> serde_json::Value {
 /// How the payments of both sides fare.
 pub fn rates(counts: &Counts) -> serde_json::Value {
     let tally = |tally: Tally| json!({ "payments": tally.payments, "failed": tally.failed });
-    let rate = |rate: Rate| {
+    let rate = |rate: SuccessRate| {
         let pair = rate.of(counts);
         json!({ "candidate": tally(pair.candidate), "control": tally(pair.control) })
     };
-    json!({ "starts": rate(Rate::Starts), "completions": rate(Rate::Completions) })
+    json!({ "starts": rate(SuccessRate::Starts), "completions": rate(SuccessRate::Completions) })
 }
 
 fn ended(finding: Finding, counted: &[(u8, Counts)]) -> Ended {
@@ -256,8 +256,8 @@ fn ended(finding: Finding, counted: &[(u8, Counts)]) -> Ended {
         },
         Finding::Worse { rate, evidence } => {
             let (word, what) = match rate {
-                Rate::Starts => ("starts", "starts failed"),
-                Rate::Completions => ("completions", "payments were not paid"),
+                SuccessRate::Starts => ("starts", "starts failed"),
+                SuccessRate::Completions => ("completions", "payments were not paid"),
             };
             let pair = rate.of(&all);
             let (its, others) = (pair.candidate, pair.control);
@@ -284,7 +284,7 @@ mod tests {
     fn a_rollback_says_what_was_counted_and_how_sure_it_is() {
         let counts = Counts::of_figures([150, 45, 1_350, 135, 0, 0, 0, 0, 0, 0]);
         let finding = Finding::Worse {
-            rate: Rate::Starts,
+            rate: SuccessRate::Starts,
             evidence: 431.2,
         };
         let Ended { word, why } = ended(finding, &[(10, counts)]);
@@ -296,7 +296,7 @@ mod tests {
         // Those that were not started are among those that were not paid, as they are judged.
         let counts = Counts::of_figures([20, 5, 20, 1, 15, 10, 19, 2, 0, 0]);
         let finding = Finding::Worse {
-            rate: Rate::Completions,
+            rate: SuccessRate::Completions,
             evidence: 200.0,
         };
         let Ended { why, .. } = ended(finding, &[(10, counts)]);

@@ -14,7 +14,7 @@ use kassette_domain::provider::{
     StartFailure, Started, VendorSettlement, VendorStatus,
 };
 use kassette_domain::routing::{
-    Answer, Availability, Context, Ground, MethodDescription, Refusal, Verdict,
+    Answer, Availability, Context, Ground, MethodDescription, RoutingRefusal, Verdict,
 };
 use kassette_domain::setting::{SettingForm, SettingSpec};
 use kassette_gateway::modules::{Access, Calling, Inquiry, Method, Modules, Provider};
@@ -349,8 +349,8 @@ impl Ranks {
     fn verdicts(&self, context: &Context) -> Arc<Answer> {
         let mut candidates = context.candidates.clone();
         candidates.sort_by_key(|each| std::cmp::Reverse(each.priority));
-        let verdict = |candidate: &kassette_domain::routing::Candidate| {
-            let no = |ground| Refusal {
+        let verdict = |candidate: &kassette_domain::routing::AccountCandidate| {
+            let no = |ground| RoutingRefusal {
                 ground,
                 detail: "no".into(),
             };

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use cpu_time::ThreadTime;
 use kassette_domain::money::{Currency, Minor};
-use kassette_domain::routing::{Availability, Candidate, Context, Refusal, Verdict};
+use kassette_domain::routing::{AccountCandidate, Availability, Context, RoutingRefusal, Verdict};
 use kassette_runtime::MethodModule;
 
 use super::Check;
@@ -24,7 +24,7 @@ const AMOUNTS: [Option<&str>; 7] = [
 /// How often one question is asked again.
 const AGAIN: usize = 20;
 
-type Answer = Result<Vec<Verdict>, Refusal>;
+type Answer = Result<Vec<Verdict>, RoutingRefusal>;
 
 /// Everything that is asked of a method; with a budget a quarter of it for each check, and its CPU time is not
 /// judged.
@@ -63,14 +63,14 @@ fn currencies(module: &MethodModule) -> Vec<Currency> {
     }
 }
 
-fn asked(currency: Currency, amount: Option<&str>, candidates: Vec<Candidate>) -> Context {
+fn asked(currency: Currency, amount: Option<&str>, candidates: Vec<AccountCandidate>) -> Context {
     let mut question = question(currency.code(), amount, &[]);
     question.candidates = candidates;
     question
 }
 
 /// Candidates of every health, with and without limits, fees, purposes and measurements.
-fn mixed(count: u32) -> Vec<Candidate> {
+fn mixed(count: u32) -> Vec<AccountCandidate> {
     let states = [
         Availability::Degraded,
         Availability::Stale,

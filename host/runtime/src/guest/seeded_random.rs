@@ -6,7 +6,7 @@
 //! later versions of this host: what is drawn from a context must never change.
 
 use kassette_domain::key::Environment;
-use kassette_domain::routing::{Availability, Candidate, Context, Health};
+use kassette_domain::routing::{AccountCandidate, Availability, Context, Health};
 use sha2::{Digest as _, Sha256};
 
 /// Names this way of deriving, so that another could never be confused with it.
@@ -94,7 +94,7 @@ fn seed(context: &Context) -> [u8; 32] {
         fields.text(name);
         fields.text(value);
     }
-    let mut candidates: Vec<&Candidate> = candidates.iter().collect();
+    let mut candidates: Vec<&AccountCandidate> = candidates.iter().collect();
     candidates.sort_unstable_by(|a, b| a.id.as_str().cmp(b.id.as_str()));
     fields.number(candidates.len() as u64);
     for candidate in candidates {
@@ -121,8 +121,8 @@ impl Fields {
         self.0.update(text);
     }
 
-    fn candidate(&mut self, candidate: &Candidate) {
-        let Candidate {
+    fn candidate(&mut self, candidate: &AccountCandidate) {
+        let AccountCandidate {
             id,
             minimum,
             maximum,
@@ -163,8 +163,8 @@ mod tests {
 
     use super::*;
 
-    fn candidate(id: &str) -> Candidate {
-        Candidate {
+    fn candidate(id: &str) -> AccountCandidate {
+        AccountCandidate {
             id: AccountId::parse(id).unwrap(),
             minimum: None,
             maximum: None,

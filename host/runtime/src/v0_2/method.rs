@@ -4,8 +4,8 @@ use kassette_domain::id::AccountId;
 use kassette_domain::key::Environment;
 use kassette_domain::method::MethodId;
 use kassette_domain::routing::{
-    Availability, Candidate, Context, Ground, MAX_CANDIDATES, MethodDescription, PathData, Refusal,
-    Shape, Translation, Verdict,
+    AccountCandidate, Availability, Context, Ground, MAX_CANDIDATES, MethodDescription, PathData,
+    RoutingRefusal, Shape, Translation, Verdict,
 };
 use wasmtime::component::{ComponentType, Lower};
 
@@ -71,7 +71,7 @@ pub(crate) fn question(context: &Context) -> Question<'_> {
     }
 }
 
-fn candidate(candidate: &Candidate) -> LoweredCandidate<'_> {
+fn candidate(candidate: &AccountCandidate) -> LoweredCandidate<'_> {
     let health = &candidate.health;
     LoweredCandidate {
         id: candidate.id.as_str(),
@@ -94,7 +94,7 @@ fn candidate(candidate: &Candidate) -> LoweredCandidate<'_> {
 }
 
 /// The answer, within the contract's limits; whether it is believable is checked elsewhere.
-pub(crate) fn verdicts(answer: Answer) -> Result<Result<Vec<Verdict>, Refusal>, CallError> {
+pub(crate) fn verdicts(answer: Answer) -> Result<Result<Vec<Verdict>, RoutingRefusal>, CallError> {
     match answer {
         Err(no) => Ok(Err(refusal(no)?)),
         Ok(all) if all.len() > MAX_CANDIDATES => Err(CallError::BadReply("too many verdicts")),
@@ -120,7 +120,7 @@ fn verdict(verdict: wit::Verdict) -> Result<Verdict, CallError> {
     Ok(Verdict { id, outcome })
 }
 
-fn refusal(refusal: wit::Refusal) -> Result<Refusal, CallError> {
+fn refusal(refusal: wit::Refusal) -> Result<RoutingRefusal, CallError> {
     let ground = match refusal.ground {
         wit::Ground::Currency => Ground::Currency,
         wit::Ground::Amount => Ground::Amount,
@@ -135,7 +135,7 @@ fn refusal(refusal: wit::Refusal) -> Result<Refusal, CallError> {
         DETAIL,
         "a refusal's detail is over 200 bytes",
     )?;
-    Ok(Refusal { ground, detail })
+    Ok(RoutingRefusal { ground, detail })
 }
 
 /// What the module says it is, but for its id, which the loader compares with the slot.

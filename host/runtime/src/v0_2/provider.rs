@@ -4,7 +4,7 @@ use kassette_domain::id::{AttemptId, RefundId};
 use kassette_domain::key::Environment;
 use kassette_domain::money::Minor;
 use kassette_domain::provider::{
-    Account, Action, AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Condition,
+    AccountFacts, Action, AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Condition,
     Dispute, DisputeState, Instructions, Notice, Open, Particulars, ProviderRefund, QueryFailure,
     QueryPurpose, Question, QuestionKind, RefundState, Report, StartFailure, Started, Subject,
     VendorSettlement, VendorStatus, Verb,
@@ -58,7 +58,7 @@ const QR: usize = 2_000;
 
 // ---- what a module is told -------------------------------------------------------------------
 
-pub(crate) fn account(account: &Account) -> wit::Account {
+pub(crate) fn account(account: &AccountFacts) -> wit::Account {
     wit::Account {
         id: account.id.as_str().to_owned(),
         environment: environment(account.environment),

@@ -13,8 +13,8 @@ use kassette_domain::id::{AccountId, AttemptId, Digest, RefundId, Slot};
 use kassette_domain::key::Environment;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor, Money};
-use kassette_domain::provider::{Account, AttemptFacts, PaidFacts, Payer, RefundOrder};
-use kassette_domain::routing::{Availability, Candidate, Context, Health};
+use kassette_domain::provider::{AccountFacts, AttemptFacts, PaidFacts, Payer, RefundOrder};
+use kassette_domain::routing::{AccountCandidate, Availability, Context, Health};
 use kassette_domain::time::Time;
 use kassette_http::{Client, Guard};
 use kassette_runtime::{AccountAccess, Recording, Runtime, RuntimeConfig, TokenStore};
@@ -388,9 +388,9 @@ pub async fn active(runtime: &Runtime, name: &str, bytes: &[u8]) {
         .unwrap_or_else(|_| panic!("{name} did not become active: {:?}", runtime.slots()));
 }
 
-pub fn candidate(id: &str) -> Candidate {
+pub fn candidate(id: &str) -> AccountCandidate {
     let status = Availability::Operational;
-    Candidate {
+    AccountCandidate {
         id: AccountId::parse(id).unwrap(),
         minimum: Some(Minor(50)),
         maximum: Some(Minor(1_000_000)),
@@ -423,7 +423,7 @@ pub fn context(candidates: &[&str]) -> Context {
 /// A simulated account that may talk to one host and lead payers there.
 pub fn access(host: &str) -> AccountAccess {
     AccountAccess {
-        account: Account {
+        account: AccountFacts {
             id: AccountId::parse("vendor-test").unwrap(),
             environment: Environment::Test,
             now: NOW,

@@ -12,7 +12,7 @@ use http::request::Parts;
 use kassette_domain::id::{Digest, MerchantId, Slot, SlotKind};
 use kassette_domain::policy::Policy;
 use kassette_gateway::replay::{
-    Candidate, Change, Cost, Diff, Extent, MOST, MOST_EXAMPLES, Replay, ReplayError, Sum,
+    Change, Cost, Diff, Extent, MOST, MOST_EXAMPLES, Replay, ReplayCandidate, ReplayError, Sum,
 };
 use kassette_runtime::MAX_MODULE_BYTES;
 use serde_json::json;
@@ -68,9 +68,9 @@ pub(super) async fn replay(
     let turn = turn.ok_or_else(|| ApiError::conflict("another replay is under way"))?;
     let (candidate, merchant) = candidate(&state, &parts, body).await?;
     let kind = match &candidate {
-        Candidate::Module(_) => "module",
-        Candidate::Settings(_) => "settings",
-        Candidate::Policy(_) => "policy",
+        ReplayCandidate::Module(_) => "module",
+        ReplayCandidate::Settings(_) => "settings",
+        ReplayCandidate::Policy(_) => "policy",
     };
     let extent = Extent {
         last,
@@ -100,11 +100,11 @@ async fn candidate(
     state: &AdminState,
     parts: &Parts,
     body: Body,
-) -> Result<(Candidate, Option<MerchantId>), ApiError> {
+) -> Result<(ReplayCandidate, Option<MerchantId>), ApiError> {
     refuse_encoded(&parts.headers)?;
     if !is_json(&parts.headers) {
         let bytes = crate::web::body::read(&parts.headers, body, MAX_MODULE_BYTES).await?;
-        return Ok((Candidate::Module(bytes.into()), None));
+        return Ok((ReplayCandidate::Module(bytes.into()), None));
     }
     let bytes = crate::web::body::read(&parts.headers, body, MOST_JSON).await?;
     let mut fields = Fields::of(json::parse(&bytes)?)?;
@@ -122,8 +122,8 @@ async fn candidate(
     })?;
     fields.finish()?;
     let candidate = match (settings, policy) {
-        (Some(settings), None) => Candidate::Settings(settings),
-        (None, Some(policy)) => Candidate::Policy(Box::new(policy)),
+        (Some(settings), None) => ReplayCandidate::Settings(settings),
+        (None, Some(policy)) => ReplayCandidate::Policy(Box::new(policy)),
         _ => {
             let why = "either it or settings is required, and not both";
             return Err(ApiError::invalid("policy", why));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use kassette_domain::audit::Audited;
-use kassette_domain::candidate::{BadCanary, Canary, Candidate, Counted, Counts, Rate};
+use kassette_domain::candidate::{BadCanary, Canary, Candidate, Counted, Counts, SuccessRate};
 use kassette_domain::id::{Digest, Slot};
 use kassette_gateway::trials::{CanaryError, TrialError, rates};
 use kassette_runtime::{Cause, Prepared, RollbackError, Runtime};
@@ -180,7 +180,10 @@ fn judged(state: &AdminState, counted: &Counted) -> serde_json::Value {
     let limits = state.gateway.settings().trial_limits;
     let mut judged = rates(&Counts::total(&counted.by_share));
     judged["environment"] = counted.environment.as_str().into();
-    for (name, rate) in [("starts", Rate::Starts), ("completions", Rate::Completions)] {
+    for (name, rate) in [
+        ("starts", SuccessRate::Starts),
+        ("completions", SuccessRate::Completions),
+    ] {
         // A whole number: what is below 1 speaks for it.
         let odds = rate
             .evidence(&counted.by_share, limits.margin_percent)

@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 use crate::{
     account::Account,
     afterwards::Part,
-    capture::{Captures, LATER_MS, Refusal},
+    capture::{CaptureRefusal, Captures, LATER_MS},
     config::{Profile, SimAccount},
     fault::Fault,
     session::{Conflict, Happened, Outcome, Session},
@@ -149,7 +149,7 @@ impl Vendor for Adyen {
     fn captures(&self) -> Captures {
         Captures {
             after_ms: LATER_MS,
-            refusal: Refusal::Told,
+            refusal: CaptureRefusal::Told,
         }
     }
 

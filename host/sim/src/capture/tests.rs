@@ -66,11 +66,11 @@ async fn a_refused_capture_takes_nothing_and_leaves_what_the_vendor_leaves() {
         let answer = capture(&desk).await;
         let refusal = desk.account.vendor.captures().refusal;
         let told = matches!(answer, Err(Unchanged::Refused));
-        assert_eq!(told, refusal == Refusal::Answered, "{module}");
+        assert_eq!(told, refusal == CaptureRefusal::Answered, "{module}");
         assert_eq!(stands(&desk), (State::Authorised, 0), "{module}");
         desk.move_clock(1_000 + LATER_MS);
         desk.account.ripen_in_time().await.unwrap();
-        if refusal == Refusal::Ends {
+        if refusal == CaptureRefusal::Ends {
             assert_eq!(stands(&desk), (State::Declined, 0), "{module}");
             assert!(matches!(capture(&desk).await, Err(Unchanged::Conflict)));
         } else {

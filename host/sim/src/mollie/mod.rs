@@ -21,7 +21,7 @@ use url::Url;
 use crate::{
     account::Account,
     afterwards::Part,
-    capture::{Captures, LATER_MS, Refusal},
+    capture::{CaptureRefusal, Captures, LATER_MS},
     config::{Environment, Profile, SimAccount},
     refund::RefundState,
     session::{Conflict, Happened, Outcome, Session},
@@ -99,7 +99,7 @@ impl Vendor for Mollie {
     fn captures(&self) -> Captures {
         Captures {
             after_ms: LATER_MS,
-            refusal: Refusal::Told,
+            refusal: CaptureRefusal::Told,
         }
     }
 

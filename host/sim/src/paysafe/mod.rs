@@ -24,7 +24,7 @@ use sha2::Sha256;
 use crate::{
     account::Account,
     afterwards::Part,
-    capture::{Captures, LATER_MS, Refusal},
+    capture::{CaptureRefusal, Captures, LATER_MS},
     config::{Profile, SimAccount},
     fault::Fault,
     session::{Conflict, Happened, Outcome, Session},
@@ -100,7 +100,7 @@ impl Vendor for Paysafe {
     fn captures(&self) -> Captures {
         Captures {
             after_ms: LATER_MS,
-            refusal: Refusal::Ends,
+            refusal: CaptureRefusal::Ends,
         }
     }
 

@@ -28,7 +28,9 @@ use kassette_domain::provider::{
     self, Action, AttemptFacts, Open, Particulars, Payer, Report, Started, VendorSettlement,
     VendorStatus, Verb,
 };
-use kassette_domain::routing::{Availability, Candidate, Context, Health, RoutingRecord, Verdict};
+use kassette_domain::routing::{
+    AccountCandidate, Availability, Context, Health, RoutingRecord, Verdict,
+};
 use kassette_domain::secret::Secret;
 use kassette_domain::signing::{NONCE_LIFE, Nonce};
 use kassette_domain::site::ReturnUrl;
@@ -389,7 +391,7 @@ pub async fn everything(store: &Arc<dyn Store>, name: &str) -> String {
 
 /// A decision of a method's module among three accounts, by its number.
 pub fn routing_record(method: MethodId, number: u64) -> RoutingRecord {
-    let candidate = |(name, fee): (&str, u64)| Candidate {
+    let candidate = |(name, fee): (&str, u64)| AccountCandidate {
         id: account(name),
         minimum: Some(Minor(100)),
         maximum: Some(Minor(1_000_000)),
@@ -443,7 +445,7 @@ pub fn conversation(slot: &str, number: u64) -> Conversation {
     Conversation {
         digest: Digest::of(b"module"),
         payment: Some(PaymentId::from_bytes(id_of(&number.to_string()))),
-        account: provider::Account {
+        account: provider::AccountFacts {
             id: account("vendor-live"),
             environment: Environment::Live,
             now: NOW.after(Duration::from_millis(number)),

@@ -137,6 +137,9 @@ formats! {
     /// [`kassette_domain::policy::RateLimit::per_second`] and its neighbour.
     Requests = whole("Requests.", 1, super::super::policy::MAX_RATE);
 
+    /// [`super::super::dev::MOST_ENTRIES`]
+    BooksLimit = whole("Entries of a page.", 1, super::super::dev::MOST_ENTRIES as u64);
+
     /// [`kassette_domain::policy::Policy::fx_max_age_seconds`]
     RateAge = whole("Seconds.", 1, super::super::policy::MAX_AGE);
 
@@ -216,7 +219,7 @@ formats! {
     /// [`kassette_domain::candidate::STEP_TIMES`]
     StepSeconds = whole("Seconds.", *kassette_domain::candidate::STEP_TIMES.start(), *kassette_domain::candidate::STEP_TIMES.end());
 
-    /// [`kassette_domain::candidate::Rate::evidence`]
+    /// [`kassette_domain::candidate::SuccessRate::evidence`]
     Evidence = string("A whole number: how many to one the failures speak against a candidate that is no worse; it is rolled back at 200.", "1").build();
 
     /// [`crate::admin::replay`]
