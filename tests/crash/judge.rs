@@ -174,8 +174,7 @@ pub(crate) fn is_alone(world: &World, entry: &Entry, inside: &Value) -> Result<(
 /// The simulators' books, by attempt.
 pub(crate) async fn books(desk: &mut Desk) -> Result<HashMap<String, Vec<Value>>, String> {
     let mut books: HashMap<String, Vec<Value>> = HashMap::new();
-    let read = desk.read("/dev/books").await?;
-    for entry in read["entries"].as_array().into_iter().flatten() {
+    for entry in desk.pages("/dev/books", "entries", 20_000).await? {
         let attempt = entry["attempt_id"].as_str().unwrap_or_default();
         books
             .entry(attempt.to_owned())

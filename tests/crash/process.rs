@@ -340,10 +340,22 @@ impl Desk {
 
     /// All items of a list.
     pub(crate) async fn list(&mut self, path: &str, name: &str) -> Result<Vec<Value>, String> {
+        self.pages(path, name, 100).await
+    }
+
+    /// The same, by pages of so many items.
+    pub(crate) async fn pages(
+        &mut self,
+        path: &str,
+        name: &str,
+        limit: usize,
+    ) -> Result<Vec<Value>, String> {
         let (mut items, mut cursor) = (Vec::new(), String::new());
         let join = if path.contains('?') { '&' } else { '?' };
         loop {
-            let page = self.read(&format!("{path}{join}limit=100{cursor}")).await?;
+            let page = self
+                .read(&format!("{path}{join}limit={limit}{cursor}"))
+                .await?;
             items.extend(page[name].as_array().cloned().unwrap_or_default());
             match page["next_cursor"].as_str() {
                 Some(next) => cursor = format!("&cursor={next}"),

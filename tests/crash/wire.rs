@@ -11,8 +11,8 @@ use tokio::net::TcpStream;
 const PATIENCE: Duration = Duration::from_secs(40);
 /// Between two times that the same is asked.
 const AGAIN: Duration = Duration::from_millis(50);
-/// Longest answer: the books of a long run.
-const LONGEST: usize = 1 << 30;
+/// Longest answer: as much as one address may hold of the admin listener's memory.
+const LONGEST: usize = 64 << 20;
 
 /// No whole answer came: what became of the request is not known.
 #[derive(Clone, Copy, Debug)]

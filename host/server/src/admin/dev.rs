@@ -90,7 +90,10 @@ pub(super) async fn callbacks(
     Ok(Json(answer))
 }
 
-/// `GET /dev/books`
+/// Most entries of one page: an answer has to fit into what one address may hold of the listener's memory.
+pub(super) const MOST_ENTRIES: usize = 50_000;
+
+/// `GET /dev/books`: whole where no `limit` is given.
 pub(super) async fn books(
     _: Viewer,
     Controls(controls): Controls,
@@ -98,10 +101,23 @@ pub(super) async fn books(
 ) -> Result<Json<Value>, ApiError> {
     let mut query = Query::of(query.as_deref())?;
     let provider = query.take("provider_id");
+    let page = |text: &str| text.parse().ok().filter(|n| (1..=MOST_ENTRIES).contains(n));
+    let limit: Option<usize> = query.read("limit", page, "must be between 1 and 50000")?;
+    let place = |text: &str| text.parse().ok();
+    let cursor: Option<usize> = query.read("cursor", place, "is no next_cursor of this list")?;
     query.finish()?;
     let order = Order::Books { provider };
     let entries = controls.order(order).await.map_err(refused)?;
-    Ok(Json(json!({ "entries": entries })))
+    let Some(limit) = limit else {
+        return Ok(Json(json!({ "entries": entries })));
+    };
+    let all = entries.as_array().map_or(&[][..], Vec::as_slice);
+    let from = cursor.unwrap_or(0).min(all.len());
+    let to = from.saturating_add(limit).min(all.len());
+    let next = (to < all.len()).then(|| to.to_string());
+    Ok(Json(
+        json!({ "entries": all[from..to], "next_cursor": next }),
+    ))
 }
 
 fn refused(error: ControlError) -> ApiError {

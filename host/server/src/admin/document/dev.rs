@@ -39,6 +39,11 @@ pub(super) fn calls() -> Vec<Call> {
             "Tells what the simulators believe.",
         )
         .query::<ProviderId>("provider_id", "Of one account alone.")
+        .query::<BooksLimit>(
+            "limit",
+            "Most entries of a page; all of them where it is absent.",
+        )
+        .query::<Cursor>("cursor", "`next_cursor` of the page before.")
         .ok::<Books>("Their books.")
         .missing("There is no such simulated account."),
     ]
@@ -88,6 +93,8 @@ struct CallbackTarget {
 #[derive(ToSchema)]
 struct Books {
     entries: Vec<BookEntry>,
+    /// Only where there is a `limit`; null at the last page.
+    next_cursor: Option<String>,
 }
 
 /// What a simulator believes of one attempt.

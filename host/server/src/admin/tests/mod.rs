@@ -291,5 +291,6 @@ fn configured() -> Config {
             .collect(),
         releases: None,
         test_authorities: Vec::new(),
+        provider_authorities: Vec::new(),
     }
 }
