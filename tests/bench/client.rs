@@ -159,13 +159,24 @@ pub(crate) fn closed(
     requests: Requests,
     seen: impl FnMut(u16, &[u8]) + 'static,
 ) -> Measured {
+    closed_over(&[address], connections, time, requests, seen)
+}
+
+/// The same at several servers, each with as many of the connections.
+pub(crate) fn closed_over(
+    addresses: &[SocketAddr],
+    connections: usize,
+    time: Duration,
+    requests: Requests,
+    seen: impl FnMut(u16, &[u8]) + 'static,
+) -> Measured {
     alone(async move {
         let requests = Rc::new(RefCell::new(requests));
         let seen = Rc::new(RefCell::new(seen));
         let measured = Rc::new(RefCell::new(Measured::new()));
         let mut open = Vec::with_capacity(connections);
-        for _ in 0..connections {
-            open.push(Connection::open(address).await);
+        for address in addresses.iter().cycle().take(connections) {
+            open.push(Connection::open(*address).await);
         }
         let began = Instant::now();
         let end = began + time;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::client;
-use super::payment::learn;
+use super::payment::{Via, learn};
 use super::serving::{kassette, operator, prepare};
 
 /// How long a start may take before it counts as failed.
@@ -56,6 +56,8 @@ pub(crate) struct Gateway {
     child: Child,
     /// Its provider, where that is a process of its own.
     simulator: Option<Child>,
+    /// Where that takes requests.
+    pub(crate) provider: Option<SocketAddr>,
     /// Its database, where it keeps payments in one.
     database: Option<PrivateServer>,
     folder: TempDir,
@@ -79,25 +81,28 @@ impl Gateway {
     /// not the gateway's.
     pub(crate) fn limited() -> Self {
         let mut gateway = Self::with("sandbox = false");
-        gateway.simulate("sandbox", ACCOUNT, None);
+        gateway.simulate("sandbox", ACCOUNT, &Via::Straight);
         gateway
     }
 
     /// `kassette dev`, whose events may go to this machine, with a module whose vendor is simulated in a process
-    /// of its own; with a floor between the two where there is one.
-    pub(crate) fn paying(module: &str, account: &str, between: Option<SocketAddr>) -> Self {
-        let mut gateway = Self::dev(module);
-        gateway.simulate(module, account, between);
+    /// of its own; by the way that is said.
+    pub(crate) fn paying(module: &str, account: &str, via: &Via<'_>) -> Self {
+        let mut gateway = Self::dev(module, via);
+        gateway.simulate(module, account, via);
         gateway
     }
 
     /// Starts a simulator that calls back, and waits until the gateway has taken its account over.
-    fn simulate(&mut self, module: &str, account: &str, between: Option<SocketAddr>) {
+    fn simulate(&mut self, module: &str, account: &str, via: &Via<'_>) {
         let folder = self.folder.path();
         let providers = folder.join("config/providers");
         std::fs::create_dir_all(&providers).unwrap();
         let written = folder.join("account.toml");
-        let gateway = format!("http://{}", between.unwrap_or(self.address));
+        let gateway = match via {
+            Via::Floor(floor) => format!("http://{floor}"),
+            Via::Straight | Via::Tls(_) => format!("http://{}", self.address),
+        };
         let simulator = Command::new(env!("CARGO_BIN_EXE_kassette"))
             .args(["sim", "--listen", "127.0.0.1:0", "--module", module])
             .args(["--provider-id", account, "--gateway", &gateway])
@@ -121,10 +126,20 @@ impl Gateway {
         }
         let mut text = std::fs::read_to_string(&written).unwrap();
         let file: toml::Table = text.parse().unwrap();
-        let api = file["hosts"][0].as_str().unwrap();
-        if let Some(floor) = between {
-            learn(floor, self.address, api.parse().unwrap());
-            text = text.replace(api, &floor.to_string());
+        let host = file["hosts"][0].as_str().unwrap();
+        let provider: SocketAddr = host.parse().unwrap();
+        self.provider = Some(provider);
+        match via {
+            Via::Straight => {}
+            Via::Floor(floor) => {
+                learn(*floor, self.address, provider);
+                text = text.replace(host, &floor.to_string());
+            }
+            Via::Tls(tls) => {
+                let secure = tls.before(provider).to_string();
+                text = text.replace(&format!("http://{host}"), &format!("https://{secure}"));
+                text = text.replace(host, &secure);
+            }
         }
         std::fs::write(&written, text).unwrap();
         std::fs::rename(&written, providers.join(format!("{account}.toml"))).unwrap();
@@ -164,26 +179,58 @@ impl Gateway {
 
     /// `kassette dev` with simulated accounts in both environments, and a key of a merchant in live.
     pub(crate) fn simulated() -> Self {
-        let mut gateway = Self::dev("sandbox");
+        let mut gateway = Self::dev("sandbox", &Via::Straight);
         gateway.key = gateway.merchant("live", UNLIMITED);
         gateway
     }
 
+    /// `kassette dev` with so many nodes on a PostgreSQL of its own.
+    pub(crate) fn cluster(nodes: usize) -> Self {
+        let count = nodes.to_string();
+        Self::dev_with(
+            "sandbox",
+            &Via::Straight,
+            &["--store", "postgres", "--nodes", &count],
+        )
+    }
+
+    /// Where the nodes of a cluster listen.
+    pub(crate) fn nodes(&self) -> Vec<SocketAddr> {
+        let nodes = self.ready["nodes"].as_array().unwrap().iter();
+        let address = |node: &Value| {
+            let url = node["base_url"].as_str().unwrap();
+            url.strip_prefix("http://").unwrap().parse().unwrap()
+        };
+        nodes.map(address).collect()
+    }
+
     /// `kassette dev` with the accounts of one vendor.
-    fn dev(module: &str) -> Self {
+    fn dev(module: &str, via: &Via<'_>) -> Self {
+        let store: &[&str] = match on_postgres() {
+            true => &["--store", "postgres"],
+            false => &[],
+        };
+        Self::dev_with(module, via, store)
+    }
+
+    fn dev_with(module: &str, via: &Via<'_>, store: &[&str]) -> Self {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let config = folder.path().join("config");
         std::fs::create_dir(&config).unwrap();
+        if let Via::Tls(tls) = via {
+            let authority = folder.path().join("provider-ca.pem");
+            tls.server.write_authority(&authority);
+            let settings = format!("provider_ca_file = {authority:?}\n");
+            std::fs::write(config.join("kassette.toml"), settings).unwrap();
+        }
         let mut dev = Command::new(env!("CARGO_BIN_EXE_kassette"));
         dev.args(["dev", "--no-watch", "--simulate", module])
             .args(["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"])
             .arg("--config")
             .arg(config)
             .arg("--data-dir")
-            .arg(folder.path().join("data"));
-        if on_postgres() {
-            dev.args(["--store", "postgres"]);
-        }
+            .arg(folder.path().join("data"))
+            .args(store);
         let mut gateway = Self::run(dev, folder, String::new(), String::new());
         gateway.token = gateway.ready["operator_token"].as_str().unwrap().to_owned();
         gateway
@@ -223,6 +270,7 @@ impl Gateway {
             started_in: began.elapsed(),
             child,
             simulator: None,
+            provider: None,
             database: None,
             folder,
             address: ready["listen"].as_str().unwrap().parse().unwrap(),

@@ -40,6 +40,7 @@ mod floor;
 mod gateway;
 mod http;
 mod million;
+mod nodes;
 mod options;
 mod overload;
 mod payment;
@@ -48,6 +49,8 @@ mod requests;
 mod serving;
 mod signed;
 mod store;
+#[path = "../tls_server.rs"]
+mod tls_server;
 
 use std::process::ExitCode;
 
@@ -90,6 +93,7 @@ fn main() -> ExitCode {
             Group::Overload => overload::run(&options),
             Group::Attack => attack::run(&options),
             Group::Payment => payment::run(&options),
+            Group::Nodes => nodes::run(&options),
             Group::Calls => calls::run(&options),
             Group::Store => store::speed(&options),
             Group::Million => [store::size(&options), million::run(&options)].concat(),

@@ -18,6 +18,8 @@ pub(crate) enum Group {
     Attack,
     /// Whole payments at simulated vendors, until the shop is told. Takes minutes.
     Payment,
+    /// Creates of three nodes on PostgreSQL against those of one. Takes a minute, and an installed PostgreSQL.
+    Nodes,
     /// The modules by themselves: a call, a swap, a version's memory.
     Calls,
     /// The store by itself against a raw log and redb.

@@ -78,6 +78,8 @@ mod staging;
 mod start;
 mod steps;
 mod swap;
+#[path = "../tls_server.rs"]
+mod tls_server;
 mod trials;
 mod uploads;
 mod versions;

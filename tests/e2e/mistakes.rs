@@ -241,7 +241,7 @@ const METHODS: [(&str, &str, &str); 12] = [
 
 /// Mistakes in `kassette.toml`: what is written in place of what, what is said. A line of their own is added
 /// where nothing is replaced.
-const MAIN: [(&str, &str, &str); 37] = [
+const MAIN: [(&str, &str, &str); 38] = [
     ("listen =", "lisen =", "lisen is unknown: is listen meant?"),
     (
         "\"https://pay.example\"",
@@ -329,6 +329,11 @@ const MAIN: [(&str, &str, &str); 37] = [
         "",
         "[webhooks]\ntest_hosts = [\"localhost:8443\"]",
         "\"localhost:8443\" must be one host's name",
+    ),
+    (
+        "",
+        "provider_ca_file = \"ca.pem\"",
+        "provider_ca_file: ca.pem",
     ),
     (
         "",

@@ -1,7 +1,7 @@
 //! `kassette sim` beside `kassette serve`: a vendor for the test environment, on the operator's machine.
 
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use reqwest::redirect::Policy;
 use serde_json::{Value, json};
@@ -9,6 +9,12 @@ use serde_json::{Value, json};
 use crate::harness::{PATIENCE, unique};
 use crate::service::Service;
 use crate::serving::{operator, prepare};
+use crate::tls_server::TlsServer;
+
+/// What the log says of an account whose certificate is not believed.
+const UNTRUSTED: &str = "the certificate is from an unknown authority";
+/// Between two looks at what is waited for.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// A running simulator.
 struct Simulator(Child);
@@ -22,14 +28,30 @@ impl Drop for Simulator {
 
 #[tokio::test]
 async fn a_simulator_of_its_own_serves_an_account_for_test_where_the_sandbox_is_off() {
+    assert_eq!(pay("sandbox = false", None).await, Ok(()));
+}
+
+#[tokio::test]
+async fn a_provider_behind_tls_is_reached_where_its_authority_is_believed_and_nowhere_else() {
+    let tls = TlsServer::new(&["127.0.0.1"]);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    tls.write_authority(file.path());
+    let believed = format!("sandbox = false\nprovider_ca_file = {:?}", file.path());
+    assert_eq!(pay(&believed, Some(&tls)).await, Ok(()));
+    let refused = pay("sandbox = false", Some(&tls)).await;
+    assert_eq!(refused, Err(UNTRUSTED.to_owned()));
+}
+
+/// Pays once at a simulator of its own, with TLS in front where there is some; an error says why that cannot be.
+async fn pay(settings: &str, tls: Option<&TlsServer>) -> Result<(), String> {
     let folder = tempfile::tempdir().unwrap();
-    prepare(folder.path(), "sandbox = false");
+    prepare(folder.path(), settings);
     let providers = folder.path().join("config/providers");
     std::fs::create_dir(&providers).unwrap();
     let token = operator(folder.path());
     let service = Service::start(folder.path(), Service::command(folder.path())).await;
     let gateway = format!("http://{}", service.address());
-    let account = providers.join("vendor-test.toml");
+    let account = folder.path().join("vendor-test.toml");
     let simulator = Command::new(env!("CARGO_BIN_EXE_kassette"))
         .args([
             "sim",
@@ -48,6 +70,20 @@ async fn a_simulator_of_its_own_serves_an_account_for_test_where_the_sandbox_is_
         .spawn()
         .unwrap();
     let _simulator = Simulator(simulator);
+    let began = Instant::now();
+    let written = loop {
+        match std::fs::read_to_string(&account) {
+            Ok(written) if !written.is_empty() => break written,
+            _ => assert!(began.elapsed() < PATIENCE, "no account is written"),
+        }
+        tokio::time::sleep(LOOK).await;
+    };
+    let written = match tls {
+        Some(tls) => secured(&written, tls).await,
+        None => written,
+    };
+    std::fs::write(&account, written).unwrap();
+    std::fs::rename(&account, providers.join("vendor-test.toml")).unwrap();
 
     let http = reqwest::Client::builder()
         .redirect(Policy::none())
@@ -84,8 +120,12 @@ async fn a_simulator_of_its_own_serves_an_account_for_test_where_the_sandbox_is_
             break payment["payment_id"].as_str().unwrap().to_owned();
         }
         let log = service.log();
+        if log.contains(UNTRUSTED) {
+            service.stop().await;
+            return Err(UNTRUSTED.to_owned());
+        }
         assert!(began.elapsed() < PATIENCE, "{payment}\n{log}");
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        tokio::time::sleep(LOOK).await;
     };
     let start = json!({ "payment_id": payment, "payment_method": "ideal" });
     let (status, started) = call(format!("{payments}/start"), &key, Some(start)).await;
@@ -106,7 +146,17 @@ async fn a_simulator_of_its_own_serves_an_account_for_test_where_the_sandbox_is_
         }
         let log = service.log();
         assert!(began.elapsed() < PATIENCE, "{paid}\n{log}");
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        tokio::time::sleep(LOOK).await;
     }
     service.stop().await;
+    Ok(())
+}
+
+/// The file of an account whose provider is reached over TLS alone.
+async fn secured(written: &str, tls: &TlsServer) -> String {
+    let file: toml::Table = written.parse().unwrap();
+    let plain = file["hosts"][0].as_str().unwrap();
+    let address = tls.serve("127.0.0.1:0", plain.parse().unwrap()).await;
+    let written = written.replace(&format!("http://{plain}"), &format!("https://{address}"));
+    written.replace(plain, &address.to_string())
 }

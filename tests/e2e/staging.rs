@@ -2,23 +2,14 @@
 //! namespace with a private address and names of its own, so that the real binary resolves and connects as it
 //! does in production.
 
-use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
 use serde_json::{Value, json};
-use tokio::net::{TcpListener, TcpStream};
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
 
 use crate::receiver::Receiver;
 use crate::service::Service;
 use crate::serving::{operator, prepare};
+use crate::tls_server::TlsServer;
 
 /// Set inside of the namespace.
 const INSIDE: &str = "KASSETTE_TEST_NAMESPACE";
@@ -55,44 +46,6 @@ fn in_a_namespace(test: &str) {
     assert!(said[0].contains("1 passed"), "{}", said.concat());
 }
 
-/// Ends TLS for a receiver, at a port of the private address and at the same one of this machine's own, under
-/// a certificate for all the names. The authority that signed it is written to a file.
-async fn secured(receiver: &Receiver, authority_file: &Path) -> u16 {
-    let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-    let text = STANDARD.encode(authority.der());
-    let pem = format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n");
-    std::fs::write(authority_file, pem).unwrap();
-    let mut params = CertificateParams::new(HOSTS.map(|(name, _)| name.to_owned())).unwrap();
-    params.not_before = date_time_ymd(2000, 1, 1);
-    params.not_after = date_time_ymd(4000, 1, 1);
-    let key = KeyPair::generate().unwrap();
-    let certificate = params.signed_by(&key, &authority).unwrap();
-    let secret = PrivatePkcs8KeyDer::from(key.serialize_der());
-    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate.der().clone()], secret.into())
-        .unwrap();
-    let acceptor = TlsAcceptor::from(Arc::new(config));
-    let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let to = receiver.address;
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            let acceptor = acceptor.clone();
-            tokio::spawn(async move {
-                let mut stream = acceptor.accept(stream).await.unwrap();
-                let mut plain = TcpStream::connect(to).await.unwrap();
-                let _ = tokio::io::copy_bidirectional(&mut stream, &mut plain).await;
-            });
-        }
-    });
-    port
-}
-
 #[tokio::test]
 #[ignore = "needs a network namespace (`unshare -rnm`); .ci/run runs it where it has that"]
 async fn test_events_reach_a_named_host_of_the_own_network_and_live_ones_never() {
@@ -102,7 +55,10 @@ async fn test_events_reach_a_named_host_of_the_own_network_and_live_ones_never()
     }
     let folder = tempfile::tempdir().unwrap();
     let receiver = Receiver::new().await;
-    let port = secured(&receiver, &folder.path().join("staging-ca.pem")).await;
+    let tls = TlsServer::new(&HOSTS.map(|(name, _)| name));
+    tls.write_authority(&folder.path().join("staging-ca.pem"));
+    // At the private address, and at the same port of this machine's own.
+    let port = tls.serve("0.0.0.0:0", receiver.address).await.port();
     let named = ["staging.internal", "loop.internal", "link.internal"];
     let named = named.map(|name| format!("{name}:{port}"));
     let settings = format!(

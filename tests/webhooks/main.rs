@@ -1,7 +1,8 @@
 //! Deliveries under load: many receivers, a third of them hostile, a gateway that is killed on the way.
 //!
 //! The size is set by the environment: `KASSETTE_WEBHOOK_EVENTS` (20,000 in the long form of `.ci/run`,
-//! less without), and `KASSETTE_WEBHOOK_PROBES` for the events whose delays are compared.
+//! less without), and `KASSETTE_WEBHOOK_PROBES` for the events whose delays are compared beside so many silent receivers
+//! as `KASSETTE_WEBHOOK_SILENT` says.
 //! Delays are printed, with the conditions; only what no slow machine can explain is asserted.
 #![allow(
     clippy::unwrap_used,

@@ -1,12 +1,16 @@
 //! How fast the store on PostgreSQL is, beside the floor of the same machine: one row of 300 bytes inserted and
 //! committed at a time by as many writers.
 //!
-//! `cargo bench -p kassette-store --bench postgres -- [seconds] [writers]`
+//! `cargo bench -p kassette-store --bench postgres -- [seconds] [writers] [minutes]`
+//!
+//! With minutes it measures deliveries last: before a transaction is opened beside them, which keeps PostgreSQL from
+//! removing dead rows, and each minute while it is held.
 //!
 //! It starts a PostgreSQL of its own in a temporary folder, which syncs what it commits. Each figure is a rate a
 //! second, its part of the floor, and the 50th and 99th percentile of one operation in milliseconds.
 #![expect(
     clippy::unwrap_used,
+    clippy::panic,
     clippy::print_stdout,
     clippy::cast_precision_loss,
     reason = "a measurement, run by hand"
@@ -17,12 +21,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use kassette_domain::id::{EndpointId, PaymentId};
+use kassette_domain::webhook::{DeliveryAttempt, Tried};
 use kassette_store::postgres::private::{PrivateOptions, PrivateServer};
 use kassette_store::postgres::{OpenOptions, migrate};
 use kassette_store::suite::fixtures::{
-    NOW, endpoint, listen, new_payment, nonce_of, open, payment_of, shop,
+    NOW, endpoint, id_of, listen, new_payment, nonce_of, open, payment_of, shop,
 };
-use kassette_store::{MasterKey, PostgresStore, Stepped, Store};
+use kassette_store::{ClaimedDeliveries, MasterKey, PostgresStore, Stepped, Store};
 use tokio_postgres::NoTls;
 
 static COUNT: AtomicU64 = AtomicU64::new(0);
@@ -77,6 +83,7 @@ async fn main() {
         .filter(|argument| argument != "--bench");
     let seconds = arguments.next().map_or(5, |text| text.parse().unwrap());
     let writers = arguments.next().map_or(32, |text| text.parse().unwrap());
+    let minutes = arguments.next().map_or(0, |text| text.parse().unwrap());
     let how = (Duration::from_secs(seconds), writers);
     let folder = tempfile::tempdir().unwrap();
     let options = PrivateOptions {
@@ -171,12 +178,112 @@ async fn main() {
     rate("reads of a payment", floor, how, move |_| {
         let store = Arc::clone(&reading);
         async move {
-            let id = kassette_domain::id::PaymentId::from_bytes(
-                kassette_store::suite::fixtures::id_of("7"),
-            );
+            let id = PaymentId::from_bytes(id_of("7"));
             store.payment(id).await.unwrap();
         }
     })
     .await;
+    if minutes > 0 {
+        deliver_beside_a_transaction(&store, &url, how, minutes).await;
+    }
     store.shut_down().await.unwrap();
+}
+
+/// Endpoints that every event goes to.
+const ENDPOINTS: usize = 8;
+/// Of which a claim takes as much as a worker of the gateway does.
+const CLAIMED: usize = 32;
+const LEASE: Duration = Duration::from_secs(60);
+
+async fn deliver_beside_a_transaction(
+    store: &Arc<dyn Store>,
+    url: &str,
+    (length, _): (Duration, usize),
+    minutes: u64,
+) {
+    let mut endpoints = Vec::new();
+    for number in 0..ENDPOINTS {
+        endpoints.push(
+            listen(store, endpoint(&format!("held {number}"), NOW))
+                .await
+                .id,
+        );
+    }
+    let endpoints = Arc::new(endpoints);
+    let deliver = || {
+        let (store, endpoints) = (Arc::clone(store), Arc::clone(&endpoints));
+        deliveries(store, endpoints, length)
+    };
+    // Those that were queued before are not measured.
+    deliver().await;
+    let alone = deliver().await;
+    println!("deliveries                   {alone:9.0}/s");
+    let (holder, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let held = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM public.floor";
+    holder.batch_execute(held).await.unwrap();
+    let began = Instant::now();
+    for minute in 1..=minutes {
+        let mut rate = 0.0;
+        while began.elapsed() < Duration::from_secs(60 * minute) {
+            rate = deliver().await;
+        }
+        let part = rate / alone;
+        println!("  transaction held {minute:2} min     {rate:9.0}/s {part:6.2} of that");
+    }
+    holder.batch_execute("COMMIT").await.unwrap();
+}
+
+/// Makes events, claims their deliveries and records that they arrived: deliveries a second.
+async fn deliveries(
+    store: Arc<dyn Store>,
+    endpoints: Arc<Vec<EndpointId>>,
+    length: Duration,
+) -> f64 {
+    let arrived = Arc::new(AtomicU64::new(0));
+    let began = Instant::now();
+    let workers: Vec<_> = (0..endpoints.len())
+        .map(|worker| {
+            let (store, endpoint) = (Arc::clone(&store), endpoints[worker]);
+            let arrived = Arc::clone(&arrived);
+            tokio::spawn(async move {
+                while began.elapsed() < length {
+                    let name = next();
+                    store.create(new_payment(&name), None, NOW).await.unwrap();
+                    let step = open(&format!("attempt of {name}"), "sandbox-test");
+                    store
+                        .step(payment_of(&name), step, None, NOW)
+                        .await
+                        .unwrap();
+                    let claimed = store.claim(endpoint, NOW, LEASE, CLAIMED).await.unwrap();
+                    let ClaimedDeliveries::Due { deliveries, .. } = claimed else {
+                        panic!("the endpoint is held");
+                    };
+                    let count = deliveries.len() as u64;
+                    let tried = deliveries.into_iter().map(|due| (due.id, arrival()));
+                    store.tried_all(tried.collect(), NOW).await.unwrap();
+                    arrived.fetch_add(count, Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    for worker in workers {
+        worker.await.unwrap();
+    }
+    arrived.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64()
+}
+
+fn arrival() -> Tried {
+    Tried {
+        attempt: DeliveryAttempt {
+            at: NOW,
+            status: Some(200),
+            duration_ms: 12,
+            error: None,
+            response: Some("ok".into()),
+        },
+        after: 0,
+        delivered: true,
+        retry_at: NOW,
+    }
 }

@@ -2,7 +2,8 @@
 //! payment that the gateway has made, over kept connections, and appends to a raw log where the gateway commits.
 //!
 //! It learns that payment by standing between a gateway, its provider and its receiver. Afterwards it does what it
-//! has heard for each payment that is created, with the words that differ: ids, tokens, times.
+//! has heard for each payment that is created, with the words that differ: ids, tokens, times. It goes to the provider
+//! over TLS where that has a [`SecureProvider`].
 
 use std::collections::HashMap;
 use std::future::ready;
@@ -19,12 +20,15 @@ use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body_util::{BodyExt as _, Full};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::{Connect, HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use super::receiver::HOOK;
 use crate::floor::{serve_on, serve_on_loopback};
@@ -64,6 +68,15 @@ pub(crate) struct Learned {
     pub(crate) payment_id: String,
     pub(crate) redirect_url: String,
     pub(crate) receiver: SocketAddr,
+    /// Where the provider takes requests over TLS.
+    pub(crate) secure: Option<SecureProvider>,
+}
+
+/// A provider's server with TLS, and the authority that it is believed by, in DER.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct SecureProvider {
+    pub(crate) address: SocketAddr,
+    pub(crate) authority: Vec<u8>,
 }
 
 /// A request.
@@ -95,6 +108,11 @@ struct Part {
 struct Script {
     learned: Learned,
     provider: SocketAddr,
+    /// What reaches it over TLS.
+    secure: Option<(
+        SocketAddr,
+        Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    )>,
     /// The attempt of the payment that was learned.
     attempt: String,
     /// The start, and a part for each callback.
@@ -120,11 +138,9 @@ struct Floor {
 
 /// Serves until it is killed; prints its address.
 pub(crate) fn serve() {
-    let mut connector = HttpConnector::new();
-    connector.set_nodelay(true);
     let file = tempfile::tempfile_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let floor = Arc::new(Floor {
-        client: Client::builder(TokioExecutor::new()).build(connector),
+        client: Client::builder(TokioExecutor::new()).build(connector()),
         log: raw::start(file),
         between: Mutex::default(),
         heard: Mutex::default(),
@@ -144,6 +160,31 @@ pub(crate) fn serve() {
     let same = router.clone();
     std::thread::spawn(move || serve_on(events, same));
     serve_on_loopback(router);
+}
+
+fn connector() -> HttpConnector {
+    let mut connector = HttpConnector::new();
+    connector.set_nodelay(true);
+    connector.enforce_http(false);
+    connector
+}
+
+impl SecureProvider {
+    fn client(&self) -> Client<HttpsConnector<HttpConnector>, Full<Bytes>> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.authority.clone().into()).unwrap();
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(config)
+            .https_only()
+            .enable_http1()
+            .wrap_connector(connector());
+        Client::builder(TokioExecutor::new()).build(connector)
+    }
 }
 
 /// Has a floor stand between a gateway and its provider.
@@ -275,9 +316,14 @@ impl Script {
                 act => parts.last_mut().unwrap().acts.push(act),
             }
         }
+        let secure = learned
+            .secure
+            .as_ref()
+            .map(|provider| (provider.address, provider.client()));
         Self {
             learned,
             provider,
+            secure,
             attempt,
             parts,
         }
@@ -297,16 +343,15 @@ impl Script {
 
 impl Floor {
     async fn send(&self, to: SocketAddr, message: &Message) -> (StatusCode, HeaderMap, String) {
-        let mut request = http::Request::new(Full::from(message.body.clone()));
-        *request.method_mut() = message.method.clone();
-        *request.uri_mut() = format!("http://{to}{}", message.target).parse().unwrap();
-        *request.headers_mut() = message.headers.clone();
-        let (head, body) = self.client.request(request).await.unwrap().into_parts();
-        let mut headers = head.headers;
-        HOP.iter().for_each(|name| drop(headers.remove(name)));
-        let body = body.collect().await.unwrap().to_bytes();
-        let body = String::from_utf8(body.into()).unwrap();
-        (head.status, headers, body)
+        message.send(&self.client, "http", to).await
+    }
+
+    async fn ask_provider(&self, message: &Message) -> (StatusCode, HeaderMap, String) {
+        let script = self.script.get().unwrap();
+        match &script.secure {
+            Some((address, client)) => message.send(client, "https", *address).await,
+            None => self.send(script.provider, message).await,
+        }
     }
 
     /// A callback: on the disk when this returns, acted upon behind that.
@@ -346,7 +391,7 @@ impl Floor {
                     if number > 0 && message.method != Method::GET {
                         self.log.submit(message.text().into()).await;
                     }
-                    let (status, _, now) = self.send(script.provider, &message).await;
+                    let (status, _, now) = self.ask_provider(&message).await;
                     assert!(status.is_success(), "{status} {now}");
                     note(answer, &now, &mut words);
                     self.log.submit(now.into()).await;
@@ -377,6 +422,24 @@ impl Message {
             headers,
             body: String::from_utf8(body.into()).unwrap(),
         }
+    }
+
+    async fn send<C: Connect + Clone + Send + Sync + 'static>(
+        &self,
+        client: &Client<C, Full<Bytes>>,
+        scheme: &str,
+        to: SocketAddr,
+    ) -> (StatusCode, HeaderMap, String) {
+        let mut request = http::Request::new(Full::from(self.body.clone()));
+        *request.method_mut() = self.method.clone();
+        *request.uri_mut() = format!("{scheme}://{to}{}", self.target).parse().unwrap();
+        *request.headers_mut() = self.headers.clone();
+        let (head, body) = client.request(request).await.unwrap().into_parts();
+        let mut headers = head.headers;
+        HOP.iter().for_each(|name| drop(headers.remove(name)));
+        let body = body.collect().await.unwrap().to_bytes();
+        let body = String::from_utf8(body.into()).unwrap();
+        (head.status, headers, body)
     }
 
     /// Where it goes and what it holds.

@@ -1,5 +1,6 @@
 //! Whole payments: created, started, approved at the provider's page, come back from, captured where that is ours to
-//! do, completed, and told to the shop. By turns with a floor that sends the same requests and events.
+//! do, completed, and told to the shop. By turns with a floor that sends the same requests and events. Stripe's are
+//! paid over TLS too.
 //!
 //! | file | holds |
 //! |---|---|
@@ -20,18 +21,21 @@ use super::figure::{Figure, Goal, median};
 use super::floor::Floor;
 use super::gateway::{Gateway, Metrics};
 use super::options::Options;
+use super::tls_server::TlsServer;
 
-use self::floor::Learned;
+use self::floor::{Learned, SecureProvider};
 use self::walk::{Leg, Shop, Walked};
 
 pub(crate) use self::floor::learn;
 
-/// Modules, each with the method that is paid by. Adyen's card is captured by the gateway.
-const MODULES: [(&str, &str); 4] = [
-    ("sandbox", "ideal"),
-    ("stripe", "credit_card"),
-    ("adyen", "credit_card"),
-    ("mollie", "ideal"),
+/// Modules, each with the method that is paid by, and whether their providers have TLS. Adyen's card is captured by the
+/// gateway.
+const MODULES: [(&str, &str, bool); 5] = [
+    ("sandbox", "ideal", false),
+    ("stripe", "credit_card", false),
+    ("stripe", "credit_card", true),
+    ("adyen", "credit_card", false),
+    ("mollie", "ideal", false),
 ];
 /// Payments at once.
 const AT_ONCE: [usize; 3] = [1, 6, 32];
@@ -58,8 +62,16 @@ pub(crate) fn run(options: &Options) -> Vec<Figure> {
     if chosen("idle") {
         figures.push(idle());
     }
-    for (module, method) in MODULES.into_iter().filter(|(module, _)| chosen(module)) {
-        let world = World::new(module, method);
+    for (module, method, has_tls) in MODULES {
+        let name = match has_tls {
+            true => format!("{module} over TLS"),
+            false => module.to_owned(),
+        };
+        if !chosen(&name) {
+            continue;
+        }
+        let world = World::new(module, method, has_tls.then(Tls::new));
+        let module = name.as_str();
         let measured = AT_ONCE.map(|at_once| (at_once, world.measure(options, at_once)));
         std::thread::sleep(BEHIND);
         let behind = asked(&world.gateway.metrics());
@@ -86,6 +98,36 @@ fn idle() -> Figure {
     Figure::new("idle gateway, of a core", share, "%").goal(Goal::AtMost(0.2))
 }
 
+/// How a gateway reaches its provider.
+pub(crate) enum Via<'a> {
+    Straight,
+    /// Through a floor, which learns.
+    Floor(SocketAddr),
+    Tls(&'a Tls),
+}
+
+/// TLS in front of providers, in this process.
+pub(crate) struct Tls {
+    pub(crate) server: TlsServer,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Tls {
+    fn new() -> Self {
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        Self {
+            server: TlsServer::new(&["127.0.0.1"]),
+            runtime: runtime.worker_threads(1).enable_all().build().unwrap(),
+        }
+    }
+
+    /// Where a provider takes requests over TLS from now on.
+    pub(crate) fn before(&self, provider: SocketAddr) -> SocketAddr {
+        self.runtime
+            .block_on(self.server.serve("127.0.0.1:0", provider))
+    }
+}
+
 /// A gateway and a floor, each with a simulator, and a receiver for both.
 struct World {
     gateway: Gateway,
@@ -93,12 +135,13 @@ struct World {
     /// What the floor has learned from, whose simulator it goes on with.
     _teacher: Gateway,
     _receiver: Floor,
+    _tls: Option<Tls>,
     paid: Shop,
     least: Shop,
 }
 
 impl World {
-    fn new(module: &str, method: &str) -> Self {
+    fn new(module: &str, method: &str, tls: Option<Tls>) -> Self {
         let account = format!("{module}-bench");
         let receiver = Floor::serving(receiver::ARGUMENT);
         let floor = Floor::serving(floor::ARGUMENT);
@@ -109,16 +152,24 @@ impl World {
             key: key.to_owned(),
             method: method.to_owned(),
         };
-        let teacher = Gateway::paying(module, &account, Some(floor.address));
+        let teacher = Gateway::paying(module, &account, &Via::Floor(floor.address));
         let key = teacher.shop(method, &account, &hook(floor::events(floor.address)));
         let (payment_id, redirect_url) = shop(teacher.address, &key).pay_once();
         let learned = Learned {
             payment_id,
             redirect_url,
             receiver: receiver.address,
+            secure: tls.as_ref().map(|tls| SecureProvider {
+                address: tls.before(teacher.provider.unwrap()),
+                authority: tls.server.authority.to_vec(),
+            }),
         };
         floor::replay(floor.address, &learned);
-        let gateway = Gateway::paying(module, &account, None);
+        let gateway = Gateway::paying(
+            module,
+            &account,
+            &tls.as_ref().map_or(Via::Straight, Via::Tls),
+        );
         let key = gateway.shop(method, &account, &hook(receiver.address));
         Self {
             paid: shop(gateway.address, &key),
@@ -127,6 +178,7 @@ impl World {
             _teacher: teacher.leave(),
             floor,
             _receiver: receiver,
+            _tls: tls,
         }
     }
 

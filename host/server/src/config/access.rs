@@ -17,9 +17,9 @@ pub(super) fn problems(config: &Config) -> Vec<ConfigError> {
             settings.extend(files(&folder.join(name)).unwrap_or_default());
         }
     }
-    // Who can write there decides which receivers are believed.
-    let authorities = config.main.webhooks.test_ca_file.as_ref();
-    settings.extend(authorities.map(|path| config.path(path)));
+    // Who can write there decides which receivers and providers are believed.
+    let authorities = config.main.authority_files().into_iter();
+    settings.extend(authorities.filter_map(|(_, file)| file.map(|path| config.path(path))));
     let keys = [&config.main.tls_key, &config.main.admin_tls_key];
     let keys = keys.into_iter().flatten().map(|key| config.path(key));
     settings

@@ -64,6 +64,8 @@ pub(crate) struct MainFile {
     pub(crate) trusted_proxies: Proxies,
     /// Host names under which the admin API answers, beside its own address.
     pub(crate) admin_hosts: Vec<String>,
+    /// Who signs for providers' hosts, beside the public authorities.
+    pub(crate) provider_ca_file: Option<PathBuf>,
     /// Whether the sandbox's payer page is served under `/sandbox/`.
     pub(crate) sandbox: bool,
     /// Where operators are told of what needs them at once.
@@ -391,6 +393,7 @@ impl Default for MainFile {
             admin_tls_key: None,
             trusted_proxies: Proxies::default(),
             admin_hosts: Vec::new(),
+            provider_ca_file: None,
             sandbox: true,
             alerts_url: None,
             drain_seconds: 0,
@@ -645,6 +648,16 @@ impl MainFile {
     pub(super) fn alerts_problem(&self, profile: Profile) -> Option<String> {
         let why = guard(profile).judge(self.alerts_url.as_deref()?).err()?;
         Some(format!("alerts_url: {why}"))
+    }
+
+    /// The settings that name a file of authorities, each with that file.
+    pub(super) fn authority_files(&self) -> [(&'static str, Option<&Path>); 2] {
+        let hooks = self.webhooks.test_ca_file.as_deref();
+        let providers = self.provider_ca_file.as_deref();
+        [
+            ("webhooks.test_ca_file", hooks),
+            ("provider_ca_file", providers),
+        ]
     }
 
     /// What is wrong beyond what the types can tell.

@@ -184,6 +184,8 @@ pub(crate) struct Config {
     pub(crate) releases: Option<Vec<Release>>,
     /// What `webhooks.test_ca_file` holds.
     pub(crate) test_authorities: Vec<CertificateDer<'static>>,
+    /// What `provider_ca_file` holds.
+    pub(crate) provider_authorities: Vec<CertificateDer<'static>>,
 }
 
 /// Whose rules apply to what the files say.
@@ -263,10 +265,13 @@ impl Config {
         }
         let (releases, wrong) = releases::read(&folder.join("releases"));
         errors.extend(wrong);
-        let test_authorities = test_authorities(folder, &main).unwrap_or_else(|error| {
-            errors.push(error);
-            Vec::new()
-        });
+        let [test_authorities, provider_authorities] =
+            main.authority_files().map(|(name, file)| {
+                authorities(folder, name, file).unwrap_or_else(|error| {
+                    errors.push(error);
+                    Vec::new()
+                })
+            });
         let config = Self {
             main,
             folder: folder.to_owned(),
@@ -274,6 +279,7 @@ impl Config {
             accounts,
             releases,
             test_authorities,
+            provider_authorities,
         };
         if profile == Profile::Serve {
             errors.extend(access::problems(&config));
@@ -331,17 +337,18 @@ impl Config {
     }
 }
 
-/// The authorities that sign for hosts which test events may go to.
-fn test_authorities(
+/// The authorities in the file that a setting names, where it names one.
+fn authorities(
     folder: &Path,
-    main: &MainFile,
+    setting: &str,
+    file: Option<&Path>,
 ) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
-    let Some(path) = main.webhooks.test_ca_file.as_deref() else {
+    let Some(path) = file else {
         return Ok(Vec::new());
     };
     let read = certificates(&folder.join(path));
     read.map_err(|why| {
-        let why = format!("webhooks.test_ca_file: {}: {why}", path.display());
+        let why = format!("{setting}: {}: {why}", path.display());
         ConfigError::new(&folder.join("kassette.toml"), why).placed()
     })
 }

@@ -32,6 +32,7 @@ impl MainFile {
             admin_tls_key,
             trusted_proxies,
             admin_hosts,
+            provider_ca_file,
             limits,
             store,
             plugins,
@@ -70,6 +71,10 @@ impl MainFile {
             ),
             ("trusted_proxies", *trusted_proxies != new.trusted_proxies),
             ("admin_hosts", *admin_hosts != new.admin_hosts),
+            (
+                "provider_ca_file",
+                *provider_ca_file != new.provider_ca_file,
+            ),
             ("sandbox", serve && *sandbox != new.sandbox),
             ("limits.connections", caps.overall != new_caps.overall),
             (

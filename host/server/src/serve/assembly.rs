@@ -265,7 +265,7 @@ async fn start_runtime(
         allow_loopback: true,
     };
     let outgoing = ModuleClient {
-        client: Client::new(guard),
+        client: Client::new(guard).reaching(Vec::new(), &options.config.provider_authorities),
         simulators: options.simulators.as_ref().map(Vendors::listeners),
         clock_watch: ClockWatch::new(Arc::clone(&options.clock)),
     };
