@@ -79,6 +79,8 @@ pub(crate) struct SecureProvider {
     pub(crate) authority: Vec<u8>,
 }
 
+type SecureClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+
 /// A request.
 #[derive(Clone)]
 struct Message {
@@ -109,10 +111,7 @@ struct Script {
     learned: Learned,
     provider: SocketAddr,
     /// What reaches it over TLS.
-    secure: Option<(
-        SocketAddr,
-        Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
-    )>,
+    secure: Option<(SocketAddr, SecureClient)>,
     /// The attempt of the payment that was learned.
     attempt: String,
     /// The start, and a part for each callback.
@@ -170,7 +169,7 @@ fn connector() -> HttpConnector {
 }
 
 impl SecureProvider {
-    fn client(&self) -> Client<HttpsConnector<HttpConnector>, Full<Bytes>> {
+    fn client(&self) -> SecureClient {
         let mut roots = RootCertStore::empty();
         roots.add(self.authority.clone().into()).unwrap();
         let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
