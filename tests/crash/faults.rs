@@ -72,6 +72,16 @@ const KINDS: [Fault; 12] = [
     Fault::ConnectionsCut,
 ];
 
+impl Fault {
+    /// Whether the database ends, with claims that it has not written yet: they are not waited for.
+    const fn loses_claims(self) -> bool {
+        matches!(
+            self,
+            Self::DatabaseStopped | Self::DatabaseRestarted | Self::Failover | Self::FailoverUnseen
+        )
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
@@ -136,7 +146,7 @@ async fn strike_all(home: &mut Home, count: usize, seed: u64) -> Result<String, 
         promotions: Vec::new(),
         slowest: Duration::ZERO,
     };
-    let mut unproved = Vec::new();
+    let (mut unproved, mut claims_hold) = (Vec::new(), Instant::now());
     for (life, fault) in (1..).zip(deck(count, &mut dice)) {
         let wrong = |wrong: String| format!("fault {life}: {wrong}");
         if usize::is_multiple_of(life, OFFICE) {
@@ -162,6 +172,9 @@ async fn strike_all(home: &mut Home, count: usize, seed: u64) -> Result<String, 
         let at = began.elapsed().as_secs_f64();
         let struck = site.strike(fault, &name, &mut dice).await;
         let struck = struck.map_err(|why| wrong(format!("{fault}: {why}")))?;
+        if fault.loses_claims() {
+            claims_hold = Instant::now();
+        }
         sleep(Duration::from_millis(dice.roll(LOAD) as u64)).await;
         world.over.store(true, Ordering::Relaxed);
         load.end(&world, GRACE).await.map_err(wrong)?;
@@ -175,6 +188,7 @@ async fn strike_all(home: &mut Home, count: usize, seed: u64) -> Result<String, 
         let judged = judge_all(&world, &site.run, touched, &mut unproved, life, &mut dice).await;
         judged.map_err(wrong)?;
         revocations.judge(&site.run, since).await.map_err(wrong)?;
+        receiver.judge_claims(claims_hold).map_err(wrong)?;
         if !site.run.is_alive() {
             return Err(wrong("the process of the nodes ended by itself".into()));
         }

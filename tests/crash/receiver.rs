@@ -1,4 +1,4 @@
-//! The shops' receiver of events, and that it got each of them.
+//! The shops' receiver of events: that it got each of them, and none from two nodes at once.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -18,13 +18,36 @@ use crate::process::{Desk, Running};
 use crate::rest::{AGAIN, PATIENCE, advance};
 
 const LOOK: Duration = Duration::from_millis(500);
+/// What failed is tried again after 4.5 s at the earliest, what was claimed and not recorded after a minute: an event
+/// that comes again sooner was sent by two that had it at once.
+const APART: Duration = Duration::from_secs(2);
 
-type Got = Arc<Mutex<HashMap<String, usize>>>;
+/// What came.
+#[derive(Default)]
+struct Got {
+    /// How often each event came, and when last.
+    events: HashMap<String, (usize, Instant)>,
+    /// Events that came again within [`APART`]: when it had come before, and how long after that.
+    twice: Vec<(String, Instant, Duration)>,
+}
 
-/// How often each event came.
+impl Got {
+    fn note(&mut self, event: &str) {
+        let now = Instant::now();
+        let known = self.events.entry(event.to_owned());
+        let (times, last) = known.or_insert((0, now));
+        let passed = now.duration_since(*last);
+        if *times > 0 && passed < APART {
+            self.twice.push((event.to_owned(), *last, passed));
+        }
+        (*times, *last) = (*times + 1, now);
+    }
+}
+
+/// Of all shops.
 pub(crate) struct Receiver {
     address: SocketAddr,
-    got: Got,
+    got: Arc<Mutex<Got>>,
 }
 
 impl Receiver {
@@ -32,7 +55,7 @@ impl Receiver {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
         let listener = listener.map_err(|error| error.to_string())?;
         let address = listener.local_addr().map_err(|error| error.to_string())?;
-        let got = Got::default();
+        let got = Arc::<Mutex<Got>>::default();
         let routes = Router::new()
             .route("/", post(receive))
             .with_state(Arc::clone(&got));
@@ -53,6 +76,23 @@ impl Receiver {
         Ok(())
     }
 
+    /// No event came from two nodes at once. What came before `since` is not judged: a database that ends without its
+    /// latest commits has forgotten who had claimed what.
+    pub(crate) fn judge_claims(&self, since: Instant) -> Result<(), String> {
+        let twice = std::mem::take(&mut self.got.lock().twice);
+        let wrong: Vec<_> = twice
+            .iter()
+            .filter(|(_, first, _)| *first >= since)
+            .collect();
+        match wrong.first() {
+            None => Ok(()),
+            Some((event, _, passed)) => Err(format!(
+                "{} events came from two nodes at once: {event} again after {passed:?}",
+                wrong.len()
+            )),
+        }
+    }
+
     /// Every event of every payment came at least once; says how many there were.
     pub(crate) async fn judge(&self, world: &World, run: &Running) -> Result<String, String> {
         let mut desk = run.desk();
@@ -66,7 +106,7 @@ impl Receiver {
         }
         let (count, began) = (owed.len(), Instant::now());
         loop {
-            owed.retain(|event| !self.got.lock().contains_key(event));
+            owed.retain(|event| !self.got.lock().events.contains_key(event));
             if owed.is_empty() {
                 break;
             }
@@ -79,14 +119,15 @@ impl Receiver {
             tokio::time::sleep(LOOK).await;
             advance(&mut desk, AGAIN).await?;
         }
-        let times: usize = self.got.lock().values().sum();
+        let got = self.got.lock();
+        let times: usize = got.events.values().map(|(times, _)| times).sum();
         Ok(format!("{count} events in {times} deliveries, none lost"))
     }
 }
 
-async fn receive(State(got): State<Got>, headers: HeaderMap) -> &'static str {
+async fn receive(State(got): State<Arc<Mutex<Got>>>, headers: HeaderMap) -> &'static str {
     let event = headers.get("x-service-event-id");
     let event = event.and_then(|id| id.to_str().ok()).unwrap_or_default();
-    *got.lock().entry(event.to_owned()).or_default() += 1;
+    got.lock().note(event);
     "got"
 }
