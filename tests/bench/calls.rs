@@ -59,7 +59,7 @@ fn start(folder: &Path) -> Arc<Runtime> {
 }
 
 /// The same module under another digest: a custom section means nothing to the host.
-fn marked(module: &[u8], mark: u16) -> Vec<u8> {
+pub(crate) fn marked(module: &[u8], mark: u16) -> Vec<u8> {
     let [high, low] = mark.to_be_bytes();
     [module, &[0, 4, 1, b'm', high, low]].concat()
 }

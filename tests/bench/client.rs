@@ -4,6 +4,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
+use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -78,13 +79,18 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) async fn open(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).await.unwrap();
-        stream.set_nodelay(true).unwrap();
-        Self {
+        Self::try_open(address).await.unwrap()
+    }
+
+    /// The same where the server may be gone.
+    pub(crate) async fn try_open(address: SocketAddr) -> io::Result<Self> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        Ok(Self {
             stream,
             request: Vec::with_capacity(1024),
             answer: Vec::with_capacity(16 << 10),
-        }
+        })
     }
 
     /// Sends what `fill` writes and reads the whole answer; none where `fill` has nothing to send.
@@ -93,16 +99,29 @@ impl Connection {
         if !fill(&mut self.request) {
             return None;
         }
-        self.stream.write_all(&self.request).await.unwrap();
+        Some(self.exchange().await.unwrap())
+    }
+
+    /// Sends one request and reads the whole answer, where the server may be gone.
+    pub(crate) async fn try_ask(&mut self, request: Vec<u8>) -> io::Result<u16> {
+        self.request = request;
+        self.exchange().await
+    }
+
+    async fn exchange(&mut self) -> io::Result<u16> {
+        self.stream.write_all(&self.request).await?;
         self.answer.clear();
         loop {
-            let read = self.stream.read_buf(&mut self.answer).await.unwrap();
-            assert!(read > 0, "the connection was closed instead of an answer");
+            let read = self.stream.read_buf(&mut self.answer).await?;
+            if read == 0 {
+                let why = "the connection was closed instead of an answer";
+                return Err(io::Error::other(why));
+            }
             assert!(self.answer.len() < LONGEST, "an answer without end");
             if let Some(head) = head_end(&self.answer)
                 && self.answer.len() >= head + content_length(&self.answer[..head])
             {
-                return Some(status(&self.answer));
+                return Ok(status(&self.answer));
             }
         }
     }

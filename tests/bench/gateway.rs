@@ -1,8 +1,8 @@
 //! `kassette serve`, as in production, in a process of its own: a merchant with a test key, the
 //! sandbox as its provider, default settings but for the rate limit.
 
-use std::net::SocketAddr;
-use std::path::Path;
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -51,13 +51,87 @@ fn database(folder: &Path) -> PrivateServer {
     server
 }
 
+/// A vendor's simulator in a process of its own, with one account.
+pub(crate) struct Simulator {
+    child: Child,
+    place: SimulatorPlace,
+    /// Where it takes requests.
+    pub(crate) address: SocketAddr,
+}
+
+/// What a simulator is started with.
+struct SimulatorPlace {
+    module: String,
+    account: String,
+    /// Its books.
+    folder: PathBuf,
+    /// The gateway that it calls back.
+    gateway: String,
+}
+
+impl SimulatorPlace {
+    /// Starts the process. One that was started on the folder before takes the same ports again.
+    fn spawn(&self, account_file: Option<&Path>) -> Child {
+        let mut sim = Command::new(env!("CARGO_BIN_EXE_kassette"));
+        sim.args(["sim", "--listen", "127.0.0.1:0", "--module", &self.module])
+            .args(["--provider-id", &self.account, "--gateway", &self.gateway])
+            .arg("--data-dir")
+            .arg(&self.folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        if let Some(file) = account_file {
+            sim.arg("--account-file").arg(file);
+        }
+        sim.spawn().unwrap()
+    }
+}
+
+impl Simulator {
+    /// The file of its account's books.
+    pub(crate) fn books(&self) -> PathBuf {
+        let name = format!("{}.jsonl", self.place.account);
+        self.place.folder.join(name)
+    }
+
+    /// Sends the process a signal, such as `STOP`.
+    pub(crate) fn signal(&self, name: &str) {
+        let process = self.child.id().to_string();
+        let told = Command::new("kill").args(["-s", name, &process]).status();
+        assert!(told.is_ok_and(|told| told.success()));
+    }
+
+    pub(crate) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Starts it again on its folder, and waits until it takes requests where it did before.
+    pub(crate) fn start_again(&mut self) {
+        self.child = self.place.spawn(None);
+        let began = Instant::now();
+        while TcpStream::connect(self.address).is_err() {
+            let account = &self.place.account;
+            assert!(
+                began.elapsed() < PATIENCE,
+                "{account} is not back at its address"
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Simulator {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
 /// A running gateway.
 pub(crate) struct Gateway {
     child: Child,
-    /// Its provider, where that is a process of its own.
-    simulator: Option<Child>,
-    /// Where that takes requests.
-    pub(crate) provider: Option<SocketAddr>,
+    /// Its providers, where they are processes of their own.
+    simulators: Vec<Simulator>,
     /// Its database, where it keeps payments in one.
     database: Option<PrivateServer>,
     folder: TempDir,
@@ -93,6 +167,28 @@ impl Gateway {
         gateway
     }
 
+    /// The same with several modules, each with its account.
+    pub(crate) fn paying_all<'a>(
+        accounts: impl Iterator<Item = (&'a str, &'a str)> + Clone,
+    ) -> Self {
+        let modules: Vec<&str> = accounts.clone().map(|(module, _)| module).collect();
+        let mut gateway = Self::dev(&modules.join(","), &Via::Straight);
+        for (module, account) in accounts {
+            gateway.simulate(module, account, &Via::Straight);
+        }
+        gateway
+    }
+
+    /// Where its first provider takes requests.
+    pub(crate) fn provider(&self) -> Option<SocketAddr> {
+        self.simulators.first().map(|simulator| simulator.address)
+    }
+
+    /// Hands its simulators over, in the order in which they were started.
+    pub(crate) fn take_simulators(&mut self) -> Vec<Simulator> {
+        std::mem::take(&mut self.simulators)
+    }
+
     /// Starts a simulator that calls back, and waits until the gateway has taken its account over.
     fn simulate(&mut self, module: &str, account: &str, via: &Via<'_>) {
         let folder = self.folder.path();
@@ -103,19 +199,13 @@ impl Gateway {
             Via::Floor(floor) => format!("http://{floor}"),
             Via::Straight | Via::Tls(_) => format!("http://{}", self.address),
         };
-        let simulator = Command::new(env!("CARGO_BIN_EXE_kassette"))
-            .args(["sim", "--listen", "127.0.0.1:0", "--module", module])
-            .args(["--provider-id", account, "--gateway", &gateway])
-            .arg("--account-file")
-            .arg(&written)
-            .arg("--data-dir")
-            .arg(folder.join("simulator"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        self.simulator = Some(simulator);
+        let place = SimulatorPlace {
+            module: module.to_owned(),
+            account: account.to_owned(),
+            folder: folder.join(format!("simulator-{account}")),
+            gateway,
+        };
+        let child = place.spawn(Some(&written));
         let began = Instant::now();
         let waited = |why: &str| {
             assert!(began.elapsed() < PATIENCE, "{why}");
@@ -128,7 +218,11 @@ impl Gateway {
         let file: toml::Table = text.parse().unwrap();
         let host = file["hosts"][0].as_str().unwrap();
         let provider: SocketAddr = host.parse().unwrap();
-        self.provider = Some(provider);
+        self.simulators.push(Simulator {
+            child,
+            place,
+            address: provider,
+        });
         match via {
             Via::Straight => {}
             Via::Floor(floor) => {
@@ -269,8 +363,7 @@ impl Gateway {
         Self {
             started_in: began.elapsed(),
             child,
-            simulator: None,
-            provider: None,
+            simulators: Vec::new(),
             database: None,
             folder,
             address: ready["listen"].as_str().unwrap().parse().unwrap(),
@@ -325,6 +418,30 @@ impl Gateway {
         [module, vec![0, 3, 1, b'm', 0]].concat()
     }
 
+    /// The module of a slot, as it serves now.
+    pub(crate) fn module(&self, slot: &str) -> Vec<u8> {
+        let plugins = Path::new(self.ready["plugin_dir"].as_str().unwrap());
+        std::fs::read(plugins.join(format!("{slot}.wasm"))).unwrap()
+    }
+
+    /// Has another module serve in a slot.
+    pub(crate) fn replace(&self, slot: &str, module: &[u8]) {
+        let path = format!("/plugins/{slot}?mode=activate");
+        self.send("POST", &path, "application/wasm", module);
+    }
+
+    /// What moved on all payments, an object a line, as it is written.
+    pub(crate) fn export(&self) -> Child {
+        Command::new(env!("CARGO_BIN_EXE_kassette"))
+            .args(["payment", "export", "--json", "--admin-url"])
+            .arg(self.ready["admin_url"].as_str().unwrap())
+            .env("KASSETTE_OPERATOR_TOKEN", &self.token)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
     fn send(&self, method: &str, path: &str, kind: &str, body: &[u8]) -> Value {
         let url = self.ready["admin_url"].as_str().unwrap();
         let (host, base) = url
@@ -352,13 +469,15 @@ impl Gateway {
         self.issue_key(&path, environment)
     }
 
-    /// A merchant whose test payments by a method go to one account, and whose events go to `hook`; answers
-    /// its key.
-    pub(crate) fn shop(&self, method: &str, account: &str, hook: &str) -> String {
+    /// A merchant whose test payments by a method go to one account, and whose events go to each of `hooks`;
+    /// answers its key.
+    pub(crate) fn shop(&self, method: &str, account: &str, hooks: &[String]) -> String {
         let to_it = json!({ "enabled": true, "providers": [account] });
         let path = self.open_merchant(UNLIMITED, &json!({ method: to_it }));
-        let endpoint = json!({ "url": hook, "environment": "test" });
-        self.admin("POST", &format!("{path}/webhook-endpoints"), &endpoint);
+        for hook in hooks {
+            let endpoint = json!({ "url": hook, "environment": "test" });
+            self.admin("POST", &format!("{path}/webhook-endpoints"), &endpoint);
+        }
         self.issue_key(&path, "test")
     }
 
@@ -473,9 +592,7 @@ pub(crate) fn process_time(process: u32) -> Duration {
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        for process in self.simulator.iter_mut().chain([&mut self.child]) {
-            let _ = process.kill();
-            let _ = process.wait();
-        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }

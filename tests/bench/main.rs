@@ -14,6 +14,7 @@
 //! | `overload` | twice what can be carried |
 //! | `attack` | what others get beside one who attacks |
 //! | `payment` | whole payments, in turn with a floor that sends the same requests and events |
+//! | `payment/hour` | an hour of them, while modules are replaced and providers and receivers fail |
 //! | `calls` | modules by themselves: a call, a swap, a version's memory |
 //! | `million` | start and memory with many payments stored |
 //! | `store` | the store by itself, against a raw log and redb; with a thousand and a million payments |
@@ -94,6 +95,7 @@ fn main() -> ExitCode {
             Group::Attack => attack::run(&options),
             Group::Payment => payment::run(&options),
             Group::Nodes => nodes::run(&options),
+            Group::Hour => payment::hour(&options),
             Group::Calls => calls::run(&options),
             Group::Store => store::speed(&options),
             Group::Million => [store::size(&options), million::run(&options)].concat(),

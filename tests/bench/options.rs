@@ -20,6 +20,9 @@ pub(crate) enum Group {
     Payment,
     /// Creates of three nodes on PostgreSQL against those of one. Takes a minute, and an installed PostgreSQL.
     Nodes,
+    /// Whole payments for an hour, while modules are replaced and providers and receivers fail, and the books
+    /// afterwards.
+    Hour,
     /// The modules by themselves: a call, a swap, a version's memory.
     Calls,
     /// The store by itself against a raw log and redb.
@@ -63,6 +66,9 @@ pub(crate) struct Options {
     /// How many payments a million is.
     #[arg(long, default_value_t = 1_000_000, value_name = "COUNT")]
     pub(crate) payments: usize,
+    /// How long the hour is.
+    #[arg(long, default_value_t = 60, value_name = "MINUTES")]
+    pub(crate) minutes: u32,
     /// Cargo says so to every benchmark.
     #[arg(long, hide = true)]
     bench: bool,

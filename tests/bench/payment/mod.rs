@@ -7,10 +7,12 @@
 //! | `walk` | one payment from its creation until the shop was told, and how long each leg took |
 //! | `floor` | the server that does nothing else |
 //! | `receiver` | the shop's server |
+//! | `hour` | an hour of them, with failing providers and receivers and new modules, and the books afterwards |
 //!
 //! Gateway, floor, simulator, receiver and payers are processes of their own and share the machine.
 
 mod floor;
+mod hour;
 mod receiver;
 mod walk;
 
@@ -27,6 +29,7 @@ use self::floor::{Learned, SecureProvider};
 use self::walk::{Leg, Shop, Walked};
 
 pub(crate) use self::floor::learn;
+pub(crate) use self::hour::run as hour;
 
 /// Modules, each with the method that is paid by, and whether their providers have TLS. Adyen's card is captured by the
 /// gateway.
@@ -153,14 +156,14 @@ impl World {
             method: method.to_owned(),
         };
         let teacher = Gateway::paying(module, &account, &Via::Floor(floor.address));
-        let key = teacher.shop(method, &account, &hook(floor::events(floor.address)));
+        let key = teacher.shop(method, &account, &[hook(floor::events(floor.address))]);
         let (payment_id, redirect_url) = shop(teacher.address, &key).pay_once();
         let learned = Learned {
             payment_id,
             redirect_url,
             receiver: receiver.address,
             secure: tls.as_ref().map(|tls| SecureProvider {
-                address: tls.before(teacher.provider.unwrap()),
+                address: tls.before(teacher.provider().unwrap()),
                 authority: tls.server.authority.to_vec(),
             }),
         };
@@ -170,7 +173,7 @@ impl World {
             &account,
             &tls.as_ref().map_or(Via::Straight, Via::Tls),
         );
-        let key = gateway.shop(method, &account, &hook(receiver.address));
+        let key = gateway.shop(method, &account, &[hook(receiver.address)]);
         Self {
             paid: shop(gateway.address, &key),
             least: shop(floor.address, &key),

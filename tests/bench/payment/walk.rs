@@ -16,6 +16,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How long nothing more may come for a leg to count as over, where it is learned from.
 const QUIET: Duration = Duration::from_millis(500);
 
+/// Simulators close connections that are idle for ten seconds: after so long another one is opened.
+const IDLE: Duration = Duration::from_secs(5);
+
 /// A part of a payment that is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Leg {
@@ -72,7 +75,7 @@ impl Default for Walked {
 }
 
 impl Walked {
-    fn record(&mut self, legs: [Duration; Leg::ALL.len()], is_in_time: bool) {
+    pub(super) fn record(&mut self, legs: Legs, is_in_time: bool) {
         self.payments += 1;
         self.in_time.0 += u64::from(is_in_time);
         for (histogram, took) in self.legs.iter_mut().zip(legs) {
@@ -110,12 +113,15 @@ pub(super) struct Shop {
 }
 
 /// What a payer and a shop have open.
-struct Connections {
-    server: Connection,
+pub(super) struct Connections {
+    pub(super) server: Connection,
     receiver: Connection,
-    /// The provider's pages, once their address is known.
-    provider: Option<Connection>,
+    /// The provider's pages, once their address is known, and when they were last used.
+    provider: Option<(Connection, Instant)>,
 }
+
+/// How long each leg took.
+pub(super) type Legs = [Duration; Leg::ALL.len()];
 
 impl Shop {
     /// Pays, so many at once, until the time is over; what is under way then is carried to its end.
@@ -130,11 +136,7 @@ impl Shop {
             let walked = RefCell::new(Walked::default());
             let end = Instant::now() + time;
             let payer = async || {
-                let mut connections = Connections {
-                    server: Connection::open(self.server).await,
-                    receiver: Connection::open(self.receiver).await,
-                    provider: None,
-                };
+                let mut connections = self.connect().await;
                 while Instant::now() < end {
                     let legs = self.walk(last, &creates, &mut connections).await;
                     let is_in_time = Instant::now() < end;
@@ -149,66 +151,88 @@ impl Shop {
         })
     }
 
+    pub(super) async fn connect(&self) -> Connections {
+        Connections {
+            server: Connection::open(self.server).await,
+            receiver: Connection::open(self.receiver).await,
+            provider: None,
+        }
+    }
+
     async fn walk(
         &self,
         last: Leg,
         creates: &RefCell<Creates>,
-        Connections {
-            server,
-            receiver,
-            provider,
-        }: &mut Connections,
-    ) -> [Duration; Leg::ALL.len()] {
+        connections: &mut Connections,
+    ) -> Legs {
         let began = Instant::now();
-        let id = self.create(creates, server).await;
-        let created = Instant::now();
-        let mut legs = [Duration::ZERO; Leg::ALL.len()];
-        legs[Leg::Create as usize] = created - began;
-        if last == Leg::Create {
-            return legs;
+        let created = self.create(creates, &mut connections.server).await;
+        let id = created.unwrap_or_else(|why| panic!("{why}"));
+        let mut legs = Legs::default();
+        legs[Leg::Create as usize] = began.elapsed();
+        if last != Leg::Create {
+            let carried = self.carry(&id, last, connections, &mut legs).await;
+            carried.unwrap_or_else(|why| panic!("{id}: {why}"));
         }
-        let page = self.start(&id, server).await;
-        let started = Instant::now();
-        legs[Leg::Start as usize] = started - created;
-        if last == Leg::Start {
-            return legs;
-        }
-        let back = approve(&page, provider).await;
-        let approved = Instant::now();
-        let told = get("", &format!("{TOLD}{id}"));
-        let told = async {
-            assert_eq!(ask(receiver, told).await, 200);
-            approved.elapsed()
-        };
-        let returned = async {
-            let status = ask(server, get("", &back)).await;
-            assert_eq!(status, 200, "{back}");
-            approved.elapsed()
-        };
-        let (told, returned) = tokio::join!(told, returned);
-        legs[Leg::Return as usize] = returned;
-        legs[Leg::Told as usize] = told;
-        legs[Leg::Whole as usize] = began.elapsed();
         legs
     }
 
-    async fn create(&self, creates: &RefCell<Creates>, server: &mut Connection) -> String {
+    /// Takes a payment that was just created to the end of a leg, or says why that cannot be: a provider may be
+    /// gone.
+    pub(super) async fn carry(
+        &self,
+        id: &str,
+        last: Leg,
+        connections: &mut Connections,
+        legs: &mut Legs,
+    ) -> Result<(), String> {
+        let created = Instant::now();
+        let Connections {
+            server, receiver, ..
+        } = connections;
+        let page = self.start(id, server).await?;
+        legs[Leg::Start as usize] = created.elapsed();
+        if last == Leg::Start {
+            return Ok(());
+        }
+        let back = approve(&page, &mut connections.provider).await?;
+        let approved = Instant::now();
+        let told = async {
+            expect("event", 200, receiver, get("", &format!("{TOLD}{id}"))).await?;
+            Ok::<_, String>(approved.elapsed())
+        };
+        let returned = async {
+            expect("return", 200, server, get("", &back)).await?;
+            Ok(approved.elapsed())
+        };
+        let (told, returned) = tokio::try_join!(told, returned)?;
+        legs[Leg::Return as usize] = returned;
+        legs[Leg::Told as usize] = told;
+        legs[Leg::Whole as usize] = legs[Leg::Create as usize] + created.elapsed();
+        Ok(())
+    }
+
+    pub(super) async fn create(
+        &self,
+        creates: &RefCell<Creates>,
+        server: &mut Connection,
+    ) -> Result<String, String> {
         let mut request = Vec::new();
         creates.borrow_mut().write(&mut request);
-        let status = ask(server, request).await;
-        let answer = json(server);
-        assert_eq!(status, 201, "{answer}");
-        answer["payment_id"].as_str().unwrap().to_owned()
+        expect("create", 201, server, request).await?;
+        Ok(json(server)["payment_id"].as_str().unwrap().to_owned())
     }
 
     /// Answers the address of the provider's page.
-    async fn start(&self, id: &str, server: &mut Connection) -> String {
+    async fn start(&self, id: &str, server: &mut Connection) -> Result<String, String> {
         let method = &self.method;
         let body = format!(r#"{{"payment_id":"{id}","payment_method":"{method}"}}"#);
-        let status = ask(server, post(&self.key, "/api/v1/payments/start", &body)).await;
+        let request = post(&self.key, "/api/v1/payments/start", &body);
+        expect("start", 200, server, request).await?;
         let answer = json(server);
-        assert_eq!(status, 200, "{answer}");
-        answer["redirect_url"].as_str().unwrap().to_owned()
+        let page = answer["redirect_url"].as_str();
+        page.map(str::to_owned)
+            .ok_or_else(|| format!("start: {answer}"))
     }
 
     /// One payment by itself, whose payer does not come back, so that callbacks alone complete it. Answers its
@@ -217,12 +241,12 @@ impl Shop {
         let (id, page) = alone(async {
             let mut server = Connection::open(self.server).await;
             let creates = RefCell::new(Creates::by_method(&self.key, &self.method));
-            let id = self.create(&creates, &mut server).await;
-            let page = self.start(&id, &mut server).await;
+            let id = self.create(&creates, &mut server).await.unwrap();
+            let page = self.start(&id, &mut server).await.unwrap();
             (id, page)
         });
         std::thread::sleep(QUIET);
-        alone(approve(&page, &mut None));
+        alone(approve(&page, &mut None)).unwrap();
         let began = Instant::now();
         loop {
             let read = get(&self.key, &format!("/api/v1/payments/{id}"));
@@ -240,34 +264,47 @@ impl Shop {
 }
 
 /// The payer presses "approve"; answers the path that he is sent back to.
-async fn approve(page: &str, provider: &mut Option<Connection>) -> String {
+async fn approve(
+    page: &str,
+    provider: &mut Option<(Connection, Instant)>,
+) -> Result<String, String> {
     let (form, session) = page.rsplit_once('/').unwrap();
     let (host, path) = form
         .strip_prefix("http://")
         .and_then(|rest| rest.split_once('/'))
         .unwrap();
-    if provider.is_none() {
-        *provider = Some(Connection::open(host.parse().unwrap()).await);
+    let is_fresh = |(_, used): &(Connection, Instant)| used.elapsed() < IDLE;
+    if !provider.as_ref().is_some_and(is_fresh) {
+        let opened = Connection::try_open(host.parse().unwrap()).await;
+        let opened = opened.map_err(|error| format!("approval: {error}"))?;
+        *provider = Some((opened, Instant::now()));
     }
-    let provider = provider.as_mut().unwrap();
+    let (provider, used) = provider.as_mut().unwrap();
     let body = format!("session={session}&outcome=approve");
     let request = format!(
         "POST /{path} HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/x-www-form-urlencoded\r\n\
          content-length: {}\r\n\r\n{body}",
         body.len()
     );
-    assert_eq!(ask(provider, request.into()).await, 303, "{page}");
+    expect("approval", 303, provider, request.into()).await?;
+    *used = Instant::now();
     let back = provider.header("location").unwrap();
     let (_, rest) = back.split_once("://").unwrap();
-    rest[rest.find('/').unwrap()..].to_owned()
+    Ok(rest[rest.find('/').unwrap()..].to_owned())
 }
 
-async fn ask(connection: &mut Connection, request: Vec<u8>) -> u16 {
-    let fill = |into: &mut Vec<u8>| {
-        *into = request;
-        true
-    };
-    connection.ask(fill).await.unwrap()
+/// Sends the request of a step; says what came where that is not an answer of this status.
+async fn expect(
+    step: &str,
+    status: u16,
+    connection: &mut Connection,
+    request: Vec<u8>,
+) -> Result<(), String> {
+    match connection.try_ask(request).await {
+        Ok(answered) if answered == status => Ok(()),
+        Ok(answered) => Err(format!("{step}: {answered} {}", json(connection))),
+        Err(error) => Err(format!("{step}: {error}")),
+    }
 }
 
 fn json(connection: &Connection) -> Value {

@@ -1,0 +1,193 @@
+//! Shops that are paid at all the time, and what became of each payment.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, MutexGuard};
+use tokio::time::{sleep, sleep_until, timeout};
+
+use super::ACCOUNTS;
+use crate::client::alone;
+use crate::payment::walk::{Connections, Leg, Legs, Shop, Walked};
+use crate::requests::Creates;
+
+/// Payments at once.
+const AT_ONCE: u32 = 32;
+/// Longest wait for a create, and for the rest of a payment.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The pause of a payer after a payment that was left behind.
+const PAUSE: Duration = Duration::from_secs(1);
+/// A payer who falls behind the rate catches up by so many payments at most.
+const BEHIND: u32 = 3;
+
+/// Payers at each of the shops.
+#[derive(Clone)]
+pub(super) struct Load {
+    pub(super) shops: Arc<[Shop; ACCOUNTS.len()]>,
+    /// How often the provider of a shop has begun or ceased to fail: while it fails, the number is odd.
+    turns: Arc<[AtomicU64; ACCOUNTS.len()]>,
+    seen: Arc<Mutex<Seen>>,
+}
+
+/// What became of payments.
+#[derive(Default)]
+pub(super) struct Seen {
+    /// Those of the minute under way whose provider was well.
+    walked: Walked,
+    /// All whose shop was told of their completion.
+    pub(super) told: Vec<u128>,
+    /// All that their payers left behind.
+    pub(super) left: Vec<u128>,
+    /// While their provider failed or recovered.
+    pub(super) disturbed: u64,
+    /// Creates that were refused, so that there is no payment.
+    pub(super) refused: u64,
+    pub(super) left_disturbed: u64,
+    pub(super) left_undisturbed: u64,
+    /// Why payments were left behind.
+    reasons: BTreeMap<String, u64>,
+}
+
+impl Load {
+    pub(super) fn new(shops: [Shop; ACCOUNTS.len()]) -> Self {
+        Self {
+            shops: Arc::new(shops),
+            turns: Arc::default(),
+            seen: Arc::default(),
+        }
+    }
+
+    /// Pays for so long, by so many payments a second, or as fast as can be.
+    pub(super) fn run(&self, rate: Option<f64>, time: Duration) {
+        let end = Instant::now() + time;
+        let every = rate.map(|rate| Duration::from_secs_f64(f64::from(AT_ONCE) / rate));
+        let payers = (0..AT_ONCE).map(|number| self.pay_until(end, number, every));
+        alone(futures_util::future::join_all(payers));
+    }
+
+    /// One payer after the other, `every` so often.
+    async fn pay_until(&self, end: Instant, number: u32, every: Option<Duration>) {
+        let at = number as usize % ACCOUNTS.len();
+        let shop = &self.shops[at];
+        let creates = RefCell::new(Creates::by_method(&shop.key, &shop.method));
+        let (mut turn, mut connections) = (self.turn(at), shop.connect().await);
+        let mut due = Instant::now() + every.unwrap_or_default() * number / AT_ONCE;
+        while Instant::now() < end {
+            if let Some(every) = every {
+                sleep_until(due.into()).await;
+                due = (due + every).max(Instant::now() - every * BEHIND);
+            }
+            let is_told = self.pay(at, &creates, &mut connections).await;
+            if !is_told {
+                sleep(PAUSE).await;
+            }
+            // Connections to a provider that was killed are dead.
+            if !is_told || self.turn(at) != turn {
+                (turn, connections) = (self.turn(at), shop.connect().await);
+            }
+        }
+    }
+
+    /// One payment at the shop of that number; whether it was carried to its end.
+    async fn pay(
+        &self,
+        at: usize,
+        creates: &RefCell<Creates>,
+        connections: &mut Connections,
+    ) -> bool {
+        let (shop, turn) = (&self.shops[at], self.turn(at));
+        let (began, mut legs) = (Instant::now(), Legs::default());
+        let created = timeout(PATIENCE, shop.create(creates, &mut connections.server)).await;
+        let created = created.expect("a create without an answer");
+        legs[Leg::Create as usize] = began.elapsed();
+        let carried = match &created {
+            Ok(id) => {
+                let carried = shop.carry(id, Leg::Whole, connections, &mut legs);
+                let carried = timeout(PATIENCE, carried).await;
+                carried.unwrap_or_else(|_| Err("no end in time".to_owned()))
+            }
+            Err(why) => Err(why.clone()),
+        };
+        let is_disturbed = turn % 2 == 1 || self.turn(at) != turn;
+        let is_told = carried.is_ok();
+        let mut seen = self.seen.lock();
+        seen.note(created.ok(), carried, is_disturbed, legs);
+        is_told
+    }
+
+    fn turn(&self, account: usize) -> u64 {
+        self.turns[account].load(Ordering::Relaxed)
+    }
+
+    /// Says that a provider fails or has recovered.
+    pub(super) fn mark_failing(&self, account: usize, is_failing: bool) {
+        let turn = self.turn(account);
+        assert_eq!(turn % 2 == 1, !is_failing, "a provider fails twice at once");
+        self.turns[account].store(turn + 1, Ordering::Relaxed);
+    }
+
+    /// How often providers have begun or ceased to fail, and whether one fails now.
+    pub(super) fn failures(&self) -> (u64, bool) {
+        let turns = [0, 1, 2, 3].map(|account| self.turn(account));
+        (turns.iter().sum(), turns.iter().any(|turn| turn % 2 == 1))
+    }
+
+    /// Payments so far.
+    pub(super) fn payments(&self) -> u64 {
+        let seen = self.seen.lock();
+        (seen.told.len() + seen.left.len()) as u64
+    }
+
+    /// Undisturbed payments since the last time.
+    pub(super) fn take_walked(&self) -> Walked {
+        std::mem::take(&mut self.seen.lock().walked)
+    }
+
+    pub(super) fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock()
+    }
+}
+
+impl Seen {
+    /// Notes what became of a payment; it has no id where its create was refused.
+    fn note(
+        &mut self,
+        id: Option<String>,
+        carried: Result<(), String>,
+        is_disturbed: bool,
+        legs: Legs,
+    ) {
+        let number = id.map(|id| u128::from_str_radix(&id, 16).unwrap());
+        self.disturbed += u64::from(is_disturbed);
+        let Err(why) = carried else {
+            self.told.extend(number);
+            if !is_disturbed {
+                self.walked.record(legs, true);
+            }
+            return;
+        };
+        self.left.extend(number);
+        match (number, is_disturbed) {
+            (None, _) => self.refused += 1,
+            (_, true) => self.left_disturbed += 1,
+            (_, false) => self.left_undisturbed += 1,
+        }
+        let step = why.split('{').next().unwrap_or_default();
+        let count = self.reasons.entry(step.to_owned()).or_default();
+        *count += 1;
+        if *count == 1 || !is_disturbed {
+            let how = if is_disturbed {
+                ""
+            } else {
+                " though its provider is well"
+            };
+            eprintln!(
+                "payment {:032x} is left behind{how}: {why}",
+                number.unwrap_or_default()
+            );
+        }
+    }
+}
