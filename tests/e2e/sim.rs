@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use reqwest::redirect::Policy;
 use serde_json::{Value, json};
 
-use crate::harness::{PATIENCE, unique};
+use crate::harness::{PATIENCE, shared, unique};
 use crate::service::Service;
 use crate::serving::{operator, prepare};
 use crate::tls_server::TlsServer;
@@ -159,4 +159,39 @@ async fn secured(written: &str, tls: &TlsServer) -> String {
     let address = tls.serve("127.0.0.1:0", plain.parse().unwrap()).await;
     let written = written.replace(&format!("http://{plain}"), &format!("https://{address}"));
     written.replace(plain, &address.to_string())
+}
+
+#[tokio::test]
+async fn an_accounts_books_come_in_pages_that_agree_with_the_whole() {
+    let server = shared().await;
+    let (_, key, _) = server.merchant(json!({})).await;
+    for _ in 0..3 {
+        server.started(&key, "ideal", json!({})).await;
+    }
+    let read = async |query: &str| {
+        let path = format!("/dev/books?{query}");
+        server.admin("GET", &path, None).await
+    };
+    let mut paged = Vec::new();
+    let mut query = "provider_id=sandbox-test&limit=1".to_owned();
+    for _ in 0..3 {
+        let page = read(&query).await.expect(200).json();
+        let entries = page["entries"].as_array().unwrap();
+        assert_eq!(entries.len(), 1);
+        paged.push(entries[0]["reference"].clone());
+        let next = page["next_cursor"].as_str().unwrap_or("0");
+        query = format!("provider_id=sandbox-test&limit=1&cursor={next}");
+    }
+    let whole = read("provider_id=sandbox-test").await.expect(200).json();
+    let entries = whole["entries"].as_array().unwrap().iter();
+    let first: Vec<_> = entries
+        .take(3)
+        .map(|entry| entry["reference"].clone())
+        .collect();
+    assert_eq!(paged, first);
+    assert_eq!(whole["next_cursor"], Value::Null);
+    // Places of one account move where another gets more.
+    let of_all = read("limit=1").await.expect(422).json();
+    assert_eq!(of_all["error"], "limit: needs a provider_id");
+    read("provider_id=sandbox-test&limit=0").await.expect(422);
 }

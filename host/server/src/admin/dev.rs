@@ -93,7 +93,7 @@ pub(super) async fn callbacks(
 /// Most entries of one page: an answer has to fit into what one address may hold of the listener's memory.
 pub(super) const MOST_ENTRIES: usize = 50_000;
 
-/// `GET /dev/books`: whole where no `limit` is given.
+/// `GET /dev/books`: whole, or an account's in pages.
 pub(super) async fn books(
     _: Viewer,
     Controls(controls): Controls,
@@ -106,6 +106,10 @@ pub(super) async fn books(
     let place = |text: &str| text.parse().ok();
     let cursor: Option<usize> = query.read("cursor", place, "is no next_cursor of this list")?;
     query.finish()?;
+    if limit.is_some() && provider.is_none() {
+        // Places of one account move where another gets more.
+        return Err(ApiError::invalid("limit", "needs a provider_id"));
+    }
     let order = Order::Books { provider };
     let entries = controls.order(order).await.map_err(refused)?;
     let Some(limit) = limit else {

@@ -41,7 +41,7 @@ pub(super) fn calls() -> Vec<Call> {
         .query::<ProviderId>("provider_id", "Of one account alone.")
         .query::<BooksLimit>(
             "limit",
-            "Most entries of a page; all of them where it is absent.",
+            "Most entries of a page; all of them where it is absent. Needs a `provider_id`.",
         )
         .query::<Cursor>("cursor", "`next_cursor` of the page before.")
         .ok::<Books>("Their books.")
