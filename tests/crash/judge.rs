@@ -176,18 +176,13 @@ pub(crate) async fn books(desk: &mut Desk) -> Result<HashMap<String, Vec<Value>>
     let mut books: HashMap<String, Vec<Value>> = HashMap::new();
     let accounts = desk.read("/providers").await?;
     let accounts = accounts["providers"].as_array().into_iter().flatten();
-    let mut entries = Vec::new();
     // By account: the places of one move where another gets more.
     for account in accounts.filter_map(|account| account["id"].as_str()) {
         let path = format!("/dev/books?provider_id={account}");
-        entries.extend(desk.pages(&path, "entries", 20_000).await?);
-    }
-    for entry in entries {
-        let attempt = entry["attempt_id"].as_str().unwrap_or_default();
-        books
-            .entry(attempt.to_owned())
-            .or_default()
-            .push(entry.clone());
+        for entry in desk.pages(&path, "entries", 20_000).await? {
+            let attempt = entry["attempt_id"].as_str().unwrap_or_default();
+            books.entry(attempt.to_owned()).or_default().push(entry);
+        }
     }
     for (attempt, entries) in &books {
         if entries.len() != 1 {
