@@ -118,7 +118,10 @@ MADE=$(ask $LIVE payments -d '{"order_id":"order-2","idempotency_key":"order-2-a
 PAYMENT=$(cut -d'"' -f4 <<<"$MADE")
 CHECKOUT=$(sed 's|.*"checkout_url":"\([^"]*\)".*|\1|' <<<"$MADE")
 curl -sS --fail -o /dev/null -H "Origin: $BASE" -d payment_method=ideal -d seen.ideal=mollie-live "$CHECKOUT/choose"
-PAGE=$(kassette payment show $PAYMENT --json | sed -n 's|.*"redirect_url": "\(.*\)".*|\1|p')
+PAGE= # The start may go on behind a page that waits for it.
+until [ -n "$PAGE" ]; do
+    PAGE=$(kassette payment show $PAYMENT --json | sed -n 's|.*"redirect_url": "\(.*\)".*|\1|p')
+done
 curl -sS --fail -o /dev/null -d session=${PAGE##*/} -d outcome=approve ${PAGE%/*}
 for _ in $(seq 1200); do
     ! kassette delivery list --endpoint-id $ENDPOINT --status delivered | grep -q payment.completed || break
@@ -259,8 +262,8 @@ async fn the_page_leads_from_the_archive_on_a_clean_root_to_a_live_payment_and_i
             ));
         }
     }
-    let output = Command::new("bash")
-        .args(["-c", &script])
+    let output = Command::new("timeout")
+        .args(["300", "bash", "-c", &script])
         .current_dir(&here)
         .env("ROOT", &system)
         .env("SHOP", receiver.url())
