@@ -139,6 +139,11 @@ enum ConfigCommand {
     Check(check::CheckArgs),
 }
 
+/// Most threads for what blocks: the store's 16 reads, 8 interpreted modules, and some for compilation and
+/// files. tokio starts another whenever none is idle, and came to 70 beside the attacks of `cargo bench`, which
+/// took 40 MB more.
+const BLOCKING_THREADS: usize = 28;
+
 /// Reads the arguments and does what they say.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -161,6 +166,7 @@ pub fn main() -> ExitCode {
         Err(error) => return refuse(&error.to_string()),
     };
     let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .max_blocking_threads(BLOCKING_THREADS)
         .enable_all()
         .build()
     {
