@@ -26,7 +26,7 @@ use super::options::Options;
 use super::tls_server::TlsServer;
 
 use self::floor::{Learned, SecureProvider};
-use self::walk::{Leg, Shop, Walked};
+use self::walk::{Leg, Payers, Shop, Walked};
 
 pub(crate) use self::floor::learn;
 pub(crate) use self::hour::run as hour;
@@ -75,17 +75,28 @@ pub(crate) fn run(options: &Options) -> Vec<Figure> {
         }
         let world = World::new(module, method, has_tls.then(Tls::new));
         let module = name.as_str();
-        let measured = AT_ONCE.map(|at_once| (at_once, world.measure(options, at_once)));
+        let measure = |payers| (payers, world.measure(options, payers));
+        let measured = AT_ONCE.map(|at_once| {
+            measure(Payers {
+                at_once,
+                rate: None,
+            })
+        });
+        let (most, peak) = &measured[AT_ONCE.len() - 1];
+        let (half, last) = &measure(Payers {
+            rate: Some(median(&peak.gateway.rates) / 2.0),
+            ..*most
+        });
         std::thread::sleep(BEHIND);
         let behind = asked(&world.gateway.metrics());
-        for (at_once, sides) in &measured {
-            figures.extend(sides.figures(module, *at_once));
+        for (payers, sides) in &measured {
+            figures.extend(sides.figures(module, *payers));
         }
-        let last = &measured[AT_ONCE.len() - 1].1;
+        figures.extend(last.figures(module, *half));
         let per_payment = (behind - last.asked_then) / last.payments_of_last;
         let name = format!("{module}, questions within 6 s behind a payment");
         figures.push(Figure::new(name, per_payment, "a payment"));
-        figures.extend(world.by_leg(options, module, median(&last.gateway.cpu)));
+        figures.extend(world.by_leg(options, module, median(&peak.gateway.cpu)));
     }
     figures
 }
@@ -185,16 +196,16 @@ impl World {
         }
     }
 
-    fn measure(&self, options: &Options, at_once: usize) -> Sides {
+    fn measure(&self, options: &Options, payers: Payers) -> Sides {
         let (rounds, time) = extent(options);
         // Connections, caches, compiled code.
         for shop in [&self.least, &self.paid] {
-            shop.pay(at_once, time / 3);
+            shop.pay(payers, time / 3);
         }
         let mut sides = Sides::default();
         for _ in 0..rounds {
             let (before, cpu) = (self.gateway.metrics(), self.gateway.cpu());
-            let walked = self.paid.pay(at_once, time);
+            let walked = self.paid.pay(payers, time);
             let took = self.gateway.cpu().saturating_sub(cpu);
             let after = self.gateway.metrics();
             sides.asked_then = asked(&after);
@@ -202,7 +213,7 @@ impl World {
             sides.count(&before, &after);
             sides.gateway.add(walked, took);
             let cpu = self.floor.cpu();
-            let walked = self.least.pay(at_once, time);
+            let walked = self.least.pay(payers, time);
             let took = self.floor.cpu().saturating_sub(cpu);
             sides.floor.add(walked, took);
         }
@@ -214,11 +225,15 @@ impl World {
     /// are left behind have their providers asked about them.
     fn by_leg(&self, options: &Options, module: &str, whole: f64) -> Vec<Figure> {
         let at_once = AT_ONCE[AT_ONCE.len() - 1];
+        let payers = Payers {
+            at_once,
+            rate: None,
+        };
         let (rounds, time) = extent(options);
         let [created, started] = [Leg::Create, Leg::Start].map(|last| {
             let took = (0..rounds).map(|_| {
                 let before = self.gateway.cpu();
-                let walked = self.paid.pay_up_to(last, at_once, time);
+                let walked = self.paid.pay_up_to(last, payers, time);
                 let took = self.gateway.cpu().saturating_sub(before);
                 took.as_secs_f64() * 1e6 / walked.payments as f64
             });
@@ -334,9 +349,13 @@ impl Sides {
         }
     }
 
-    fn figures(&self, module: &str, at_once: usize) -> Vec<Figure> {
+    fn figures(&self, module: &str, payers: Payers) -> Vec<Figure> {
         let (gateway, floor) = (&self.gateway, &self.floor);
-        let name = |what: &str| format!("{module}, {at_once} at once: {what}");
+        let load = match payers.rate {
+            Some(_) => "at half the peak".to_owned(),
+            None => format!("{} at once", payers.at_once),
+        };
+        let name = |what: &str| format!("{module}, {load}: {what}");
         let compared = |what: &str, unit, of: &[f64], floors: &[f64]| {
             let ratios: Vec<f64> = of
                 .iter()
@@ -348,7 +367,7 @@ impl Sides {
         };
         let mut rate = compared("whole payments", "a second", &gateway.rates, &floor.rates);
         let mut cpu = compared("processor time", "us", &gateway.cpu, &floor.cpu);
-        if at_once == AT_ONCE[AT_ONCE.len() - 1] {
+        if payers.rate.is_none() && payers.at_once == AT_ONCE[AT_ONCE.len() - 1] {
             rate = rate.goal(Goal::Ratio(0.5));
             cpu = cpu.goal(Goal::AtMost(1000.0));
         }
@@ -361,10 +380,20 @@ impl Sides {
                 figures.push(compared(&what, "ms", &[of], &[least]));
             }
         }
-        for percentile in [50.0, 99.0] {
+        let [p50, p99] = [50.0, 99.0].map(|percentile| {
             let what = format!("a callback's answer, p{percentile}");
             let value = percentile_of(&self.callbacks, percentile) * 1e3;
-            figures.push(Figure::new(name(&what), value, "ms"));
+            Figure::new(name(&what), value, "ms")
+        });
+        match payers.rate {
+            None => figures.extend([p50, p99]),
+            Some(_) => {
+                let [of, least] =
+                    [gateway, floor].map(|side| side.walked.percentile_ms(Leg::Start, 99.0));
+                let start = Figure::new(name("start, p99 above the floor's"), of - least, "ms");
+                let start = start.goal(Goal::AtMost(3.0));
+                figures.extend([start, p50, p99.goal(Goal::AtMost(5.0))]);
+            }
         }
         let mut carried = 0.0;
         let payments = gateway.walked.payments as f64;

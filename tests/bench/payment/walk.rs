@@ -1,11 +1,12 @@
 //! One payment after the other, as its shop and its payer see it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use serde_json::Value;
+use tokio::time::sleep_until;
 
 use super::receiver::TOLD;
 use crate::client::{Connection, alone, once};
@@ -18,6 +19,9 @@ const QUIET: Duration = Duration::from_millis(500);
 
 /// Simulators close connections that are idle for ten seconds: after so long another one is opened.
 const IDLE: Duration = Duration::from_secs(5);
+
+/// Payers who fall behind a rate catch up by so many payments at most.
+const BEHIND: u32 = 100;
 
 /// A part of a payment that is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +107,35 @@ impl Walked {
     }
 }
 
+/// When the next payment begins, whichever payer is free: Adyen's captures take 1.5 s.
+pub(super) struct Pace {
+    every: Duration,
+    next: Cell<Instant>,
+}
+
+impl Pace {
+    pub(super) fn of(rate: f64) -> Self {
+        Self {
+            every: Duration::from_secs_f64(1.0 / rate),
+            next: Cell::new(Instant::now()),
+        }
+    }
+
+    pub(super) fn next(&self) -> Instant {
+        let due = (self.next.get()).max(Instant::now() - self.every * BEHIND);
+        self.next.set(due + self.every);
+        due
+    }
+}
+
+/// Those who pay at a shop.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Payers {
+    pub(super) at_once: usize,
+    /// Payments a second; as many as can be where there is none.
+    pub(super) rate: Option<f64>,
+}
+
 /// A merchant at a server.
 pub(super) struct Shop {
     pub(super) server: SocketAddr,
@@ -124,26 +157,30 @@ pub(super) struct Connections {
 pub(super) type Legs = [Duration; Leg::ALL.len()];
 
 impl Shop {
-    /// Pays, so many at once, until the time is over; what is under way then is carried to its end.
-    pub(super) fn pay(&self, at_once: usize, time: Duration) -> Walked {
-        self.pay_up_to(Leg::Whole, at_once, time)
+    /// Pays until the time is over; what is under way then is carried to its end.
+    pub(super) fn pay(&self, payers: Payers, time: Duration) -> Walked {
+        self.pay_up_to(Leg::Whole, payers, time)
     }
 
     /// The same, where each payment is left behind after a leg: [`Leg::Create`] or [`Leg::Start`].
-    pub(super) fn pay_up_to(&self, last: Leg, at_once: usize, time: Duration) -> Walked {
+    pub(super) fn pay_up_to(&self, last: Leg, payers: Payers, time: Duration) -> Walked {
         alone(async {
             let creates = RefCell::new(Creates::by_method(&self.key, &self.method));
             let walked = RefCell::new(Walked::default());
             let end = Instant::now() + time;
+            let pace = payers.rate.map(Pace::of);
             let payer = async || {
                 let mut connections = self.connect().await;
                 while Instant::now() < end {
+                    if let Some(pace) = &pace {
+                        sleep_until(pace.next().into()).await;
+                    }
                     let legs = self.walk(last, &creates, &mut connections).await;
                     let is_in_time = Instant::now() < end;
                     walked.borrow_mut().record(legs, is_in_time);
                 }
             };
-            let payers = (0..at_once).map(|_| payer());
+            let payers = (0..payers.at_once).map(|_| payer());
             futures_util::future::join_all(payers).await;
             let mut walked = walked.take();
             walked.in_time.1 = time;

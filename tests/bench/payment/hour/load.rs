@@ -11,7 +11,7 @@ use tokio::time::{sleep, sleep_until, timeout};
 
 use super::ACCOUNTS;
 use crate::client::alone;
-use crate::payment::walk::{Connections, Leg, Legs, Shop, Walked};
+use crate::payment::walk::{Connections, Leg, Legs, Pace, Shop, Walked};
 use crate::requests::Creates;
 
 /// Payments at once.
@@ -20,8 +20,6 @@ const AT_ONCE: u32 = 32;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The pause of a payer after a payment that was left behind.
 const PAUSE: Duration = Duration::from_secs(1);
-/// A payer who falls behind the rate catches up by so many payments at most.
-const BEHIND: u32 = 3;
 
 /// Payers at each of the shops.
 #[derive(Clone)]
@@ -63,22 +61,20 @@ impl Load {
     /// Pays for so long, by so many payments a second, or as fast as can be.
     pub(super) fn run(&self, rate: Option<f64>, time: Duration) {
         let end = Instant::now() + time;
-        let every = rate.map(|rate| Duration::from_secs_f64(f64::from(AT_ONCE) / rate));
-        let payers = (0..AT_ONCE).map(|number| self.pay_until(end, number, every));
+        let pace = rate.map(Pace::of);
+        let payers = (0..AT_ONCE).map(|number| self.pay_until(end, number, pace.as_ref()));
         alone(futures_util::future::join_all(payers));
     }
 
-    /// One payer after the other, `every` so often.
-    async fn pay_until(&self, end: Instant, number: u32, every: Option<Duration>) {
+    /// One payer after the other.
+    async fn pay_until(&self, end: Instant, number: u32, pace: Option<&Pace>) {
         let at = number as usize % ACCOUNTS.len();
         let shop = &self.shops[at];
         let creates = RefCell::new(Creates::by_method(&shop.key, &shop.method));
         let (mut turn, mut connections) = (self.turn(at), shop.connect().await);
-        let mut due = Instant::now() + every.unwrap_or_default() * number / AT_ONCE;
         while Instant::now() < end {
-            if let Some(every) = every {
-                sleep_until(due.into()).await;
-                due = (due + every).max(Instant::now() - every * BEHIND);
+            if let Some(pace) = pace {
+                sleep_until(pace.next().into()).await;
             }
             let is_told = self.pay(at, &creates, &mut connections).await;
             if !is_told {
