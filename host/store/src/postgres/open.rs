@@ -222,20 +222,21 @@ impl PostgresStore {
             Some(node) => Arc::clone(&node.standing),
             None => NodeState::of_a_guest(),
         };
-        let database = |connections| -> Result<_, OpenError> {
+        let batched = target.with_generic_plans();
+        let database = |target: &Target, connections| -> Result<_, OpenError> {
             Ok(Database {
                 turn: tokio::sync::Mutex::default(),
                 pool: target.pool(connections)?,
                 standing: Arc::clone(&standing),
             })
         };
-        let (requests, workers) = (database(REQUESTS)?, database(WORKERS)?);
+        let (requests, workers) = (database(&target, REQUESTS)?, database(&target, WORKERS)?);
         let secrets = Arc::new(secrets);
         let taking = Taking {
-            database: database(COMMITTERS)?,
+            database: database(&batched, COMMITTERS)?,
         };
         let creating = Creating {
-            database: database(COMMITTERS)?,
+            database: database(&batched, COMMITTERS)?,
             secrets: Arc::clone(&secrets),
         };
         Ok(Arc::new_cyclic(|this| Self {

@@ -116,6 +116,16 @@ impl Target {
         Ok(client)
     }
 
+    /// The same, for statements of batches: each is planned once for a connection, and not for its arguments. The
+    /// planner takes longer for a small batch than the batch itself.
+    pub(crate) fn with_generic_plans(&self) -> Self {
+        let mut target = self.clone();
+        let options = target.config.get_options().unwrap_or_default();
+        let options = format!("{options} -c plan_cache_mode=force_generic_plan");
+        target.config.options(options);
+        target
+    }
+
     /// A pool of so many connections.
     pub(crate) fn pool(&self, connections: usize) -> Result<Pool, OpenError> {
         let recycling = ManagerConfig {
