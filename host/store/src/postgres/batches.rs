@@ -65,9 +65,18 @@ async fn run<C: Commit>(
 ) {
     loop {
         let mut batch = Vec::with_capacity(at_once);
-        if requests.lock().await.recv_many(&mut batch, at_once).await == 0 {
+        let mut waiting = requests.lock().await;
+        if waiting.recv_many(&mut batch, at_once).await == 0 {
             return;
         }
+        // What tasks that are ready to run ask for goes along: a statement costs as much as several of its rows.
+        tokio::task::yield_now().await;
+        while batch.len() < at_once
+            && let Ok(request) = waiting.try_recv()
+        {
+            batch.push(request);
+        }
+        drop(waiting);
         let (batch, callers): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
         let answers = commit.commit(batch).await;
         for (caller, answer) in callers.into_iter().zip(answers) {
