@@ -96,7 +96,7 @@ pub(crate) fn run(options: &Options) -> Vec<Figure> {
         let per_payment = (behind - last.asked_then) / last.payments_of_last;
         let name = format!("{module}, questions within 6 s behind a payment");
         figures.push(Figure::new(name, per_payment, "a payment"));
-        figures.extend(world.by_leg(options, module, median(&peak.gateway.cpu)));
+        figures.extend(world.by_leg(options, module, *most, median(&peak.gateway.cpu)));
     }
     figures
 }
@@ -223,12 +223,8 @@ impl World {
     /// The gateway's processor time of a whole payment, `whole` microseconds, by what it is spent for: that of
     /// payments which are created alone, and of such as are started too, is measured. It comes last: payments that
     /// are left behind have their providers asked about them.
-    fn by_leg(&self, options: &Options, module: &str, whole: f64) -> Vec<Figure> {
-        let at_once = AT_ONCE[AT_ONCE.len() - 1];
-        let payers = Payers {
-            at_once,
-            rate: None,
-        };
+    fn by_leg(&self, options: &Options, module: &str, payers: Payers, whole: f64) -> Vec<Figure> {
+        let at_once = payers.at_once;
         let (rounds, time) = extent(options);
         let [created, started] = [Leg::Create, Leg::Start].map(|last| {
             let took = (0..rounds).map(|_| {
