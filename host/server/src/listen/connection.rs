@@ -223,8 +223,11 @@ where
                 if bytes > SMALL_ANSWER {
                     *phase.unsent.lock() = Some(reservation);
                 }
+                if response.body().size_hint().exact().is_none() {
+                    return Ok(response.map(|body| Answer::streamed(body, phase)));
+                }
                 phase.set(if pause { Phase::REFUSED } else { Phase::IDLE });
-                return Ok::<_, h2::Error>(response.map(Answer::alone));
+                return Ok::<_, h2::Error>(response.map(Answer::whole));
             };
             if pause {
                 phase.grant(-REFUSAL);

@@ -98,9 +98,7 @@ pub(crate) enum ListenError {
     /// The address is taken or not ours.
     #[error("cannot listen on {address}: {source}; choose another address or stop what holds it")]
     Bind {
-        /// The address asked for.
         address: SocketAddr,
-        /// Why.
         source: io::Error,
     },
     /// The service manager's socket cannot be used.
@@ -108,11 +106,7 @@ pub(crate) enum ListenError {
     HandedOver(io::Error),
     /// Certificate or key cannot be used.
     #[error("cannot use {path} for TLS: {why}")]
-    Tls {
-        /// The file.
-        path: String,
-        why: String,
-    },
+    Tls { path: String, why: String },
 }
 
 /// A bound socket, with TLS where it is configured.
@@ -366,6 +360,7 @@ mod tests {
             .route("/echo", post(|body: String| async { body }))
             .route("/deaf", post(|| async { "no" }))
             .route("/late", get(late))
+            .route("/long", get(long))
             .route("/full", get(|| async { (Extension(PauseReading), "full") }))
             .route("/large", get(|| async { "x".repeat(LARGE) }));
         let stop = CancellationToken::new();
@@ -377,6 +372,17 @@ mod tests {
     async fn late() -> &'static str {
         tokio::time::sleep(SOON * 8).await;
         "late"
+    }
+
+    /// Pieces of an answer that is made while it is sent.
+    const PIECES: u32 = 24;
+
+    async fn long() -> axum::body::Body {
+        let pieces = futures_util::stream::iter(0..PIECES);
+        axum::body::Body::from_stream(futures_util::StreamExt::then(pieces, async |number| {
+            tokio::time::sleep(SOON).await;
+            Ok::<_, io::Error>(format!("piece {number}\n"))
+        }))
     }
 
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -810,6 +816,20 @@ mod tests {
         while stream.write_all(&[b'x'; 1 << 16]).await.is_ok() {}
         stop.cancel();
         task.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn an_answer_may_take_longer_to_make_than_a_connection_may_be_idle() {
+        let idle = SOON * 8;
+        let (address, _stop, _task) = server(Timeouts { idle, ..PATIENT }).await;
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let asked = b"GET /long HTTP/1.1\r\nhost: x\r\n\r\n";
+        stream.write_all(asked).await.unwrap();
+        // The connection is idle from its end on, and closed then.
+        let read = rest_of(stream).await;
+        let last = format!("piece {}", PIECES - 1);
+        assert!(read.contains(&last), "{read}");
+        assert!(read.ends_with("0\r\n\r\n"), "{read}");
     }
 
     #[tokio::test]

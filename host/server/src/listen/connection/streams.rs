@@ -122,12 +122,35 @@ struct Unsent {
 pub(super) struct Answer {
     body: Body,
     unsent: Option<Arc<Unsent>>,
+    _turn: Option<Turn>,
+}
+
+/// It is our turn on a connection of HTTP/1, until an answer that is still being made is whole or given up.
+struct Turn(Arc<Phase>);
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.0.set(Phase::IDLE);
+    }
 }
 
 impl Answer {
-    /// One that [`Timed`](super) watches, because its connection sends nothing else.
-    pub(super) const fn alone(body: Body) -> Self {
-        Self { body, unsent: None }
+    /// One that [`Timed`](super) watches, because its connection sends nothing else; whole already.
+    pub(super) const fn whole(body: Body) -> Self {
+        Self {
+            body,
+            unsent: None,
+            _turn: None,
+        }
+    }
+
+    /// The same, while it is being made: an export may take longer than a connection may be idle.
+    pub(super) const fn streamed(body: Body, phase: Arc<Phase>) -> Self {
+        Self {
+            body,
+            unsent: None,
+            _turn: Some(Turn(phase)),
+        }
     }
 
     /// One of several on a connection.
@@ -137,7 +160,11 @@ impl Answer {
             stream,
             _reservation: reservation,
         }));
-        Self { body, unsent }
+        Self {
+            body,
+            unsent,
+            _turn: None,
+        }
     }
 }
 
