@@ -15,18 +15,16 @@ use kassette_domain::time::Time;
 use kassette_runtime::CallError;
 use kassette_store::Fault;
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::Gateway;
 use crate::configured::{lacks, unusable};
-pub(crate) use crate::health::record::Call;
-pub use crate::health::record::Unwell;
-use crate::health::record::{HealthState, Record};
+pub(crate) use crate::health::record::CallSample;
+pub use crate::health::record::UnhealthyReason;
+use crate::health::record::{HealthState, Record, UNWELL_PROBE_EVERY};
 use crate::settings::Account;
 
-/// How often an account that is not well is probed: soon enough that a payer who tries again finds
-/// it back.
-const UNWELL_PROBE_EVERY: Duration = Duration::from_secs(5);
 /// Probes under way at once.
 const PROBES_AT_ONCE: usize = 32;
 
@@ -38,7 +36,7 @@ pub struct AccountHealth {
     /// When something was last learnt; none: never.
     pub checked_at: Option<Time>,
     /// Why it is not well; none where it is.
-    pub unwell: Option<Unwell>,
+    pub unwell: Option<UnhealthyReason>,
     /// What the last probe was told, where that is why; else empty.
     pub detail: String,
 }
@@ -48,21 +46,27 @@ pub struct AccountHealth {
 pub(crate) struct Measured {
     /// Bounded by the accounts of the configuration.
     records: Mutex<HashMap<AccountId, Record>>,
+    /// Rings where a call finds an account that is not well any more: its probe is due sooner then.
+    pub(crate) unwell: Notify,
 }
 
 impl Measured {
     /// Notes a call to a vendor that a payment needed; what it changes, if anything.
-    fn call(&self, account: &AccountId, call: Call, now: Time) -> Option<HealthState> {
+    fn call(&self, account: &AccountId, call: CallSample, now: Time) -> Option<HealthState> {
         let mut records = self.records.lock();
         let record = records.entry(account.clone()).or_default();
         record.call(call, now);
-        record.change()
+        let change = record.change();
+        if matches!(change, Some((_, Some(_)))) {
+            self.unwell.notify_one();
+        }
+        change
     }
 
     fn probed(
         &self,
         account: &AccountId,
-        found: Option<(Availability, Unwell)>,
+        found: Option<(Availability, UnhealthyReason)>,
         detail: &str,
         now: Time,
     ) -> Option<HealthState> {
@@ -96,17 +100,8 @@ impl Measured {
     /// When an account is to be probed next.
     fn probe_due(&self, account: &AccountId, every: Duration, max_age: Duration) -> Time {
         let records = self.records.lock();
-        records.get(account).map_or(Time::default(), |record| {
-            record.checked_at().map_or(Time::default(), |checked| {
-                let well = record.is_well(max_age, checked);
-                let every = if well {
-                    every
-                } else {
-                    every.min(UNWELL_PROBE_EVERY)
-                };
-                checked.after(every)
-            })
-        })
+        let record = records.get(account);
+        record.map_or(Time::default(), |record| record.probe_due(every, max_age))
     }
 
     /// Forgets accounts that are no longer configured.
@@ -125,7 +120,7 @@ impl Gateway {
             .slot(account)
             .and_then(|slot| self.modules().provider(slot.name()));
         let unwell = match health.unwell {
-            Some(Unwell::Unchecked) if module.is_none() => Some(Unwell::Module),
+            Some(UnhealthyReason::Unchecked) if module.is_none() => Some(UnhealthyReason::Module),
             unwell => unwell,
         };
         AccountHealth { unwell, ..health }
@@ -158,14 +153,16 @@ impl Gateway {
         }
         let said = match health.unwell {
             None => return troubles,
-            Some(Unwell::Unchecked) => "nothing recent is known of it",
-            Some(Unwell::Vendor) => "its vendor says so",
-            Some(Unwell::NoAnswer) => "its vendor did not answer in time",
-            Some(Unwell::Module) => "its module failed when it was asked",
-            Some(Unwell::Calls) => "calls that payments needed failed",
+            Some(UnhealthyReason::Unchecked) => "nothing recent is known of it",
+            Some(UnhealthyReason::Vendor) => "its vendor says so",
+            Some(UnhealthyReason::NoAnswer) => "its vendor did not answer in time",
+            Some(UnhealthyReason::Module) => "its module failed when it was asked",
+            Some(UnhealthyReason::Calls) => "calls that payments needed failed",
         };
         troubles.push(match (health.unwell, health.detail.as_str()) {
-            (Some(Unwell::Vendor | Unwell::Module), detail) if !detail.is_empty() => {
+            (Some(UnhealthyReason::Vendor | UnhealthyReason::Module), detail)
+                if !detail.is_empty() =>
+            {
                 format!("{said}: {detail}")
             }
             _ => said.to_owned(),
@@ -253,15 +250,17 @@ impl Gateway {
         let (found, detail) = match answer {
             Ok(Ok(Condition::Operational)) => (None, String::new()),
             Ok(Ok(Condition::Degraded(why))) => {
-                (Some((Availability::Degraded, Unwell::Vendor)), why)
+                (Some((Availability::Degraded, UnhealthyReason::Vendor)), why)
             }
-            Ok(Ok(Condition::Down(why))) => (Some((Availability::Down, Unwell::Vendor)), why),
+            Ok(Ok(Condition::Down(why))) => {
+                (Some((Availability::Down, UnhealthyReason::Vendor)), why)
+            }
             Ok(Err(CallError::Timeout)) | Err(_) => {
-                let silent = (Availability::Down, Unwell::NoAnswer);
+                let silent = (Availability::Down, UnhealthyReason::NoAnswer);
                 (Some(silent), "no answer in time".to_owned())
             }
             Ok(Err(failed)) => (
-                Some((Availability::Down, Unwell::Module)),
+                Some((Availability::Down, UnhealthyReason::Module)),
                 failed.to_string(),
             ),
         };
@@ -277,7 +276,7 @@ impl Gateway {
     }
 
     /// Notes a call to a vendor that a payment needed.
-    pub(crate) fn note_call(&self, account: &AccountId, call: Call) {
+    pub(crate) fn note_call(&self, account: &AccountId, call: CallSample) {
         let change = self.inner.measured.call(account, call, self.now());
         tell(account, change, "");
     }

@@ -12,9 +12,10 @@ use kassette_domain::time::Time;
 use kassette_store::{About, Fault};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+use tokio_util::sync::CancellationToken;
 
 use crate::Gateway;
-use crate::apply::{AttemptClaim, LOOK_EVERY};
+use crate::apply::{AttemptClaim, QUERY_EVERY};
 
 /// Live payments reconciled at once: each may wait seconds for a vendor and holds a handful of kilobytes.
 pub const RECONCILED_AT_ONCE: usize = 64;
@@ -39,6 +40,8 @@ pub(crate) struct Reconciler {
     live: Semaphore,
     test: Semaphore,
     ended: Notify,
+    /// From then on what waits is left to the store, which has it due: another node or the next start finds it.
+    pub(crate) stopping: CancellationToken,
 }
 
 #[derive(Debug, Default)]
@@ -65,6 +68,7 @@ impl Default for Reconciler {
             live: Semaphore::new(RECONCILED_AT_ONCE),
             test: Semaphore::new(IN_TEST_AT_ONCE),
             ended: Notify::new(),
+            stopping: CancellationToken::new(),
         }
     }
 }
@@ -125,7 +129,8 @@ impl Reconciler {
         }
     }
 
-    /// Waits until the payment may be reconciled; none where too many test payments are or wait to be.
+    /// Waits until the payment may be reconciled; none where too many test payments are or wait to be, or the gateway
+    /// stops.
     /// The store finds it again when its claim has run out, so that live ones behind it are claimed.
     async fn permit(
         &self,
@@ -144,7 +149,11 @@ impl Reconciler {
             drop(running);
             self.ended.notify_waiters();
         }
-        self.permits(environment).acquire().await.ok()
+        tokio::select! {
+            biased;
+            permit = self.permits(environment).acquire() => permit.ok(),
+            () = self.stopping.cancelled() => None,
+        }
     }
 
     /// Whether to look once more; otherwise whether to release the claim in the store.
@@ -317,11 +326,11 @@ impl Gateway {
         let about = About::Payment(aggregate.payment.id);
         let done = match next_action {
             NextAction::Capture(id) => return self.capture(id).await,
-            NextAction::Close(id) => return self.close(id, limit).await,
-            NextAction::Look(id) => {
-                let after = self.look(aggregate, id, Via::Query, false).await?;
+            NextAction::Cancel(id) => return self.close(id, limit).await,
+            NextAction::Query(id) => {
+                let after = self.query_now(aggregate, id, Via::Query, false).await?;
                 if after.is_none() {
-                    // A look is under way: its answer may be older than what made this due.
+                    // A query is under way: its answer may be older than what made this due.
                     self.inner.query_throttle.lock().next(id, self.now());
                 }
                 return Ok(after);
@@ -393,26 +402,26 @@ pub(crate) struct QueryThrottle {
 struct QueryState {
     began: Time,
     running: bool,
-    /// Looks that began within [`LOOK_EVERY`] of the one before.
+    /// Queries that began within [`QUERY_EVERY`] of the one before.
     in_a_row: u8,
     /// A notice arrived while the question was under way: its answer may be older than the notice.
     again: bool,
 }
 
 impl QueryThrottle {
-    /// Begins a look where none is under way; where `spaced`, nor has begun within [`LOOK_EVERY`].
+    /// Begins a query where none is under way; where `spaced`, nor has begun within [`QUERY_EVERY`].
     pub(crate) fn begin(&mut self, attempt: AttemptId, spaced: bool, now: Time) -> bool {
         if self.of.len() >= SWEEP_FROM {
             self.of
-                .retain(|_, ask| ask.running || now.since(ask.began) < LOOK_EVERY);
+                .retain(|_, ask| ask.running || now.since(ask.began) < QUERY_EVERY);
         }
         let last = self.of.get(&attempt);
         let recent =
-            |ask: &QueryState| ask.running || (spaced && now.since(ask.began) < LOOK_EVERY);
+            |ask: &QueryState| ask.running || (spaced && now.since(ask.began) < QUERY_EVERY);
         if last.is_some_and(recent) {
             return false;
         }
-        let row = last.filter(|last| now.since(last.began) < LOOK_EVERY);
+        let row = last.filter(|last| now.since(last.began) < QUERY_EVERY);
         let ask = QueryState {
             began: now,
             running: true,
@@ -423,7 +432,7 @@ impl QueryThrottle {
         true
     }
 
-    /// Ends a look; whether a notice arrived meanwhile.
+    /// Ends a query; whether a notice arrived meanwhile.
     pub(crate) fn end(&mut self, attempt: AttemptId) -> bool {
         self.of.get_mut(&attempt).is_some_and(|ask| {
             ask.running = false;
@@ -438,7 +447,7 @@ impl QueryThrottle {
             if ask.in_a_row < LOOKS_IN_A_ROW {
                 now
             } else {
-                ask.began.after(LOOK_EVERY).max(now)
+                ask.began.after(QUERY_EVERY).max(now)
             }
         })
     }
@@ -478,6 +487,20 @@ mod tests {
         assert!(reconciler.permit(live, Environment::Live).await.is_some());
         reconciler.running.lock().remove(live);
         assert_eq!(reconciler.room(), room);
+    }
+
+    #[tokio::test]
+    async fn payments_that_wait_are_left_to_the_store_where_the_gateway_stops() {
+        let reconciler = Reconciler::default();
+        let waits = PaymentId::from_bytes([1; 16]);
+        assert!(reconciler.begin(waits, false));
+        let all = u32::try_from(RECONCILED_AT_ONCE).unwrap();
+        let busy = reconciler.live.acquire_many(all).await.unwrap();
+        reconciler.stopping.cancel();
+        assert!(reconciler.permit(waits, Environment::Live).await.is_none());
+        drop(busy);
+        // What need not wait is done all the same.
+        assert!(reconciler.permit(waits, Environment::Live).await.is_some());
     }
 
     #[test]

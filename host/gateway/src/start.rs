@@ -14,8 +14,8 @@ use kassette_domain::lifecycle::{ClaimPurpose, PaymentAggregate, StartResult, St
 use kassette_domain::merchant::Merchant;
 use kassette_domain::method::MethodId;
 use kassette_domain::payment::Payment;
-use kassette_domain::provider::{Action, Payer};
-use kassette_domain::reseller::Barred;
+use kassette_domain::provider::{Payer, PayerAction};
+use kassette_domain::reseller::ResellerNotAllowed;
 use kassette_store::{About, Fault, Stepped};
 use tokio::time::{Instant, timeout_at};
 
@@ -32,12 +32,10 @@ pub enum Starter {
     Page,
 }
 
-/// What to start.
 #[derive(Clone, Debug)]
 pub struct Start {
     /// Which payment; the caller has checked whose it is.
     pub payment: PaymentId,
-    /// By which method.
     pub method: MethodId,
     /// Through this account and no other, where policy allows it.
     pub provider: Option<AccountId>,
@@ -49,7 +47,6 @@ pub struct Start {
     pub payer: Payer,
 }
 
-/// A started payment.
 #[derive(Clone, Debug)]
 pub struct StartedPayment {
     /// As it is now.
@@ -87,7 +84,7 @@ pub enum StartError {
     NotLiveApproved,
     /// 403: the reseller whose payment it is may not work for the merchant any more.
     #[error(transparent)]
-    Barred(#[from] Barred),
+    Barred(#[from] ResellerNotAllowed),
     /// 403.
     #[error("provider_id: choosing a provider is not allowed by the merchant's routing policy")]
     ProviderChoice,
@@ -120,7 +117,6 @@ pub enum NotStartable {
     /// Its status does not allow it.
     #[error("the payment is neither created nor pending")]
     Status,
-    /// Its time is over.
     #[error("the payment has expired")]
     Expired,
     /// As many attempts were made as a payment can have, or each account failed.
@@ -232,7 +228,7 @@ impl Gateway {
         let permits = &self.inner.permits;
         let permit = permits.try_acquire(Kind::Request, of.environment, holder);
         let permit = permit.ok_or(Fault::Busy)?;
-        self.carry(async move {
+        self.run_to_end(async move {
             let _permit = permit;
             let payment = start.payment;
             let deadline = Instant::now() + gateway.settings().start_deadline;
@@ -257,7 +253,7 @@ impl Gateway {
     /// Where the payer goes next: the vendor's address, or our own page.
     pub(crate) fn started(&self, aggregate: PaymentAggregate, attempt: Attempt) -> StartedPayment {
         let redirect_url = match &attempt.action {
-            Some(Action::Redirect(url)) => url.clone(),
+            Some(PayerAction::Redirect(url)) => url.clone(),
             _ => self.checkout_url(&aggregate.payment),
         };
         StartedPayment {
@@ -275,7 +271,7 @@ impl Gateway {
         attempt: &Attempt,
         limit: Duration,
     ) -> Result<PaymentAggregate, Fault> {
-        let asks = matches!(attempt.action, Some(Action::Ask(_)));
+        let asks = matches!(attempt.action, Some(PayerAction::Ask(_)));
         if asks && !attempt.uncertain && attempt.references.is_empty() {
             // The module asked before it created anything (the contract's word): there is nothing
             // at the vendor that could be closed.
@@ -290,10 +286,11 @@ impl Gateway {
         aggregate: &PaymentAggregate,
         attempt: &Attempt,
     ) -> Result<PaymentAggregate, Fault> {
-        let AttemptClaim::Taken(_) = self.claim(attempt.id, ClaimPurpose::Close).await? else {
+        let AttemptClaim::Taken(_) = self.claim(attempt.id, ClaimPurpose::Cancel).await? else {
             return Ok(aggregate.clone());
         };
         let nothing = Step::Started {
+            held: None,
             attempt: attempt.id,
             result: StartResult::Unavailable("the payer chose another way".to_owned()),
             next: None,

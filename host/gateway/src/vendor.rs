@@ -7,17 +7,18 @@ use kassette_domain::attempt::Attempt;
 use kassette_domain::id::{AccountId, AttemptId};
 use kassette_domain::lifecycle::{PaymentAggregate, StartResult};
 use kassette_domain::money::{Currency, Minor, Money};
+use kassette_domain::payment::Payment;
 use kassette_domain::provider::{
-    Action, AttemptFacts, Payer, QueryFailure, QueryPurpose, Report, StartFailure, Started,
+    AttemptFacts, Payer, PayerAction, QueryFailure, QueryPurpose, Report, StartFailure, Started,
 };
 use kassette_domain::time::Time;
 use kassette_store::Fault;
 use tokio::time::Instant;
 
 use crate::Gateway;
-use crate::health::Call;
-use crate::modules::{Access, Inquiry, Provider};
-use crate::permits::{Holder, Kind};
+use crate::health::CallSample;
+use crate::modules::{Access, Provider, VendorQuery};
+use crate::permits::{Holder, Kind, Permit};
 
 /// What a call may take beyond the module's own time before another task may claim the attempt:
 /// storing what came of it.
@@ -26,7 +27,6 @@ const LEASE_MARGIN: Duration = Duration::from_secs(4);
 /// What the vendor said about an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum QueryAnswer {
-    /// Where it stands.
     Report(Box<Report>),
     /// It knows no such payment.
     Absent,
@@ -79,12 +79,28 @@ impl Gateway {
             .unwrap_or_default())
     }
 
-    /// Starts, or repeats the start of, an attempt that is held. `limit` bounds the call beside the
-    /// provider's own deadline.
+    /// A permit to start a payment at an account, or none after a short wait.
+    pub(crate) async fn start_permit(
+        &self,
+        payment: &Payment,
+        account: &AccountId,
+    ) -> Option<Permit> {
+        let holder = Holder {
+            account: Some(account.clone()),
+            merchant: Some(payment.merchant),
+        };
+        let permits = &self.inner.permits;
+        let permit = permits.acquire(Kind::Start, payment.environment, holder);
+        permit.await
+    }
+
+    /// Starts, or repeats the start of, an attempt that is held. Without a permit it waits for one. `limit` bounds
+    /// the call beside the provider's own deadline.
     pub(crate) async fn call_start(
         &self,
         aggregate: &PaymentAggregate,
         attempt: &Attempt,
+        permit: Option<Permit>,
         limit: Duration,
     ) -> Result<StartResult, Fault> {
         let Some((module, mut access)) = self.module_and_access(attempt) else {
@@ -95,13 +111,11 @@ impl Gateway {
         access.not_after = attempt.busy_until.map(|held| self.not_after(held));
         let payment = &aggregate.payment;
         self.have_recorded(&mut access, Some(payment.id));
-        let holder = Holder {
-            account: Some(attempt.account.clone()),
-            merchant: Some(payment.merchant),
+        let permit = match permit {
+            Some(permit) => Some(permit),
+            None => self.start_permit(payment, &attempt.account).await,
         };
-        let permits = &self.inner.permits;
-        let permit = permits.acquire(Kind::Start, payment.environment, holder);
-        let Some(_permit) = permit.await else {
+        let Some(_permit) = permit else {
             return Ok(StartResult::Unavailable(
                 "too many calls for the account or the merchant are under way".into(),
             ));
@@ -150,7 +164,7 @@ impl Gateway {
         };
         let name = self.merchant_name(aggregate).await?;
         let configured = self.configured();
-        let question = Inquiry {
+        let question = VendorQuery {
             attempt: configured.facts(&aggregate.payment, attempt, name),
             reference: attempt.reference().map(str::to_owned),
             purpose,
@@ -217,7 +231,7 @@ impl Gateway {
         let _permit = permit.await?;
         let currency = service.currencies.first().copied().unwrap_or(Currency::USD);
         let public_url = &configured.settings.public_url;
-        let question = Inquiry {
+        let question = VendorQuery {
             attempt: AttemptFacts {
                 id,
                 method: service.method,
@@ -246,7 +260,7 @@ impl Gateway {
     }
 
     pub(crate) fn measure(&self, attempt: &Attempt, start: bool, worked: bool, took: Duration) {
-        let call = Call {
+        let call = CallSample {
             start,
             worked,
             took,
@@ -257,7 +271,7 @@ impl Gateway {
     fn tell_start(&self, attempt: &Attempt, result: &StartResult) {
         let (outcome, why) = match result {
             StartResult::Open {
-                action: Action::Ask(_),
+                action: PayerAction::Ask(_),
                 ..
             } => ("ask", None),
             StartResult::Open { .. } => ("open", None),
@@ -293,7 +307,7 @@ fn judged(result: Result<Started, StartFailure>) -> StartResult {
         },
         Ok(Started::Ask(questions)) => StartResult::Open {
             reference: None,
-            action: Action::Ask(questions),
+            action: PayerAction::Ask(questions),
             until: None,
         },
         Err(StartFailure::Declined(why)) => StartResult::Declined(why),

@@ -164,7 +164,10 @@ impl Gateway {
     async fn keep_probing(&self) {
         loop {
             let next = self.probe_due().await;
-            self.clock().wait_until(next).await;
+            tokio::select! {
+                () = self.clock().wait_until(next) => {}
+                () = self.inner.measured.unwell.notified() => {}
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! What an operator decides, and expiry.
 
-use super::moves::Log;
-use super::{NewDecision, Outcome, PaymentAggregate, Refusal};
+use super::moves::StepLog;
+use super::{NewDecision, PaymentAggregate, Refusal, StepOutcome};
 use crate::payment::{Resolution, ReviewCause, Status};
 use crate::provider::Payer;
 
@@ -19,7 +19,7 @@ pub enum Act {
 }
 
 impl PaymentAggregate {
-    pub(super) fn act(&mut self, act: Act, log: &mut Log<'_>) -> Result<Outcome, Refusal> {
+    pub(super) fn act(&mut self, act: Act, log: &mut StepLog<'_>) -> Result<StepOutcome, Refusal> {
         let cause = match &act {
             Act::Review(new) if new.resolution == Resolution::Approve => "operator: approved",
             Act::Review(_) => "operator: declined",
@@ -34,24 +34,24 @@ impl PaymentAggregate {
             Act::Cancel => self.drop_unpaid(Status::Cancelled, log),
             // The worker that asked was early, or its clock was set back.
             Act::Expire if log.now < self.payment.expires_at && !self.payment.status.is_final() => {
-                Ok(Outcome::Nothing)
+                Ok(StepOutcome::Nothing)
             }
             Act::Expire => self.drop_unpaid(Status::Expired, log),
         }
     }
 
     /// Has an operator decide what the vendor has not.
-    fn send_to_review(&mut self, log: &mut Log<'_>) -> Result<Outcome, Refusal> {
+    fn send_to_review(&mut self, log: &mut StepLog<'_>) -> Result<StepOutcome, Refusal> {
         let status = self.payment.status;
         if !matches!(status, Status::Processing | Status::VerificationPending) {
             return Err(Refusal::WrongStatus(status));
         }
         self.review(ReviewCause::Operator, log);
-        Ok(Outcome::Done)
+        Ok(StepOutcome::Done)
     }
 
     /// Ends a payment that no payer is paying.
-    fn drop_unpaid(&mut self, to: Status, log: &mut Log<'_>) -> Result<Outcome, Refusal> {
+    fn drop_unpaid(&mut self, to: Status, log: &mut StepLog<'_>) -> Result<StepOutcome, Refusal> {
         let status = self.payment.status;
         if !matches!(status, Status::Created | Status::Pending) {
             return Err(Refusal::WrongStatus(status));
@@ -60,21 +60,21 @@ impl PaymentAggregate {
             return Err(Refusal::VendorFirst(open.id));
         }
         self.move_to(to, log);
-        Ok(Outcome::Done)
+        Ok(StepOutcome::Done)
     }
 
-    pub(super) fn release(&mut self) -> Outcome {
+    pub(super) fn release(&mut self) -> StepOutcome {
         self.payment.claimed_until = None;
-        Outcome::Done
+        StepOutcome::Done
     }
 
-    pub(super) fn redact(&mut self) -> Outcome {
+    pub(super) fn redact(&mut self) -> StepOutcome {
         self.payment.email = None;
         for attempt in &mut self.attempts {
             attempt.payer = Payer::default();
             attempt.answers.clear();
             attempt.returned = None;
         }
-        Outcome::Done
+        StepOutcome::Done
     }
 }

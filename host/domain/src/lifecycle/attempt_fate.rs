@@ -5,7 +5,7 @@ use crate::attempt::{Attempt, AttemptState};
 /// What became of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttemptFate {
-    /// The provider answered its start: whether something was opened there.
+    /// The vendor answered its start: whether something was opened there.
     Started(bool),
     /// What was opened there came to its end: whether it was paid.
     Ended(bool),
@@ -16,7 +16,7 @@ pub enum AttemptFate {
 enum Progress {
     /// What its start came to is not known.
     Starting,
-    /// Something is open at the provider.
+    /// Something is open at the vendor.
     Opened,
     /// It is over; whether it was paid.
     Over(bool),

@@ -1,6 +1,6 @@
 //! Taking an attempt in hand before the vendor is spoken to.
 
-use super::{ClaimPurpose, Outcome, PaymentAggregate, Refusal};
+use super::{ClaimPurpose, PaymentAggregate, Refusal, StepOutcome};
 use crate::attempt::{Attempt, AttemptState};
 use crate::id::AttemptId;
 use crate::payment::{Resolution, Status};
@@ -14,7 +14,7 @@ impl PaymentAggregate {
         purpose: ClaimPurpose,
         until: Time,
         now: Time,
-    ) -> Result<Outcome, Refusal> {
+    ) -> Result<StepOutcome, Refusal> {
         let i = self.index(id)?;
         let attempt = &self.attempts[i];
         if let Some(busy) = attempt.busy_until.filter(|busy| now < *busy) {
@@ -36,10 +36,10 @@ impl PaymentAggregate {
                 attempt.ended_at = None;
                 attempt.closing = false;
             }
-            ClaimPurpose::Close => attempt.closing = true,
+            ClaimPurpose::Cancel => attempt.closing = true,
         }
         attempt.busy_until = Some(until);
-        Ok(Outcome::Done)
+        Ok(StepOutcome::Done)
     }
 
     /// Whether an attempt that is not in hand may be taken for a purpose.
@@ -66,7 +66,7 @@ impl PaymentAggregate {
                 }
                 self.wants_capture(attempt)
             }
-            ClaimPurpose::Close => self.may_close(attempt),
+            ClaimPurpose::Cancel => self.may_close(attempt),
         };
         if fits {
             Ok(())

@@ -43,7 +43,7 @@ pub use schedule::QuerySchedule;
 use serde::{Deserialize, Serialize};
 
 pub use attempt_fate::AttemptFate;
-use moves::Log;
+use moves::StepLog;
 
 use crate::attempt::{Attempt, AttemptState, Choice};
 use crate::decline::DeclineCode;
@@ -51,8 +51,8 @@ use crate::event::{EventType, GivenBack};
 use crate::id::{AccountId, AttemptId, RefundId};
 use crate::money::Minor;
 use crate::payment::{Payment, RoutingDecision, Settlement, Status};
-use crate::provider::{Action, QueryPurpose, Report};
-use crate::reseller::Barred;
+use crate::provider::{PayerAction, QueryPurpose, Report};
+use crate::reseller::ResellerNotAllowed;
 use crate::secret::Secret;
 use crate::time::Time;
 use crate::work::WorkKind;
@@ -60,7 +60,6 @@ use crate::work::WorkKind;
 /// A payment with its attempts, oldest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PaymentAggregate {
-    /// The payment.
     pub payment: Payment,
     /// At most [`PaymentAggregate::MAX_ATTEMPTS`].
     pub attempts: Vec<Attempt>,
@@ -68,17 +67,14 @@ pub struct PaymentAggregate {
 
 /// Everything that can happen to a payment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one is made for each call, and moved some times at most"
-)]
 pub enum Step {
     /// Open an attempt: created → pending.
     Open(Box<Choice>),
     /// What became of a start. `next` opens in the same step where this one ended unavailable.
     Started {
-        /// Which attempt.
         attempt: AttemptId,
+        /// Until when the caller held it, where it did: a late one leaves the hold of the task that took over.
+        held: Option<Time>,
         /// What the module said, as far as the host believes it.
         result: StartResult,
         /// The next in rank, tried only where nothing can have been created here.
@@ -86,7 +82,6 @@ pub enum Step {
     },
     /// The payer answered the module's questions; the start that follows carries the answers.
     Answered {
-        /// Which attempt.
         attempt: AttemptId,
         /// Answers by name.
         answers: Vec<(String, Secret)>,
@@ -95,18 +90,13 @@ pub enum Step {
     },
     /// Take an attempt in hand before talking to the vendor: a compare-and-set.
     Claim {
-        /// Which attempt.
         attempt: AttemptId,
-        /// What for.
         purpose: ClaimPurpose,
-        /// Until when.
         until: Time,
     },
     /// A vendor's report, whichever way it came.
     Report {
-        /// Which attempt.
         attempt: AttemptId,
-        /// What it says.
         report: Report,
         /// How it came, for the timeline.
         via: Via,
@@ -115,9 +105,7 @@ pub enum Step {
     },
     /// A question to the vendor had no answer.
     QueryFailed {
-        /// Which attempt.
         attempt: AttemptId,
-        /// The question.
         asked: Query,
         /// Whether the vendor said that it knows no such payment.
         absent: bool,
@@ -125,15 +113,9 @@ pub enum Step {
         scheduled: bool,
     },
     /// A notice that proves nothing by itself arrived, or a report may be missing: ask at `at`.
-    AskAt {
-        /// Which attempt.
-        attempt: AttemptId,
-        /// When.
-        at: Time,
-    },
+    AskAt { attempt: AttemptId, at: Time },
     /// The payer's browser came back.
     Returned {
-        /// Which attempt.
         attempt: AttemptId,
         /// Its raw query.
         query: Secret,
@@ -142,16 +124,13 @@ pub enum Step {
     Refund(Box<NewRefund>),
     /// Take a refund in hand before talking to the vendor: a compare-and-set.
     ClaimRefund {
-        /// Which refund.
         refund: RefundId,
         /// Whether it is sent; else it is asked about. As [`crate::refund::Refund::is_to_send`] says.
         send: bool,
-        /// Until when.
         until: Time,
     },
     /// What became of a call about a refund.
     RefundAnswered {
-        /// Which refund.
         refund: RefundId,
         /// Until when the call held it: the answer of a call that holds it no more proves only that the
         /// vendor has the refund.
@@ -170,7 +149,6 @@ pub enum Step {
 /// A query of a vendor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Query {
-    /// What for.
     pub purpose: QueryPurpose,
     /// [`Attempt::notices`] when it was asked: those that came later it does not answer.
     pub notices: u32,
@@ -187,18 +165,18 @@ pub enum ClaimPurpose {
     /// for it.
     Capture,
     /// Make sure it cannot be paid any more (purpose `cancel`).
-    Close,
+    Cancel,
 }
 
 /// What became of a start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StartResult {
-    /// The vendor has the payment, or questions were asked ([`Action::Ask`], no reference then).
+    /// The vendor has the payment, or questions were asked ([`PayerAction::Ask`], no reference then).
     Open {
         /// The vendor's id.
         reference: Option<String>,
         /// What the payer does next.
-        action: Action,
+        action: PayerAction,
         /// Until when that can be used.
         until: Option<Time>,
     },
@@ -234,7 +212,7 @@ pub enum Refusal {
     /// A reseller's payment, and the reseller may not work for the merchant any more: open attempts
     /// run on, none starts.
     #[error(transparent)]
-    Barred(#[from] Barred),
+    Barred(#[from] ResellerNotAllowed),
     /// A report that cannot be: a capture without amount or currency, an empty reference.
     #[error("the provider's report is not usable: {0}")]
     BadReport(&'static str),
@@ -260,10 +238,7 @@ pub enum Refusal {
     CannotRefund,
     /// The vendor takes no refund so long after the capture.
     #[error("the provider takes refunds only within {days} days after the capture")]
-    RefundTooLate {
-        /// How long it does.
-        days: u32,
-    },
+    RefundTooLate { days: u32 },
     /// The vendor, or the host, takes no more refunds of one payment.
     #[error("the payment has as many refunds as the provider takes of one")]
     TooManyRefunds,
@@ -293,9 +268,7 @@ pub enum Refusal {
 /// A line of a payment's timeline.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transition {
-    /// When.
     pub at: Time,
-    /// From where.
     pub from: Status,
     /// To where; the same as `from` for a report that changed no status.
     pub to: Status,
@@ -310,7 +283,6 @@ pub struct Transition {
 /// An event to tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewEvent {
-    /// What happened.
     pub kind: EventType,
     /// The payment's status then.
     pub status: Status,
@@ -325,15 +297,10 @@ pub struct NewEvent {
 /// A line to be put on the work list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewWork {
-    /// Why.
     pub kind: WorkKind,
-    /// Which attempt.
     pub attempt: AttemptId,
-    /// At which account.
     pub account: AccountId,
-    /// How much.
     pub amount: Minor,
-    /// Of what.
     pub currency: String,
     /// A sentence for the operator.
     pub detail: String,
@@ -367,7 +334,7 @@ pub struct Change {
 
 /// What a step was for, answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum StepOutcome {
     /// Done; see the aggregate.
     Done,
     /// This attempt was opened, by `Open` or as `next`.
@@ -399,16 +366,16 @@ impl PaymentAggregate {
     ///
     /// # Errors
     /// A [`Refusal`]; the aggregate is as it was. (What a vendor reported out of order is no error:
-    /// it answers [`Outcome::Nothing`] with a line for the timeline.)
+    /// it answers [`StepOutcome::Nothing`] with a line for the timeline.)
     pub fn step(
         &mut self,
         step: Step,
         now: Time,
         schedule: &QuerySchedule,
-    ) -> Result<(Outcome, Change), Refusal> {
+    ) -> Result<(StepOutcome, Change), Refusal> {
         let mut change = Change::default();
         let before = self.clone();
-        let mut log = Log {
+        let mut log = StepLog {
             now,
             cause: String::new(),
             schedule,
@@ -418,9 +385,10 @@ impl PaymentAggregate {
             Step::Open(choice) => self.open(*choice, &mut log),
             Step::Started {
                 attempt,
+                held,
                 result,
                 next,
-            } => self.started(attempt, result, next.map(|next| *next), &mut log),
+            } => self.started((attempt, held), result, next.map(|next| *next), &mut log),
             Step::Answered {
                 attempt,
                 answers,

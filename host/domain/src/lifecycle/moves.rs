@@ -13,7 +13,7 @@ use crate::time::Time;
 use crate::work::WorkKind;
 
 /// Where a step writes what it did: its time, its cause in the timeline's words, the change.
-pub(super) struct Log<'a> {
+pub(super) struct StepLog<'a> {
     pub(super) now: Time,
     pub(super) cause: String,
     pub(super) schedule: &'a QuerySchedule,
@@ -70,7 +70,7 @@ impl PaymentAggregate {
     }
 
     /// A line of the timeline from `from` to `to`, with the settlement as it is now.
-    pub(super) fn line(&self, from: Status, to: Status, applied: bool, log: &mut Log<'_>) {
+    pub(super) fn line(&self, from: Status, to: Status, applied: bool, log: &mut StepLog<'_>) {
         log.change.transitions.push(Transition {
             at: log.now,
             from,
@@ -82,22 +82,22 @@ impl PaymentAggregate {
     }
 
     /// A line for what was recorded and changed no status.
-    pub(super) fn remark(&self, log: &mut Log<'_>) {
+    pub(super) fn remark(&self, log: &mut StepLog<'_>) {
         self.line(self.payment.status, self.payment.status, true, log);
     }
 
     /// An event about the payment as it stands.
-    pub(super) fn tell(&self, kind: EventType, log: &mut Log<'_>) {
+    pub(super) fn tell(&self, kind: EventType, log: &mut StepLog<'_>) {
         self.tell_of(kind, (None, None), log);
     }
 
     /// An event about a refund.
-    pub(super) fn tell_refund(&self, given: GivenBack, log: &mut Log<'_>) {
+    pub(super) fn tell_refund(&self, given: GivenBack, log: &mut StepLog<'_>) {
         self.tell_of(EventType::PaymentRefunded, (Some(given), None), log);
     }
 
     /// An event about an attempt that failed while the payment goes on.
-    pub(super) fn tell_failed(&self, i: usize, log: &mut Log<'_>) {
+    pub(super) fn tell_failed(&self, i: usize, log: &mut StepLog<'_>) {
         if let Some(decline) = DeclineCode::of(&self.attempts[i]) {
             self.tell_of(EventType::PaymentAttemptFailed, (None, Some(decline)), log);
         }
@@ -107,7 +107,7 @@ impl PaymentAggregate {
         &self,
         kind: EventType,
         (refund, decline): (Option<GivenBack>, Option<DeclineCode>),
-        log: &mut Log<'_>,
+        log: &mut StepLog<'_>,
     ) {
         log.change.events.push(NewEvent {
             kind,
@@ -125,7 +125,7 @@ impl PaymentAggregate {
         kind: WorkKind,
         amount: Minor,
         detail: &str,
-        log: &mut Log<'_>,
+        log: &mut StepLog<'_>,
     ) {
         let attempt = &self.attempts[i];
         let currency = attempt.vendor.as_ref().map_or_else(
@@ -143,7 +143,7 @@ impl PaymentAggregate {
     }
 
     /// Moves the payment where that is legal, with its line and event; a line alone where it is not.
-    pub(super) fn move_to(&mut self, to: Status, log: &mut Log<'_>) {
+    pub(super) fn move_to(&mut self, to: Status, log: &mut StepLog<'_>) {
         let from = self.payment.status;
         if !legal(from, to) {
             self.line(from, to, false, log);
@@ -165,7 +165,7 @@ impl PaymentAggregate {
 
     /// Has a person look. In a review that the vendor could end, a cause that only an operator can
     /// decide takes over.
-    pub(super) fn review(&mut self, cause: ReviewCause, log: &mut Log<'_>) {
+    pub(super) fn review(&mut self, cause: ReviewCause, log: &mut StepLog<'_>) {
         if self.payment.status != Status::Review {
             self.move_to(Status::Review, log);
             if self.payment.status == Status::Review {
@@ -173,18 +173,15 @@ impl PaymentAggregate {
             }
             return;
         }
-        let weaker = self
-            .payment
-            .review
-            .is_none_or(ReviewCause::ends_by_provider);
-        if weaker && !cause.ends_by_provider() {
+        let weaker = self.payment.review.is_none_or(ReviewCause::ends_by_vendor);
+        if weaker && !cause.ends_by_vendor() {
             self.payment.review = Some(cause);
             self.remark(log);
         }
     }
 
     /// Completes the payment with what its captured attempt proves, or what an operator vouches for.
-    pub(super) fn complete(&mut self, vouched: Option<Settlement>, log: &mut Log<'_>) {
+    pub(super) fn complete(&mut self, vouched: Option<Settlement>, log: &mut StepLog<'_>) {
         if legal(self.payment.status, Status::Completed) {
             let proved = self
                 .captured()
@@ -221,7 +218,7 @@ impl PaymentAggregate {
     }
 
     /// Applies the captured attempt's settlement facts to a completed payment. Confirmed is final.
-    pub(super) fn settle(&mut self, i: usize, log: &mut Log<'_>) {
+    pub(super) fn settle(&mut self, i: usize, log: &mut StepLog<'_>) {
         let known = self.payment.settlement;
         let proved = proved(&self.attempts[i]);
         if known == Settlement::Confirmed || proved == known || proved == Settlement::Pending {
@@ -242,7 +239,7 @@ impl PaymentAggregate {
     }
 
     /// Puts a completed payment whose money is not safe on the work list.
-    pub(super) fn unsettled(&self, i: usize, detail: &str, log: &mut Log<'_>) {
+    pub(super) fn unsettled(&self, i: usize, detail: &str, log: &mut StepLog<'_>) {
         let amount = self.attempts[i].due.amount;
         self.work(i, WorkKind::Unsettled, amount, detail, log);
     }
@@ -260,7 +257,7 @@ impl PaymentAggregate {
     }
 
     /// Ends an attempt, and does to the payment what follows from it.
-    pub(super) fn end(&mut self, i: usize, state: AttemptState, log: &mut Log<'_>) {
+    pub(super) fn end(&mut self, i: usize, state: AttemptState, log: &mut StepLog<'_>) {
         self.shut(i, state, log.now);
         if self.attempts[i].is_undecided() {
             // The vendor contradicts itself: it is asked until it does not.
@@ -282,12 +279,7 @@ impl PaymentAggregate {
             Status::Processing | Status::VerificationPending => {
                 self.move_to(Status::Failed, log);
             }
-            Status::Review
-                if self
-                    .payment
-                    .review
-                    .is_some_and(ReviewCause::ends_by_provider) =>
-            {
+            Status::Review if self.payment.review.is_some_and(ReviewCause::ends_by_vendor) => {
                 self.move_to(Status::Failed, log);
             }
             _ => self.remark(log),

@@ -11,7 +11,7 @@ use crate::time::Time;
 
 /// The shortest pause before a start is repeated; then as long as it was tried for.
 const FIRST_REPEAT: Duration = Duration::from_secs(5);
-/// How long after its payer's tap a start may have been sent last to be repeated once more.
+/// A start is repeated only if it was last sent within this time after the payer's action.
 const REPEATED_FOR: Duration = Duration::from_secs(20);
 
 /// Something that a worker has to do about a payment now.
@@ -20,9 +20,9 @@ pub enum NextAction {
     /// Claim for capture and query with the purpose `capture`.
     Capture(AttemptId),
     /// Claim and query with the purpose `cancel`: its time has passed, or another attempt won.
-    Close(AttemptId),
+    Cancel(AttemptId),
     /// Query with the purpose `sync`, as the schedule says.
-    Look(AttemptId),
+    Query(AttemptId),
     /// Claim and repeat the start: a payer waits for its outcome.
     Start(AttemptId),
     /// Claim a refund and send it, or ask about it.
@@ -60,7 +60,7 @@ impl PaymentAggregate {
         };
         each(Self::capture_due)
             .chain(each(Self::close_due))
-            .chain(each(|_, attempt| look_due(attempt)))
+            .chain(each(|_, attempt| query_due(attempt)))
             .chain(each(Self::start_due))
             .chain(self.attempts.iter().flat_map(refunds_due))
             .chain(self.expiry_due())
@@ -96,7 +96,7 @@ impl PaymentAggregate {
             _ if attempt.is_authorised() => status.is_final().then(Time::default),
             _ => None,
         };
-        from.map(|from| (from.max(ready(attempt)), NextAction::Close(attempt.id)))
+        from.map(|from| (from.max(ready(attempt)), NextAction::Cancel(attempt.id)))
     }
 
     /// A start whose outcome is not known is repeated while its payer waits: after 5, 10 and 20 seconds where it fails
@@ -136,11 +136,11 @@ impl PaymentAggregate {
 }
 
 /// A question of the schedule, or one that a notice caused.
-fn look_due(attempt: &Attempt) -> Option<(Time, NextAction)> {
+fn query_due(attempt: &Attempt) -> Option<(Time, NextAction)> {
     let busy = attempt.busy_until.unwrap_or_default();
     attempt
         .next_query
-        .map(|due| (due.max(busy), NextAction::Look(attempt.id)))
+        .map(|due| (due.max(busy), NextAction::Query(attempt.id)))
 }
 
 /// Refunds that the vendor is to make, or of which it is not known what became.

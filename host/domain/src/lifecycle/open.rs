@@ -1,25 +1,29 @@
 //! Opening attempts, and what became of a start.
 
-use super::moves::Log;
+use super::moves::StepLog;
 use super::query_failed::{FIRST_RETRY, sooner};
-use super::{Change, Outcome, PaymentAggregate, Refusal, StartResult};
+use super::{Change, PaymentAggregate, Refusal, StartResult, StepOutcome};
 use crate::attempt::{Attempt, AttemptState, Choice};
 use crate::id::AttemptId;
 use crate::payment::{CheckoutMode, Payment, Status};
-use crate::provider::{Action, Particulars};
+use crate::provider::{Particulars, PayerAction};
 use crate::returns::Returns;
 use crate::secret::Secret;
 use crate::time::Time;
 
 impl PaymentAggregate {
-    pub(super) fn open(&mut self, choice: Choice, log: &mut Log<'_>) -> Result<Outcome, Refusal> {
+    pub(super) fn open(
+        &mut self,
+        choice: Choice,
+        log: &mut StepLog<'_>,
+    ) -> Result<StepOutcome, Refusal> {
         self.may_open(log.now)?;
         log.cause = format!("start: {} at {}", choice.method, choice.account);
         let id = self.add(choice, log);
         if self.payment.status == Status::Created {
             self.move_to(Status::Pending, log);
         }
-        Ok(Outcome::Opened(id))
+        Ok(StepOutcome::Opened(id))
     }
 
     /// Whether a new attempt can be opened.
@@ -38,7 +42,7 @@ impl PaymentAggregate {
     }
 
     /// Adds an attempt, held for the start that follows.
-    fn add(&mut self, mut choice: Choice, log: &mut Log<'_>) -> AttemptId {
+    fn add(&mut self, mut choice: Choice, log: &mut StepLog<'_>) -> AttemptId {
         log.change.decisions.extend(choice.decision.take());
         if self.payment.mode == CheckoutMode::Hosted {
             self.payment.method = Some(choice.method);
@@ -51,11 +55,11 @@ impl PaymentAggregate {
 
     pub(super) fn started(
         &mut self,
-        id: AttemptId,
+        (id, held): (AttemptId, Option<Time>),
         result: StartResult,
         next: Option<Choice>,
-        log: &mut Log<'_>,
-    ) -> Result<Outcome, Refusal> {
+        log: &mut StepLog<'_>,
+    ) -> Result<StepOutcome, Refusal> {
         let i = self.index(id)?;
         check(&result)?;
         let now = log.now;
@@ -63,7 +67,8 @@ impl PaymentAggregate {
         if !matches!(state, AttemptState::Open | AttemptState::Unknown) {
             return Ok(self.overtaken(i, result, log));
         }
-        if !self.attempts[i].closing {
+        let is_late = held.is_some() && self.attempts[i].busy_until != held;
+        if !self.attempts[i].closing && !is_late {
             self.attempts[i].busy_until = None;
         }
         self.attempts[i].last_sent = now;
@@ -79,11 +84,11 @@ impl PaymentAggregate {
                 attempt.state = AttemptState::Open;
                 attempt.action = Some(action);
                 attempt.until = until;
-                Ok(Outcome::Done)
+                Ok(StepOutcome::Done)
             }
             StartResult::Uncertain(detail) => {
                 self.doubt(i, detail, now);
-                Ok(Outcome::Done)
+                Ok(StepOutcome::Done)
             }
             // An account that cannot be used now says nothing about the start before, nor about what
             // it reported itself.
@@ -91,7 +96,7 @@ impl PaymentAggregate {
                 if self.attempts[i].uncertain || self.attempts[i].vendor.is_some() =>
             {
                 self.doubt(i, detail, now);
-                Ok(Outcome::Done)
+                Ok(StepOutcome::Done)
             }
             StartResult::Unavailable(detail) => {
                 self.attempts[i].detail = detail;
@@ -100,7 +105,7 @@ impl PaymentAggregate {
             StartResult::Declined(detail) => {
                 self.attempts[i].detail = detail;
                 self.end(i, AttemptState::Declined, log);
-                Ok(Outcome::Done)
+                Ok(StepOutcome::Done)
             }
         }
     }
@@ -110,20 +115,20 @@ impl PaymentAggregate {
         &mut self,
         i: usize,
         next: Option<Choice>,
-        log: &mut Log<'_>,
-    ) -> Result<Outcome, Refusal> {
+        log: &mut StepLog<'_>,
+    ) -> Result<StepOutcome, Refusal> {
         let Some(next) = next.filter(|_| self.payment.status == Status::Pending) else {
             self.end(i, AttemptState::Unavailable, log);
-            return Ok(Outcome::Done);
+            return Ok(StepOutcome::Done);
         };
         self.shut(i, AttemptState::Unavailable, log.now);
         if self.may_open(log.now).is_err() {
             self.end(i, AttemptState::Unavailable, log);
-            return Ok(Outcome::Done);
+            return Ok(StepOutcome::Done);
         }
         self.remark(log);
         self.tell_failed(i, log);
-        Ok(Outcome::Opened(self.add(next, log)))
+        Ok(StepOutcome::Opened(self.add(next, log)))
     }
 
     /// Money may move: the attempt stays open until the vendor or a repeat tells.
@@ -136,14 +141,14 @@ impl PaymentAggregate {
     }
 
     /// A report came before the start was recorded: what it said of the state stays.
-    fn overtaken(&mut self, i: usize, result: StartResult, log: &mut Log<'_>) -> Outcome {
+    fn overtaken(&mut self, i: usize, result: StartResult, log: &mut StepLog<'_>) -> StepOutcome {
         let StartResult::Open {
             reference,
             action,
             until,
         } = result
         else {
-            return Outcome::Nothing;
+            return StepOutcome::Nothing;
         };
         self.refer(i, reference.as_deref(), log.change);
         let attempt = &mut self.attempts[i];
@@ -163,7 +168,7 @@ impl PaymentAggregate {
             }
             _ => {}
         }
-        Outcome::Done
+        StepOutcome::Done
     }
 
     /// Remembers a vendor's id, the newest first.
@@ -182,8 +187,8 @@ impl PaymentAggregate {
         id: AttemptId,
         answers: Vec<(String, Secret)>,
         busy_until: Time,
-        log: &Log<'_>,
-    ) -> Result<Outcome, Refusal> {
+        log: &StepLog<'_>,
+    ) -> Result<StepOutcome, Refusal> {
         let i = self.index(id)?;
         let now = log.now;
         if self.payment.status != Status::Pending {
@@ -193,7 +198,7 @@ impl PaymentAggregate {
         if let Some(until) = attempt.busy_until.filter(|until| now < *until) {
             return Err(Refusal::Busy(until));
         }
-        let asked = matches!(attempt.action, Some(Action::Ask(_)));
+        let asked = matches!(attempt.action, Some(PayerAction::Ask(_)));
         if attempt.state != AttemptState::Open || !asked || now >= attempt.expires_at {
             return Err(Refusal::WrongState(attempt.state));
         }
@@ -214,13 +219,17 @@ impl PaymentAggregate {
             let attempt = &mut self.attempts[i];
             attempt.next_query = sooner(attempt.next_query, due);
         }
-        Ok(Outcome::Done)
+        Ok(StepOutcome::Done)
     }
 
-    pub(super) fn returned(&mut self, id: AttemptId, query: Secret) -> Result<Outcome, Refusal> {
+    pub(super) fn returned(
+        &mut self,
+        id: AttemptId,
+        query: Secret,
+    ) -> Result<StepOutcome, Refusal> {
         let i = self.index(id)?;
         self.attempts[i].returned = Some(query);
-        Ok(Outcome::Done)
+        Ok(StepOutcome::Done)
     }
 }
 
@@ -229,7 +238,7 @@ fn check(result: &StartResult) -> Result<(), Refusal> {
     match result {
         StartResult::Open {
             reference: None,
-            action: Action::Ask(_),
+            action: PayerAction::Ask(_),
             ..
         } => Ok(()),
         StartResult::Open { reference, .. }
@@ -253,7 +262,7 @@ fn describe(result: &StartResult, attempt: &Attempt) -> String {
 }
 
 /// An attempt as it is on opening: its first question is due even if its start is lost.
-fn new_attempt(payment: &Payment, choice: Choice, log: &Log<'_>) -> Attempt {
+fn new_attempt(payment: &Payment, choice: Choice, log: &StepLog<'_>) -> Attempt {
     let now = log.now;
     let expires_at = choice.expires_at.min(payment.expires_at);
     Attempt {

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::moves::Log;
-use super::{Outcome, PaymentAggregate, Query, QuerySchedule, Refusal};
+use super::moves::StepLog;
+use super::{PaymentAggregate, Query, QuerySchedule, Refusal, StepOutcome};
 use crate::attempt::{Attempt, AttemptState};
 use crate::id::AttemptId;
 use crate::payment::{Resolution, ReviewCause, Settlement, Status};
-use crate::provider::{Action, QueryPurpose};
+use crate::provider::{PayerAction, QueryPurpose};
 use crate::time::Time;
 
 /// After an uncertain start the vendor is asked this soon: long enough for a slow request to have
@@ -44,15 +44,15 @@ impl PaymentAggregate {
         asked: Query,
         absent: bool,
         scheduled: bool,
-        log: &mut Log<'_>,
-    ) -> Result<Outcome, Refusal> {
+        log: &mut StepLog<'_>,
+    ) -> Result<StepOutcome, Refusal> {
         let i = self.index(id)?;
         self.let_go(i, asked);
         let word = if absent { "unknown" } else { "no answer" };
         log.cause = format!("query: {word} at {}", self.attempts[i].account);
         if absent && self.nothing_there(i, asked.purpose, log) {
             self.pursue(log);
-            return Ok(Outcome::Done);
+            return Ok(StepOutcome::Done);
         }
         if asked.purpose != QueryPurpose::Sync {
             self.hold(i, log.now);
@@ -64,11 +64,11 @@ impl PaymentAggregate {
         }
         self.count_silence(i, log);
         self.unanswered(log);
-        Ok(Outcome::Done)
+        Ok(StepOutcome::Done)
     }
 
-    /// The worker that held an attempt for a question is done. One that was late holds it no more: its claim may be
-    /// another's by now, whose call is under way.
+    /// Ends the claim of a worker whose query is done. If the worker was late, another task may have a claim of its
+    /// own by now, with a call under way: that claim stays.
     pub(super) fn let_go(&mut self, i: usize, asked: Query) {
         let attempt = &mut self.attempts[i];
         let holds = match asked.purpose {
@@ -81,16 +81,16 @@ impl PaymentAggregate {
         }
     }
 
-    /// Heeds that the vendor knows no such payment; false where that contradicts what it said before
-    /// and so proves nothing.
-    fn nothing_there(&mut self, i: usize, purpose: QueryPurpose, log: &mut Log<'_>) -> bool {
+    /// Applies the vendor's answer that it knows no such payment. Returns false where the answer contradicts what
+    /// the vendor said before, and so proves nothing.
+    fn nothing_there(&mut self, i: usize, purpose: QueryPurpose, log: &mut StepLog<'_>) -> bool {
         let declined = self.waits_for(Resolution::Decline);
         let attempt = &mut self.attempts[i];
         let starting = matches!(attempt.state, AttemptState::Open | AttemptState::Unknown);
         let known = attempt.vendor.is_some() || !attempt.references.is_empty();
         // Nothing was asked of the vendor yet: the payer is still answering the module's questions.
         let answering = starting
-            && matches!(attempt.action, Some(Action::Ask(_)))
+            && matches!(attempt.action, Some(PayerAction::Ask(_)))
             && !(attempt.uncertain || attempt.closing)
             && log.now < attempt.expires_at;
         match attempt.state {
@@ -161,7 +161,7 @@ impl PaymentAggregate {
     }
 
     /// Starts the schedule of questions anew from now.
-    pub(super) fn watch(&mut self, i: usize, log: &Log<'_>) {
+    pub(super) fn watch(&mut self, i: usize, log: &StepLog<'_>) {
         let attempt = &mut self.attempts[i];
         attempt.watched_from = log.now;
         attempt.queries = 0;
@@ -172,7 +172,7 @@ impl PaymentAggregate {
     }
 
     /// When a question of the schedule is asked.
-    fn turn(&self, i: usize, number: u8, log: &Log<'_>) -> Option<Time> {
+    fn turn(&self, i: usize, number: u8, log: &StepLog<'_>) -> Option<Time> {
         let attempt = &self.attempts[i];
         let end = Some(attempt.expires_at).filter(|_| attempt.state.is_open());
         log.schedule
@@ -183,7 +183,7 @@ impl PaymentAggregate {
     ///
     /// One that was due out of turn (a notice, an uncertain start) is repeated with growing pauses
     /// until its turn and does not count. Those that an outage of ours has missed are left out.
-    pub(super) fn asked(&mut self, i: usize, log: &mut Log<'_>) {
+    pub(super) fn asked(&mut self, i: usize, log: &mut StepLog<'_>) {
         let attempt = &mut self.attempts[i];
         if attempt.next_query.is_none_or(|due| log.now < due) {
             return;
@@ -218,7 +218,7 @@ impl PaymentAggregate {
 
     /// Counts questions in a row that had no answer since the attempt's life ended; enough of them over
     /// a long enough time have a person look. The questions go on.
-    fn count_silence(&mut self, i: usize, log: &mut Log<'_>) {
+    fn count_silence(&mut self, i: usize, log: &mut StepLog<'_>) {
         let attempt = &mut self.attempts[i];
         let ended = attempt.state == AttemptState::Captured || attempt.expires_at <= log.now;
         if !ended {
@@ -236,7 +236,7 @@ impl PaymentAggregate {
     }
 
     /// The vendor was asked for long and ended nothing: a person has to look.
-    fn give_up(&mut self, i: usize, log: &mut Log<'_>) {
+    fn give_up(&mut self, i: usize, log: &mut StepLog<'_>) {
         let state = self.attempts[i].state;
         let waiting = matches!(
             self.payment.status,
@@ -252,12 +252,12 @@ impl PaymentAggregate {
         }
     }
 
-    pub(super) fn ask_at(&mut self, id: AttemptId, at: Time) -> Result<Outcome, Refusal> {
+    pub(super) fn ask_at(&mut self, id: AttemptId, at: Time) -> Result<StepOutcome, Refusal> {
         let i = self.index(id)?;
         let attempt = &mut self.attempts[i];
         attempt.notices = attempt.notices.wrapping_add(1);
         attempt.next_query = sooner(attempt.next_query, at);
-        Ok(Outcome::Done)
+        Ok(StepOutcome::Done)
     }
 }
 

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use super::moves::Log;
+use super::moves::StepLog;
 use super::query_failed::{ABSENT_AFTER, sooner};
-use super::{Outcome, PaymentAggregate, Refusal};
+use super::{PaymentAggregate, Refusal, StepOutcome};
 use crate::attempt::{Attempt, AttemptState};
 use crate::event::GivenBack;
 use crate::id::{AttemptId, RefundId};
@@ -125,8 +125,8 @@ impl PaymentAggregate {
             .find_map(|attempt| Some((attempt, attempt.returns.refund(id)?)))
     }
 
-    /// Of which attempt money is given back where none is named: the one that holds the payment's money; for
-    /// operators, where nothing of that is left, the oldest of which some is.
+    /// The attempt whose money is given back where none is named: the one that holds the payment's money. Where
+    /// nothing of that is left, an operator gives back money of the oldest attempt that has some left.
     pub fn attempt_to_refund(&self, origin: RefundOrigin) -> Option<&Attempt> {
         let own = self.captured().map(|i| &self.attempts[i]);
         if origin == RefundOrigin::Merchant || own.is_some_and(|own| own.left() > Minor(0)) {
@@ -152,8 +152,8 @@ impl PaymentAggregate {
     pub(super) fn order_refund(
         &mut self,
         new: NewRefund,
-        log: &mut Log<'_>,
-    ) -> Result<Outcome, Refusal> {
+        log: &mut StepLog<'_>,
+    ) -> Result<StepOutcome, Refusal> {
         let i = self.index(new.attempt)?;
         let amount = self.may_refund(i, &new, log.now)?;
         let attempt = &mut self.attempts[i];
@@ -188,7 +188,7 @@ impl PaymentAggregate {
             })),
         });
         self.remark(log);
-        Ok(Outcome::Done)
+        Ok(StepOutcome::Done)
     }
 
     /// How much an order gives back, where it may.
@@ -246,7 +246,7 @@ impl PaymentAggregate {
         send: bool,
         until: Time,
         now: Time,
-    ) -> Result<Outcome, Refusal> {
+    ) -> Result<StepOutcome, Refusal> {
         let i = self.index_of_refund(id)?;
         let refund = self.attempts[i].returns.refund_mut(id);
         let refund = refund.ok_or(Refusal::NoSuchRefund)?;
@@ -263,7 +263,7 @@ impl PaymentAggregate {
             ordered.uncertain = true;
             ordered.last_sent = until;
         }
-        Ok(Outcome::Done)
+        Ok(StepOutcome::Done)
     }
 
     pub(super) fn refund_answered(
@@ -271,8 +271,8 @@ impl PaymentAggregate {
         id: RefundId,
         held: Time,
         answer: RefundAnswer,
-        log: &mut Log<'_>,
-    ) -> Result<Outcome, Refusal> {
+        log: &mut StepLog<'_>,
+    ) -> Result<StepOutcome, Refusal> {
         let i = self.index_of_refund(id)?;
         let mut holds = false;
         if let Some(ordered) = self.order_of(i, id) {
@@ -281,7 +281,7 @@ impl PaymentAggregate {
         }
         if !holds && !matches!(answer, RefundAnswer::Given(_)) {
             // Another call may be under way by now.
-            return Ok(Outcome::Nothing);
+            return Ok(StepOutcome::Nothing);
         }
         let word = match &answer {
             RefundAnswer::Given(given) => given.state.as_str(),
@@ -319,7 +319,7 @@ impl PaymentAggregate {
             }
             RefundAnswer::Absent => {
                 if self.is_absent(i, id, log.now) {
-                    return Ok(Outcome::Done);
+                    return Ok(StepOutcome::Done);
                 }
                 Difference::default()
             }
@@ -328,9 +328,9 @@ impl PaymentAggregate {
         self.take_turn(i, id, log);
         self.pursue(log);
         Ok(if log.change.transitions.is_empty() {
-            Outcome::Nothing
+            StepOutcome::Nothing
         } else {
-            Outcome::Done
+            StepOutcome::Done
         })
     }
 
@@ -364,8 +364,9 @@ impl PaymentAggregate {
         difference
     }
 
-    /// Heeds that the vendor has no such refund: it is sent, where no request to make it could be under way any
-    /// more when the vendor was asked. False where the vendor has told of it before, which proves nothing.
+    /// Applies the vendor's answer that it has no such refund. The refund is sent, if no request to make it could
+    /// be under way any more when the vendor was asked; otherwise the vendor is asked again. Returns false where
+    /// the vendor has told of the refund before: then the answer proves nothing.
     fn is_absent(&mut self, i: usize, id: RefundId, now: Time) -> bool {
         let refund = self.attempts[i].returns.refund(id);
         if refund.is_none_or(|refund| refund.reference.is_some()) {
@@ -382,7 +383,7 @@ impl PaymentAggregate {
 
     /// When a refund that has not ended is sent or asked about next. After the last turn a person looks; what
     /// was surely never made has failed then.
-    fn take_turn(&mut self, i: usize, id: RefundId, log: &mut Log<'_>) {
+    fn take_turn(&mut self, i: usize, id: RefundId, log: &mut StepLog<'_>) {
         let refund = self.attempts[i].returns.refund(id);
         let Some((refund, ordered)) = refund.and_then(|it| Some((it, it.pending_order()?))) else {
             return;
@@ -418,7 +419,7 @@ impl PaymentAggregate {
     }
 
     /// Does what follows from money that went back of an attempt that took some, or came back after all.
-    pub(super) fn went_back(&mut self, i: usize, returned: &Difference, log: &mut Log<'_>) {
+    pub(super) fn went_back(&mut self, i: usize, returned: &Difference, log: &mut StepLog<'_>) {
         let total = self.attempts[i].returns.total();
         if let Some(facts) = &mut self.attempts[i].vendor {
             facts.returned = total;
@@ -478,7 +479,7 @@ impl PaymentAggregate {
         i: usize,
         returned: &Difference,
         completed: bool,
-        log: &mut Log<'_>,
+        log: &mut StepLog<'_>,
     ) {
         let lost = !completed && returned.more && returned.succeeded.is_empty();
         let detail = if returned.is_elsewhere() || lost {
@@ -502,7 +503,7 @@ impl PaymentAggregate {
     }
 
     /// A line of the work list that money was given back for: closed where that was all of it.
-    fn settle_line(&self, i: usize, line: WorkKind, log: &mut Log<'_>) {
+    fn settle_line(&self, i: usize, line: WorkKind, log: &mut StepLog<'_>) {
         let attempt = &self.attempts[i];
         let rest = if line == WorkKind::Excess {
             less(self.excess(i), attempt.returns.refunded_for(line))

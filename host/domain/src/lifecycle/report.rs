@@ -3,9 +3,9 @@
 //! Unapplied lines of the timeline are bounded: a repeated or impossible report is written down once for
 //! each way that it came and each status that it named, however often it comes.
 
-use super::moves::Log;
+use super::moves::StepLog;
 use super::query_failed::sooner;
-use super::{Outcome, PaymentAggregate, Query, Refusal, Via};
+use super::{PaymentAggregate, Query, Refusal, StepOutcome, Via};
 use crate::attempt::{AttemptState, VendorFacts};
 use crate::id::AttemptId;
 use crate::money::Minor;
@@ -21,8 +21,8 @@ impl PaymentAggregate {
         mut report: Report,
         via: Via,
         asked: Option<Query>,
-        log: &mut Log<'_>,
-    ) -> Result<Outcome, Refusal> {
+        log: &mut StepLog<'_>,
+    ) -> Result<StepOutcome, Refusal> {
         let i = self.index(id)?;
         let may_exceed = report.status == VendorStatus::Overpaid;
         if may_exceed {
@@ -66,14 +66,14 @@ impl PaymentAggregate {
             attempt.next_query = sooner(attempt.next_query, at);
         }
         Ok(if recorded {
-            Outcome::Done
+            StepOutcome::Done
         } else {
-            Outcome::Nothing
+            StepOutcome::Nothing
         })
     }
 
     /// Keeps what a report tells beside where the money is; what it adds to what went back.
-    fn learn(&mut self, i: usize, report: &Report, via: Via, log: &mut Log<'_>) -> Difference {
+    fn learn(&mut self, i: usize, report: &Report, via: Via, log: &mut StepLog<'_>) -> Difference {
         let attempt = &mut self.attempts[i];
         let taken = matches!(
             report.status,
@@ -104,7 +104,7 @@ impl PaymentAggregate {
     }
 
     /// Writes a report that changed nothing down, once for each way and status.
-    fn note(&mut self, i: usize, via: Via, status: VendorStatus, log: &mut Log<'_>) {
+    fn note(&mut self, i: usize, via: Via, status: VendorStatus, log: &mut StepLog<'_>) {
         if self.hear(i, via, status) {
             self.line(self.payment.status, aim(status), false, log);
         }
@@ -122,7 +122,7 @@ impl PaymentAggregate {
 
     /// A question of ours was answered: the worker that held the attempt for it is done, and the
     /// schedule goes on where the answer ended nothing.
-    fn answered_question(&mut self, i: usize, asked: Query, moved: bool, log: &mut Log<'_>) {
+    fn answered_question(&mut self, i: usize, asked: Query, moved: bool, log: &mut StepLog<'_>) {
         self.answered_decision();
         self.let_go(i, asked);
         let attempt = &mut self.attempts[i];
@@ -185,7 +185,7 @@ impl PaymentAggregate {
 
     /// Applies a report of the payment's own open attempt. Where more was received than due, `may_exceed` says
     /// that the scheme lets the payer send more.
-    fn apply_open(&mut self, i: usize, report: &Report, may_exceed: bool, log: &mut Log<'_>) {
+    fn apply_open(&mut self, i: usize, report: &Report, may_exceed: bool, log: &mut StepLog<'_>) {
         let state = self.attempts[i].state;
         let fresh = matches!(state, AttemptState::Open | AttemptState::Unknown);
         if report.status == VendorStatus::Pending && !fresh {
@@ -215,7 +215,7 @@ impl PaymentAggregate {
     }
 
     /// Moves a payment that is under way along with its attempt.
-    fn follow(&mut self, to: Status, log: &mut Log<'_>) {
+    fn follow(&mut self, to: Status, log: &mut StepLog<'_>) {
         let under_way = matches!(
             self.payment.status,
             Status::Pending | Status::Processing | Status::VerificationPending
@@ -227,7 +227,7 @@ impl PaymentAggregate {
 
     /// The payer has approved: captured next, unless a person has to look before. One that is being
     /// captured stays so, because only the answer to the capture tells.
-    fn authorised(&mut self, i: usize, log: &mut Log<'_>) {
+    fn authorised(&mut self, i: usize, log: &mut StepLog<'_>) {
         if self.attempts[i].state == AttemptState::Capturing {
             return;
         }
@@ -253,7 +253,7 @@ impl PaymentAggregate {
 
     /// Something is odd at the vendor: a person looks. What an operator has had captured stays so until
     /// the capture is answered.
-    fn stop(&mut self, i: usize, cause: ReviewCause, log: &mut Log<'_>) {
+    fn stop(&mut self, i: usize, cause: ReviewCause, log: &mut StepLog<'_>) {
         let approved = self.waits_for(Resolution::Approve);
         let attempt = &mut self.attempts[i];
         if !(approved && attempt.state == AttemptState::Capturing && attempt.is_authorised()) {
@@ -264,7 +264,7 @@ impl PaymentAggregate {
     }
 
     /// The payment's money is taken.
-    fn take(&mut self, i: usize, may_exceed: bool, log: &mut Log<'_>) {
+    fn take(&mut self, i: usize, may_exceed: bool, log: &mut StepLog<'_>) {
         self.shut(i, AttemptState::Captured, log.now);
         let attempt = &mut self.attempts[i];
         attempt.particulars.captured_at.get_or_insert(log.now);
@@ -280,10 +280,7 @@ impl PaymentAggregate {
         // What an operator decides completes with the decision, which may name the settlement.
         let operators = self.payment.status == Status::Review
             && (self.waiting().is_some()
-                || !self
-                    .payment
-                    .review
-                    .is_some_and(ReviewCause::ends_by_provider));
+                || !self.payment.review.is_some_and(ReviewCause::ends_by_vendor));
         match problem {
             Some(cause) => self.review(cause, log),
             None if operators => {}

@@ -1,11 +1,11 @@
 //! An operator's decision about a review: recorded once, carried out by the vendor's word.
 //!
-//! A decision waits until the vendor has captured or closed what it needs; the next_actions that follow from
+//! A decision waits until the vendor has captured or closed what it needs; the next actions that follow from
 //! it do that. Every report and every query that failed ends in [`PaymentAggregate::pursue`], which carries the
 //! decision out or lets it lapse, so that no way of learning the outcome can be forgotten.
 
-use super::moves::Log;
-use super::{Outcome, PaymentAggregate, QuerySchedule, Refusal};
+use super::moves::StepLog;
+use super::{PaymentAggregate, QuerySchedule, Refusal, StepOutcome};
 use crate::attempt::{Attempt, AttemptState};
 use crate::event::EventType;
 use crate::money::Minor;
@@ -16,7 +16,6 @@ use crate::work::WorkKind;
 /// What an operator asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewDecision {
-    /// Which way.
     pub resolution: Resolution,
     /// What the operator says of the settlement; with an approval alone. None: what the attempt proves.
     pub settlement: Option<Settlement>,
@@ -26,7 +25,6 @@ pub struct NewDecision {
     pub operator: String,
     /// The person that the operator acts for.
     pub actor: String,
-    /// Why.
     pub reason: String,
 }
 
@@ -66,8 +64,8 @@ impl PaymentAggregate {
     pub(super) fn decide(
         &mut self,
         new: NewDecision,
-        log: &mut Log<'_>,
-    ) -> Result<Outcome, Refusal> {
+        log: &mut StepLog<'_>,
+    ) -> Result<StepOutcome, Refusal> {
         let status = self.payment.status;
         if let Some(known) = self
             .payment
@@ -77,7 +75,7 @@ impl PaymentAggregate {
         {
             let carried_out = known.state == DecisionState::Done && status == aim(known.resolution);
             if carried_out || self.waiting().is_some() {
-                return Ok(Outcome::Nothing);
+                return Ok(StepOutcome::Nothing);
             }
         }
         if status == Status::Completed {
@@ -114,15 +112,15 @@ impl PaymentAggregate {
         if log.change.transitions.is_empty() {
             self.remark(log);
         }
-        Ok(Outcome::Done)
+        Ok(StepOutcome::Done)
     }
 
     /// A completed payment whose settlement never came is settled by an operator's word.
     fn vouch_for_settlement(
         &mut self,
         new: NewDecision,
-        log: &mut Log<'_>,
-    ) -> Result<Outcome, Refusal> {
+        log: &mut StepLog<'_>,
+    ) -> Result<StepOutcome, Refusal> {
         let settles = new.resolution == Resolution::Approve
             && new.vouch
             && new.settlement == Some(Settlement::Confirmed)
@@ -141,7 +139,7 @@ impl PaymentAggregate {
             self.attempts[i].next_query = None;
             self.unsettled(i, "settled by an operator's word", log);
         }
-        Ok(Outcome::Done)
+        Ok(StepOutcome::Done)
     }
 
     /// The decision that waits for the vendor.
@@ -159,7 +157,7 @@ impl PaymentAggregate {
     }
 
     /// Carries a waiting decision out as soon as that is possible, or lets it lapse where it is not.
-    pub(super) fn pursue(&mut self, log: &mut Log<'_>) {
+    pub(super) fn pursue(&mut self, log: &mut StepLog<'_>) {
         let Some(decision) = self.payment.decision.as_deref_mut() else {
             return;
         };
@@ -182,7 +180,7 @@ impl PaymentAggregate {
         }
     }
 
-    fn pursue_approval(&mut self, log: &mut Log<'_>) {
+    fn pursue_approval(&mut self, log: &mut StepLog<'_>) {
         if let Some(i) = self.backing() {
             if self.suffices(i) {
                 self.complete_with(i, log);
@@ -255,7 +253,7 @@ impl PaymentAggregate {
     }
 
     /// Completes with the money of an attempt.
-    fn complete_with(&mut self, i: usize, log: &mut Log<'_>) {
+    fn complete_with(&mut self, i: usize, log: &mut StepLog<'_>) {
         let attempt = &self.attempts[i];
         if attempt.state == AttemptState::Surplus {
             log.change.work_done.push(attempt.id);
@@ -274,7 +272,7 @@ impl PaymentAggregate {
 
     /// Completes by an operator's word alone: the attempt that is open, else the last, stands for the
     /// money that the operator vouches for.
-    fn complete_unbacked(&mut self, log: &mut Log<'_>) {
+    fn complete_unbacked(&mut self, log: &mut StepLog<'_>) {
         self.payment.vouched = true;
         // Nothing proves a settlement.
         let settlement = Some(Settlement::Pending);
@@ -290,7 +288,7 @@ impl PaymentAggregate {
     }
 
     /// Completes with the settlement that the decision names, else this one, else what the attempt proves.
-    fn finish_approval(&mut self, mut settlement: Option<Settlement>, log: &mut Log<'_>) {
+    fn finish_approval(&mut self, mut settlement: Option<Settlement>, log: &mut StepLog<'_>) {
         if let Some(decision) = self.payment.decision.as_deref_mut() {
             decision.state = DecisionState::Done;
             settlement = decision.settlement.or(settlement);
@@ -299,7 +297,7 @@ impl PaymentAggregate {
         self.complete(settlement, log);
     }
 
-    fn pursue_decline(&mut self, log: &mut Log<'_>) {
+    fn pursue_decline(&mut self, log: &mut StepLog<'_>) {
         if self
             .attempts
             .iter()
@@ -340,7 +338,7 @@ impl PaymentAggregate {
     }
 
     /// Money of a declined payment is to be refunded.
-    fn give_away(&mut self, i: usize, log: &mut Log<'_>) {
+    fn give_away(&mut self, i: usize, log: &mut StepLog<'_>) {
         self.shut(i, AttemptState::Surplus, log.now);
         let attempt = &self.attempts[i];
         let facts = attempt.vendor.as_ref();
@@ -354,7 +352,7 @@ impl PaymentAggregate {
     }
 
     /// The vendor was asked to capture for an approval and has a person look instead: it refuses.
-    pub(super) fn refused(&mut self, i: usize, log: &mut Log<'_>) {
+    pub(super) fn refused(&mut self, i: usize, log: &mut StepLog<'_>) {
         let refuses = self.waits_for(Resolution::Approve) && self.attempts[i].net().is_none();
         if refuses && self.attempts[i].state == AttemptState::Capturing {
             self.attempts[i].state = AttemptState::Review;
@@ -366,7 +364,7 @@ impl PaymentAggregate {
     }
 
     /// A question that a waiting decision depends on had no answer.
-    pub(super) fn unanswered(&mut self, log: &mut Log<'_>) {
+    pub(super) fn unanswered(&mut self, log: &mut StepLog<'_>) {
         if self.waiting().is_none() {
             return;
         }
@@ -390,7 +388,7 @@ impl PaymentAggregate {
 
     /// A decision that cannot be carried out: the payment stays in review, for the cause that it has or
     /// a new one.
-    fn lapse(&mut self, cause: Option<ReviewCause>, log: &mut Log<'_>) {
+    fn lapse(&mut self, cause: Option<ReviewCause>, log: &mut StepLog<'_>) {
         if let Some(decision) = self.payment.decision.as_deref_mut() {
             decision.state = DecisionState::Lapsed;
         }

@@ -21,20 +21,22 @@ const SHARE_OF_AT_LEAST: usize = 20;
 const DEGRADED_UNDER: usize = 900;
 const DOWN_UNDER: usize = 500;
 
+/// How often an account that is not well is probed: soon enough that a payer who tries again finds it back.
+pub(crate) const UNWELL_PROBE_EVERY: Duration = Duration::from_secs(5);
+
 /// A call to a vendor that a payment needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Call {
+pub(crate) struct CallSample {
     /// Whether it was a start, whose figures routing sees; otherwise a question.
     pub(crate) start: bool,
     /// Whether the vendor answered. A decline is an answer.
     pub(crate) worked: bool,
-    /// How long it took.
     pub(crate) took: Duration,
 }
 
 /// Why an account is not well, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unwell {
+pub enum UnhealthyReason {
     /// Nothing recent is known of it.
     Unchecked,
     /// Its vendor says so itself, as its module understood it.
@@ -47,8 +49,7 @@ pub enum Unwell {
     Calls,
 }
 
-impl Unwell {
-    /// All of them.
+impl UnhealthyReason {
     pub const ALL: [Self; 5] = [
         Self::Unchecked,
         Self::Vendor,
@@ -70,17 +71,18 @@ impl Unwell {
 }
 
 /// How an account fares, and why where it is not well.
-pub(crate) type HealthState = (Availability, Option<Unwell>);
+pub(crate) type HealthState = (Availability, Option<UnhealthyReason>);
 
 /// What is known of one account.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
-    calls: VecDeque<(Time, Call)>,
+    calls: VecDeque<(Time, CallSample)>,
     /// What the last probe found that was not well, until calls tell something newer.
-    probe: Option<(Availability, Unwell)>,
+    probe: Option<(Availability, UnhealthyReason)>,
     /// What that probe was told.
     pub(crate) detail: String,
     checked_at: Option<Time>,
+    probed_at: Option<Time>,
     /// What the log was told last; none before the first.
     told: Option<HealthState>,
     /// What the calls amount to; none until a caller asks.
@@ -102,7 +104,7 @@ struct Figures {
 }
 
 impl Record {
-    pub(crate) fn call(&mut self, call: Call, now: Time) {
+    pub(crate) fn call(&mut self, call: CallSample, now: Time) {
         self.forget(now);
         self.figures = None;
         if self.calls.len() == MOST {
@@ -117,7 +119,7 @@ impl Record {
 
     /// A probe that finds an account well again that was not used gives it a new chance: payments
     /// alone could not, because none is sent there.
-    pub(crate) fn probed(&mut self, found: Option<(Availability, Unwell)>, now: Time) {
+    pub(crate) fn probed(&mut self, found: Option<(Availability, UnhealthyReason)>, now: Time) {
         self.forget(now);
         self.figures = None;
         let is_down = found.is_some_and(|(said, _)| said == Availability::Down);
@@ -126,6 +128,18 @@ impl Record {
         }
         self.probe = found;
         self.checked_at = Some(now);
+        self.probed_at = Some(now);
+    }
+
+    /// When it is to be probed next. An account that is not well is probed however often calls tell of it: only a
+    /// probe gives it a new chance.
+    pub(crate) fn probe_due(&self, every: Duration, max_age: Duration) -> Time {
+        let unwell = every.min(UNWELL_PROBE_EVERY);
+        let next = match self.checked_at {
+            Some(checked) if self.is_well(max_age, checked) => Some(checked.after(every)),
+            _ => self.probed_at.map(|probed| probed.after(unwell)),
+        };
+        next.unwrap_or_default()
     }
 
     /// What a call or a probe of this moment has changed; none where it is as the log was told.
@@ -146,12 +160,12 @@ impl Record {
         self.checked_at
     }
 
-    pub(crate) fn is_well(&self, max_age: Duration, now: Time) -> bool {
+    fn is_well(&self, max_age: Duration, now: Time) -> bool {
         self.standing(self.measured(), max_age, now).0 == Availability::Operational
     }
 
     /// Why it is not well; none where it is.
-    pub(crate) fn unwell(&self, max_age: Duration, now: Time) -> Option<Unwell> {
+    pub(crate) fn unwell(&self, max_age: Duration, now: Time) -> Option<UnhealthyReason> {
         self.standing(self.measured(), max_age, now).1
     }
 
@@ -196,7 +210,7 @@ impl Record {
             .checked_at
             .is_some_and(|checked| now.since(checked) <= max_age);
         if !fresh {
-            return (Availability::Stale, Some(Unwell::Unchecked));
+            return (Availability::Stale, Some(UnhealthyReason::Unchecked));
         }
         self.condition(measured)
     }
@@ -206,7 +220,7 @@ impl Record {
         match self.probe {
             Some((said, why)) if said >= measured => (said, Some(why)),
             _ if measured == Availability::Operational => (measured, None),
-            _ => (measured, Some(Unwell::Calls)),
+            _ => (measured, Some(UnhealthyReason::Calls)),
         }
     }
 
@@ -227,7 +241,7 @@ impl Record {
     }
 
     fn forget(&mut self, now: Time) {
-        let old = |(at, _): &(Time, Call)| now.since(*at) > WINDOW;
+        let old = |(at, _): &(Time, CallSample)| now.since(*at) > WINDOW;
         while self.calls.front().is_some_and(old) {
             self.calls.pop_front();
         }
@@ -249,10 +263,11 @@ mod tests {
     use super::*;
 
     const AGE: Duration = Duration::from_secs(900);
-    const DOWN: Option<(Availability, Unwell)> = Some((Availability::Down, Unwell::Vendor));
+    const DOWN: Option<(Availability, UnhealthyReason)> =
+        Some((Availability::Down, UnhealthyReason::Vendor));
 
-    fn start(worked: bool) -> Call {
-        Call {
+    fn start(worked: bool) -> CallSample {
+        CallSample {
             start: true,
             worked,
             took: Duration::from_millis(40),
@@ -296,6 +311,23 @@ mod tests {
     }
 
     #[test]
+    fn calls_that_fail_do_not_put_off_the_probe_that_finds_an_account_well_again() {
+        let mut record = Record::default();
+        let due = |record: &Record| record.probe_due(Duration::from_secs(60), AGE);
+        assert_eq!(due(&record), Time::default());
+        record.probed(None, Time::from_secs(1000));
+        record.call(start(true), Time::from_secs(1010));
+        assert_eq!(due(&record), Time::from_secs(1070));
+        for second in 0..20 {
+            record.call(start(false), Time::from_secs(1011 + second));
+        }
+        assert_eq!(due(&record), Time::from_secs(1005));
+        record.probed(DOWN, Time::from_secs(1031));
+        record.call(start(false), Time::from_secs(1035));
+        assert_eq!(due(&record), Time::from_secs(1036));
+    }
+
+    #[test]
     fn a_bad_probe_holds_until_a_payment_proves_otherwise() {
         let mut record = Record::default();
         record.call(start(true), Time::from_secs(1000));
@@ -309,16 +341,16 @@ mod tests {
     fn why_an_account_is_not_well_is_told_once_and_so_is_that_it_is_well_again() {
         let mut record = Record::default();
         let why = |record: &Record, now| record.unwell(AGE, Time::from_secs(now));
-        assert_eq!(why(&record, 1000), Some(Unwell::Unchecked));
+        assert_eq!(why(&record, 1000), Some(UnhealthyReason::Unchecked));
         record.probed(None, Time::from_secs(1000));
         assert_eq!(record.change(), None, "well from the beginning");
         record.probed(DOWN, Time::from_secs(1001));
-        let down = (Availability::Down, Some(Unwell::Vendor));
+        let down = (Availability::Down, Some(UnhealthyReason::Vendor));
         assert_eq!(record.change(), Some(down));
         record.probed(DOWN, Time::from_secs(1006));
         assert_eq!(record.change(), None);
-        assert_eq!(why(&record, 1006), Some(Unwell::Vendor));
-        let silent = (Availability::Down, Unwell::NoAnswer);
+        assert_eq!(why(&record, 1006), Some(UnhealthyReason::Vendor));
+        let silent = (Availability::Down, UnhealthyReason::NoAnswer);
         record.probed(Some(silent), Time::from_secs(1011));
         assert_eq!(record.change(), Some((silent.0, Some(silent.1))));
         record.call(start(true), Time::from_secs(1012));
@@ -326,10 +358,10 @@ mod tests {
         for second in 0..6 {
             record.call(start(false), Time::from_secs(1013 + second));
         }
-        let failing = (Availability::Down, Some(Unwell::Calls));
+        let failing = (Availability::Down, Some(UnhealthyReason::Calls));
         assert_eq!(record.change(), Some(failing));
-        assert_eq!(why(&record, 1019), Some(Unwell::Calls));
-        assert_eq!(why(&record, 1919), Some(Unwell::Unchecked));
+        assert_eq!(why(&record, 1019), Some(UnhealthyReason::Calls));
+        assert_eq!(why(&record, 1919), Some(UnhealthyReason::Unchecked));
     }
 
     #[test]
@@ -338,7 +370,7 @@ mod tests {
         for second in 0..19 {
             record.call(start(true), Time::from_secs(1000 + second));
         }
-        let question = Call {
+        let question = CallSample {
             start: false,
             ..start(true)
         };

@@ -5,7 +5,7 @@ use kassette_domain::id::PaymentId;
 use kassette_domain::lifecycle::{PaymentAggregate, Step};
 use kassette_domain::order::Email;
 use kassette_domain::payment::CheckoutMode;
-use kassette_domain::provider::{Action, Question, QuestionKind};
+use kassette_domain::provider::{PayerAction, Question, QuestionKind};
 use kassette_domain::secret::Secret;
 use kassette_domain::text::is_bidi_control;
 use kassette_store::{About, Stepped};
@@ -19,7 +19,7 @@ const ANSWER_MOST: usize = 300;
 
 impl Gateway {
     /// Records the answers and goes on with the start.
-    pub(crate) async fn answer_in_hand(
+    pub(crate) async fn answer_locked(
         &self,
         payment: PaymentId,
         answers: Vec<(String, Secret)>,
@@ -32,7 +32,7 @@ impl Gateway {
         let Some(open) = aggregate.open_attempt().cloned() else {
             return Err(NotStartable::NoAttemptOpen.into());
         };
-        let Some(Action::Ask(questions)) = &open.action else {
+        let Some(PayerAction::Ask(questions)) = &open.action else {
             // The answers came twice, or late: what the attempt says now is shown.
             return Ok(self.started(aggregate, open));
         };
@@ -49,7 +49,7 @@ impl Gateway {
             _ => return Err(StartError::unsettled()),
         };
         let run = Run::new(self, again(&held, &open), deadline);
-        match run.drive(held, open.id, None).await? {
+        match run.drive(held, open.id, None, None).await? {
             Some(started) => Ok(started),
             None => Err(StartError::unsettled()),
         }

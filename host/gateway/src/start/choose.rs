@@ -13,7 +13,7 @@ use kassette_domain::payment::Purpose;
 
 use super::{NotAvailable, Run, StartError, Starter};
 use crate::Gateway;
-use crate::routing::Question;
+use crate::routing::RankRequest;
 use crate::routing::{NotRoutable, Ranking};
 use crate::routing_records::DecisionMade;
 
@@ -54,7 +54,6 @@ impl Plan {
 
 /// Which account is tried next.
 pub(super) enum Next {
-    /// This one.
     Choice(Box<Choice>),
     /// No account is left, or none may be tried.
     None,
@@ -109,7 +108,7 @@ impl Run<'_> {
         merchant: &Merchant,
     ) -> Result<Ranking, StartError> {
         let payment = &aggregate.payment;
-        let question = Question {
+        let question = RankRequest {
             merchant,
             environment: payment.environment,
             amount: Some(payment.due.amount),
@@ -174,19 +173,21 @@ impl Run<'_> {
 
     /// The next account's attempt, with ids and tokens drawn. `failed` is the one that could not be
     /// used before it.
-    pub(super) fn next(
+    pub(super) async fn next(
         &self,
         aggregate: &PaymentAggregate,
         plan: &mut Plan,
         failed: Option<&AccountId>,
     ) -> Result<Next, StartError> {
+        self.gateway.switches().await?;
         let configured = self.gateway.configured();
-        // Its module was switched off since the accounts were ranked.
+        // It or its module was switched off since the accounts were ranked.
         let is_disabled = |account: &AccountId| {
             let slot = configured.slot(account);
             slot.is_some_and(|slot| self.gateway.modules().is_disabled(slot))
         };
-        plan.rest.retain(|account| !is_disabled(account));
+        plan.rest
+            .retain(|account| !is_disabled(account) && self.gateway.account_enabled(account));
         let Some(account) = plan.rest.front() else {
             return Ok(Next::None);
         };

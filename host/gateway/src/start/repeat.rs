@@ -4,10 +4,11 @@ use kassette_domain::attempt::Choice;
 use kassette_domain::id::AttemptId;
 use kassette_domain::key::Environment;
 use kassette_domain::lifecycle::{
-    ClaimPurpose, Outcome, PaymentAggregate, Refusal, StartResult, Step,
+    ClaimPurpose, PaymentAggregate, Refusal, StartResult, Step, StepOutcome,
 };
 use kassette_domain::merchant::Merchant;
 use kassette_domain::payment::Payment;
+use kassette_domain::time::Time;
 use kassette_store::{About, Fault, Stepped};
 
 use crate::Gateway;
@@ -30,12 +31,14 @@ impl Gateway {
         };
         let result = if allowed {
             let limit = self.settings().provider_deadline;
-            self.call_start(&held, attempt, limit).await?
+            self.call_start(&held, attempt, None, limit).await?
         } else {
             // What the start before has sent may have taken effect all the same.
             StartResult::Uncertain("no repeat: the merchant may not start payments now".to_owned())
         };
-        Ok(self.record_start(id, result, None).await?.is_some())
+        let held = attempt.busy_until;
+        let recorded = self.record_start((id, held), result, None).await?;
+        Ok(recorded.is_some())
     }
 
     /// Whether a payment may be started now, by its merchant's approval and its reseller's delegation.
@@ -52,13 +55,14 @@ impl Gateway {
     /// recorded.
     pub(super) async fn record_start(
         &self,
-        id: AttemptId,
+        (id, held): (AttemptId, Option<Time>),
         result: StartResult,
         next: Option<Box<Choice>>,
-    ) -> Result<Option<(PaymentAggregate, Outcome)>, Fault> {
+    ) -> Result<Option<(PaymentAggregate, StepOutcome)>, Fault> {
         let about = About::Attempt(id);
         let started = |result, next| Step::Started {
             attempt: id,
+            held,
             result,
             next,
         };
@@ -74,7 +78,9 @@ impl Gateway {
                 refusal: Refusal::BadReport(why),
                 ..
             } => why,
-            Stepped::Refused { aggregate, .. } => return Ok(Some((aggregate, Outcome::Nothing))),
+            Stepped::Refused { aggregate, .. } => {
+                return Ok(Some((aggregate, StepOutcome::Nothing)));
+            }
             Stepped::Unknown => return Ok(None),
         };
         tracing::error!(attempt.id = %id, start.detail = why, "a provider's start was not believed");

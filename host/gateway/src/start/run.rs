@@ -5,15 +5,16 @@ use std::time::Duration;
 use kassette_domain::attempt::{Attempt, AttemptState};
 use kassette_domain::id::AttemptId;
 use kassette_domain::lifecycle::{
-    ClaimPurpose, Outcome, PaymentAggregate, Refusal, StartResult, Step, Via,
+    ClaimPurpose, PaymentAggregate, Refusal, StartResult, Step, StepOutcome, Via,
 };
 use kassette_domain::payment::{CheckoutMode, Purpose, Status};
 use kassette_domain::provider::QueryPurpose;
-use kassette_store::{About, Stepped};
+use kassette_store::{About, Fault, Stepped};
 
 use super::choose::{Next, Plan};
 use super::{NotAvailable, NotStartable, Run, StartError, StartedPayment, Starter};
 use crate::apply::AttemptClaim;
+use crate::permits::Permit;
 
 /// How often a start whose outcome is unknown is repeated before the caller is told to come back.
 const REPEATS_MOST: u8 = 2;
@@ -91,7 +92,7 @@ impl Run<'_> {
             return self.close(aggregate, open).await;
         }
         match self.gateway.claim(open.id, ClaimPurpose::Start).await? {
-            AttemptClaim::Taken(aggregate) => self.drive(*aggregate, open.id, None).await,
+            AttemptClaim::Taken(aggregate) => self.drive(*aggregate, open.id, None, None).await,
             AttemptClaim::Refused => self.wait().await,
             AttemptClaim::Unknown => Err(StartError::NotFound),
         }
@@ -136,20 +137,33 @@ impl Run<'_> {
             return Err(NotStartable::Expired.into());
         }
         let mut plan = self.plan(aggregate).await?;
-        let choice = match self.next(aggregate, &mut plan, None)? {
-            Next::Choice(choice) => choice,
-            Next::Ask(account) => return Err(StartError::AskAgain(account)),
-            Next::None => return Err(not_available()),
+        let mut crowded = None;
+        // Before anything is written: a start that finds no permit uses up none of the payment's attempts.
+        let (choice, permit) = loop {
+            match self.next(aggregate, &mut plan, crowded.as_ref()).await? {
+                Next::Choice(choice) => {
+                    let permit = self
+                        .gateway
+                        .start_permit(&aggregate.payment, &choice.account);
+                    match permit.await {
+                        Some(permit) => break (choice, permit),
+                        None => crowded = Some(choice.account),
+                    }
+                }
+                Next::Ask(account) => return Err(StartError::AskAgain(account)),
+                Next::None if crowded.is_some() => return Err(Fault::Busy.into()),
+                Next::None => return Err(not_available()),
+            }
         };
         let about = About::Payment(aggregate.payment.id);
         match self.gateway.step(about, Step::Open(choice), None).await? {
             Stepped::Done {
                 aggregate,
-                outcome: Outcome::Opened(id),
+                outcome: StepOutcome::Opened(id),
                 ..
             } => {
                 plan.record(self.gateway, &aggregate, id, Purpose::Start);
-                self.drive(aggregate, id, Some(plan)).await
+                self.drive(aggregate, id, Some(plan), Some(permit)).await
             }
             Stepped::Refused { refusal, .. } => refused(&refusal),
             _ => Err(StartError::NotFound),
@@ -157,20 +171,26 @@ impl Run<'_> {
     }
 
     /// Calls the provider of a held attempt, records what came of it, and goes on: to the next in
-    /// rank where surely nothing was created, to a repeat where that is not known.
+    /// rank where surely nothing was created, to a repeat where that is not known. `permit` is for the first call;
+    /// without it, and for each later one, one is waited for.
     pub(super) async fn drive(
         &self,
         mut aggregate: PaymentAggregate,
         mut id: AttemptId,
         mut plan: Option<Plan>,
+        mut permit: Option<Permit>,
     ) -> Result<Option<StartedPayment>, StartError> {
         let mut repeats = 0;
         loop {
             let Some(attempt) = aggregate.attempt(id) else {
                 return Err(StartError::NotFound);
             };
+            let held = attempt.busy_until;
             let limit = self.left().max(CALL_LEAST);
-            let result = self.gateway.call_start(&aggregate, attempt, limit).await?;
+            let called = self
+                .gateway
+                .call_start(&aggregate, attempt, permit.take(), limit);
+            let result = called.await?;
             let next = self
                 .fallback(&aggregate, attempt, &result, &mut plan)
                 .await?;
@@ -180,10 +200,10 @@ impl Run<'_> {
                 Next::None => (None, None),
             };
             let fallback = next.is_some();
-            let recorded = self.gateway.record_start(id, result, next).await?;
+            let recorded = self.gateway.record_start((id, held), result, next).await?;
             let (after, outcome) = recorded.ok_or_else(StartError::unsettled)?;
             aggregate = after;
-            if let Outcome::Opened(next) = outcome {
+            if let StepOutcome::Opened(next) = outcome {
                 let environment = aggregate.payment.environment.as_str();
                 metrics::counter!("kassette_fallbacks_total", "environment" => environment)
                     .increment(1);
@@ -243,6 +263,7 @@ impl Run<'_> {
             },
         };
         let next = self.next(aggregate, &mut fresh, Some(&attempt.account));
+        let next = next.await;
         *plan = Some(fresh);
         next
     }

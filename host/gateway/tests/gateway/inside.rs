@@ -8,7 +8,7 @@ use kassette_domain::connect::{Challenge, Proof, SiteUrl, WebhookPath};
 use kassette_domain::key::{Environment, Scope};
 use kassette_domain::policy::Policy;
 use kassette_domain::webhook::EventFilter;
-use kassette_gateway::connect::{Claim, ConnectError, NewConnectCode, NoControl};
+use kassette_gateway::connect::{ConnectClaim, ConnectError, NewConnectCode, NoControl};
 use kassette_http::{Client, Dialing, Guard, Network, NotSent, Resolving, SendError, Trust};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -81,7 +81,7 @@ async fn no_shop_is_asked_whose_name_leads_inside() {
             .unwrap();
         let issued = issued(&world, site.clone()).await;
         let challenge = Challenge::parse(&"a1".repeat(16)).unwrap();
-        let claim = Claim {
+        let claim = ConnectClaim {
             proof: Proof::of(&issued, &challenge, site.origin()),
             code: issued,
             site,

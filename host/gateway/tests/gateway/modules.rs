@@ -8,16 +8,16 @@ use kassette_domain::key::Environment;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::Minor;
 use kassette_domain::provider::{
-    Action, AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Condition, Given, Open,
-    PaidFacts, Particulars, ProviderDescription, ProviderRefund, QueryFailure, QueryPurpose,
-    Question, QuestionKind, RefundFailure, RefundOrder, RefundState, RefundTerms, Report, Service,
-    StartFailure, Started, VendorSettlement, VendorStatus,
+    AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Condition, Given, Open,
+    PaidFacts, Particulars, PayerAction, ProviderDescription, QueryFailure, QueryPurpose, Question,
+    QuestionKind, RefundFailure, RefundOrder, RefundState, RefundTerms, Report, Service,
+    StartFailure, Started, VendorRefund, VendorSettlement, VendorStatus,
 };
 use kassette_domain::routing::{
-    Answer, Availability, Context, Ground, MethodDescription, RoutingRefusal, Verdict,
+    Availability, Context, Ground, MethodDescription, RankAnswer, RoutingRefusal, Verdict,
 };
 use kassette_domain::setting::{SettingForm, SettingSpec};
-use kassette_gateway::modules::{Access, Calling, Inquiry, Method, Modules, Provider};
+use kassette_gateway::modules::{Access, Calling, Method, Modules, Provider, VendorQuery};
 use kassette_runtime::CallError;
 use parking_lot::Mutex;
 use tokio::sync::{Barrier, Notify, watch};
@@ -34,6 +34,8 @@ pub(crate) enum Script {
     Ask,
     /// Creates the payment, then answers when it is told to.
     Slow(Arc<Notify>),
+    /// Says that it is unavailable when it is told to.
+    SlowlyUnavailable(Arc<Notify>),
     /// Answers with a reference of another attempt.
     Reference(String),
 }
@@ -80,7 +82,7 @@ struct Books {
     silent: bool,
     down: bool,
     /// Refunds by the orders that asked for them.
-    refunds: HashMap<RefundId, ProviderRefund>,
+    refunds: HashMap<RefundId, VendorRefund>,
     refund_scripts: VecDeque<RefundScript>,
     refund_calls: (usize, usize),
     /// The account cannot give back, or not in parts.
@@ -232,7 +234,7 @@ impl Vendor {
     }
 
     /// What it has given back, or has in hand.
-    pub(crate) fn refunds(&self) -> Vec<ProviderRefund> {
+    pub(crate) fn refunds(&self) -> Vec<VendorRefund> {
         self.books.lock().refunds.values().cloned().collect()
     }
 
@@ -346,7 +348,7 @@ struct Ranks {
 }
 
 impl Ranks {
-    fn verdicts(&self, context: &Context) -> Arc<Answer> {
+    fn verdicts(&self, context: &Context) -> Arc<RankAnswer> {
         let mut candidates = context.candidates.clone();
         candidates.sort_by_key(|each| std::cmp::Reverse(each.priority));
         let verdict = |candidate: &kassette_domain::routing::AccountCandidate| {
@@ -387,7 +389,7 @@ impl Method for Ranks {
     fn check_settings(&self, _: &[(String, String)]) -> Result<Result<(), String>, CallError> {
         Ok(Ok(()))
     }
-    fn at_once(&self, context: &Context) -> Option<Result<Arc<Answer>, CallError>> {
+    fn at_once(&self, context: &Context) -> Option<Result<Arc<RankAnswer>, CallError>> {
         let here = self.meeting.is_none();
         here.then(|| Ok(self.verdicts(context)))
     }
@@ -395,7 +397,7 @@ impl Method for Ranks {
     fn rank<'a>(
         self: Arc<Self>,
         context: &'a Context,
-    ) -> Calling<'a, Result<Arc<Answer>, CallError>> {
+    ) -> Calling<'a, Result<Arc<RankAnswer>, CallError>> {
         Box::pin(async move {
             if let Some(meeting) = &self.meeting {
                 meeting.wait().await;
@@ -423,7 +425,7 @@ impl Speaks {
         let refund = books
             .refunds
             .entry(order.id)
-            .or_insert_with(|| ProviderRefund {
+            .or_insert_with(|| VendorRefund {
                 id: format!("re-{}", order.id),
                 order: Some(order.id),
                 amount: order.amount,
@@ -442,13 +444,13 @@ impl Speaks {
         });
         Open {
             reference: entry.reference.clone(),
-            action: Action::Redirect(format!("https://pay.example/{attempt}")),
+            action: PayerAction::Redirect(format!("https://pay.example/{attempt}")),
             until: None,
         }
     }
 }
 
-fn given(refund: &ProviderRefund) -> Given {
+fn given(refund: &VendorRefund) -> Given {
     Given {
         reference: refund.id.clone(),
         state: refund.state,
@@ -504,6 +506,10 @@ impl Provider for Speaks {
                     }]));
                 }
                 Some(Script::Ask) => {}
+                Some(Script::SlowlyUnavailable(go)) => {
+                    go.notified().await;
+                    return Err(StartFailure::Unavailable("503".into()));
+                }
                 Some(Script::Slow(go)) => {
                     let open = self.create(id);
                     go.notified().await;
@@ -535,7 +541,7 @@ impl Provider for Speaks {
     fn query<'a>(
         &'a self,
         access: &'a Access,
-        question: &'a Inquiry,
+        question: &'a VendorQuery,
     ) -> Calling<'a, Result<Result<Report, QueryFailure>, CallError>> {
         let (id, purpose) = (question.attempt.id, question.purpose);
         let is_held = purpose != QueryPurpose::Sync;

@@ -6,7 +6,7 @@ use kassette_domain::attempt::AttemptState;
 use kassette_domain::method::MethodId;
 use kassette_domain::payment::Status;
 use kassette_domain::policy::Policy;
-use kassette_domain::provider::{Action, QueryPurpose, VendorStatus};
+use kassette_domain::provider::{PayerAction, QueryPurpose, VendorStatus};
 use kassette_domain::secret::Secret;
 use kassette_gateway::start::{Start, StartError};
 use tokio::time::timeout;
@@ -192,7 +192,7 @@ async fn questions_are_answered_on_our_page_and_the_same_attempt_goes_on() {
     world.vendor.script("alpha", [Script::Ask]);
     let payment = world.direct().await;
     let asked = world.gateway.start(by_api(&payment)).await.unwrap();
-    assert!(matches!(asked.attempt.action, Some(Action::Ask(_))));
+    assert!(matches!(asked.attempt.action, Some(PayerAction::Ask(_))));
     let page = world.gateway.checkout_url(&payment);
     assert_eq!(asked.redirect_url, page);
     let token = payment.token.expose();
@@ -202,7 +202,10 @@ async fn questions_are_answered_on_our_page_and_the_same_attempt_goes_on() {
     let right = vec![("email".to_owned(), Secret::new("a@shop.example"))];
     let started = world.gateway.answer(token, right).await.unwrap();
     assert_eq!(started.attempt.id, asked.attempt.id);
-    assert!(matches!(started.attempt.action, Some(Action::Redirect(_))));
+    assert!(matches!(
+        started.attempt.action,
+        Some(PayerAction::Redirect(_))
+    ));
 }
 
 #[tokio::test]

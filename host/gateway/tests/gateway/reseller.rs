@@ -10,7 +10,7 @@ use kassette_domain::key::{ApiKey, Environment, KeyOwner, Scope, TokenHash, Toke
 use kassette_domain::method::MethodId;
 use kassette_domain::order::{ClientRef, Email};
 use kassette_domain::payment::{CheckoutMode, Origin, Payment, Request, Status};
-use kassette_domain::reseller::Barred;
+use kassette_domain::reseller::ResellerNotAllowed;
 use kassette_domain::secret::Secret;
 use kassette_gateway::auth::{AuthError, ResellerCaller, rolled_out};
 use kassette_gateway::clock::Clock as _;
@@ -172,7 +172,7 @@ async fn an_invitation_is_accepted_on_its_page_and_then_payments_are_made() {
     let refused = gateway.reseller_create(&caller, request).await;
     assert!(matches!(
         refused,
-        Err(CreateError::Barred(Barred::NotAuthorized))
+        Err(CreateError::Barred(ResellerNotAllowed::NotAuthorized))
     ));
     let listed = async || {
         let paging = Paging {
@@ -312,7 +312,7 @@ async fn another_resellers_and_another_environments_payments_are_not_found() {
         .await;
     assert!(matches!(
         nobodys,
-        Err(ResellerError::Barred(Barred::NotAuthorized))
+        Err(ResellerError::Barred(ResellerNotAllowed::NotAuthorized))
     ));
 }
 

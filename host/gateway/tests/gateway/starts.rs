@@ -11,7 +11,7 @@ use kassette_domain::provider::{Subject, VendorStatus};
 use kassette_gateway::clock::Clock as _;
 use kassette_gateway::create::CreateError;
 use kassette_gateway::start::{Start, StartError};
-use kassette_store::NewMerchant;
+use kassette_store::{Fault, NewMerchant};
 use tokio::sync::Notify;
 
 use crate::modules::Script;
@@ -480,6 +480,32 @@ async fn a_switched_off_account_gets_no_new_attempt() {
     other.finish().await;
 }
 
+#[tokio::test]
+async fn an_account_that_is_switched_off_while_another_one_fails_gets_no_fallback() {
+    let world = World::new().await;
+    let go = Arc::new(Notify::new());
+    let slow = [Script::SlowlyUnavailable(Arc::clone(&go))];
+    world.vendor.script("alpha", slow);
+    let payment = world.direct().await;
+    let gateway = world.gateway.clone();
+    let start = by_api(&payment);
+    let starting = tokio::spawn(async move { gateway.start(start).await });
+    while world.aggregate(payment.id).await.attempts.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let beta = account_id("beta");
+    let off = world.gateway.set_account_enabled(&beta, false, audited());
+    assert!(off.await.unwrap());
+    go.notify_one();
+    let refused = starting.await.unwrap();
+    assert!(
+        matches!(refused, Err(StartError::NotAvailable(_))),
+        "{refused:?}"
+    );
+    let attempts = world.aggregate(payment.id).await.attempts;
+    assert_eq!(attempts.len(), 1, "{attempts:?}");
+}
+
 /// A version of a module may need more than the one for which its accounts were configured.
 #[tokio::test]
 async fn an_account_that_lacks_what_its_module_needs_gets_no_new_attempt() {
@@ -536,5 +562,33 @@ async fn a_merchant_whose_provider_hangs_leaves_starts_of_others_alone() {
     assert_eq!(at(&started.attempt), "alpha");
     for start in hanging {
         start.abort();
+    }
+}
+
+#[tokio::test]
+async fn a_start_that_finds_no_permit_is_told_to_come_back_and_uses_up_no_attempt() {
+    let world = World::new().await;
+    let never = Arc::new(Notify::new());
+    for account in ["alpha", "beta"] {
+        let slow = std::iter::repeat_n(Script::Slow(Arc::clone(&never)), 24);
+        world.vendor.script(account, slow);
+    }
+    let mut starts = tokio::task::JoinSet::new();
+    for number in 0..30 {
+        let request = world.request(&format!("waits-{number}"), CheckoutMode::Direct);
+        let payment = world.made(request).await;
+        let gateway = world.gateway.clone();
+        starts.spawn(async move { (payment.id, gateway.start(by_api(&payment)).await) });
+    }
+    // A merchant has fewer calls than these at both accounts together.
+    for _ in 0..6 {
+        let (payment, refused) = starts.join_next().await.unwrap().unwrap();
+        assert!(
+            matches!(refused, Err(StartError::Store(Fault::Busy))),
+            "{refused:?}"
+        );
+        let aggregate = world.aggregate(payment).await;
+        assert_eq!(aggregate.payment.status, Status::Created);
+        assert!(aggregate.attempts.is_empty(), "{aggregate:?}");
     }
 }

@@ -148,7 +148,7 @@ fn a_declined_authorisation_is_closed_first() {
     shop.callback(1, VendorStatus::Processing);
     shop.decline().unwrap();
     assert_eq!(shop.status(), Status::Review);
-    assert_eq!(shop.next_action(), Some(NextAction::Close(id(1))));
+    assert_eq!(shop.next_action(), Some(NextAction::Cancel(id(1))));
     shop.close(1);
     assert_eq!(shop.state(1), AttemptState::Closed);
     assert_eq!(

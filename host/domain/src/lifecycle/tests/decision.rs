@@ -154,23 +154,27 @@ fn a_refund_that_comes_with_the_capture_makes_an_approval_lapse() {
 #[test]
 fn a_decision_is_taken_once() {
     let mut shop = capturing();
-    assert_eq!(shop.approve(None), Ok(Outcome::Nothing));
+    assert_eq!(shop.approve(None), Ok(StepOutcome::Nothing));
     let other = Some(Settlement::Confirmed);
     assert_eq!(shop.approve(other), Err(Refusal::DecisionWaits));
     assert_eq!(shop.decline(), Err(Refusal::DecisionWaits));
     shop.hear(1, confirmed(), Via::Query);
-    assert_eq!(shop.approve(None), Ok(Outcome::Nothing), "done: the same");
+    assert_eq!(
+        shop.approve(None),
+        Ok(StepOutcome::Nothing),
+        "done: the same"
+    );
     let over = Err(Refusal::WrongStatus(Status::Completed));
     assert_eq!(shop.decline(), over);
 
     let mut shop = under_risk();
     shop.decline().unwrap();
-    assert_eq!(shop.decline(), Ok(Outcome::Nothing));
+    assert_eq!(shop.decline(), Ok(StepOutcome::Nothing));
     assert_eq!(shop.approve(None), Err(Refusal::DecisionWaits));
     shop.close(1);
     assert_eq!(
         (shop.status(), shop.decline()),
-        (Status::Failed, Ok(Outcome::Nothing))
+        (Status::Failed, Ok(StepOutcome::Nothing))
     );
 }
 
@@ -210,8 +214,8 @@ fn an_approval_that_the_vendor_forgets_lapses_and_a_decline_goes_through() {
     }
     assert_eq!(shop.decided(), DecisionState::Lapsed);
     shop.decline().unwrap();
-    assert_eq!(shop.next_action(), Some(NextAction::Close(id(1))));
-    shop.claim(1, ClaimPurpose::Close).unwrap();
+    assert_eq!(shop.next_action(), Some(NextAction::Cancel(id(1))));
+    shop.claim(1, ClaimPurpose::Cancel).unwrap();
     shop.silent(1, QueryPurpose::Cancel, true);
     assert_eq!(
         (shop.status(), shop.state(1), shop.decided()),
@@ -224,7 +228,7 @@ fn an_approval_that_the_vendor_forgets_lapses_and_a_decline_goes_through() {
 fn a_decline_that_meets_a_capture_leaves_its_money_on_the_list() {
     let mut shop = under_risk();
     shop.decline().unwrap();
-    shop.claim(1, ClaimPurpose::Close).unwrap();
+    shop.claim(1, ClaimPurpose::Cancel).unwrap();
     shop.hear(1, confirmed(), Via::Query);
     assert_eq!(
         (shop.status(), shop.decided()),
@@ -244,7 +248,7 @@ fn without_money_an_admin_vouches_and_that_is_shown_for_good() {
         (Status::Completed, Settlement::Pending)
     );
     assert!(shop.aggregate.payment.vouched);
-    assert_eq!(shop.vouch(None), Ok(Outcome::Nothing), "the same again");
+    assert_eq!(shop.vouch(None), Ok(StepOutcome::Nothing), "the same again");
     assert_eq!(shop.listed(1), [WorkKind::Unsettled]);
     assert_eq!(shop.told(EventType::PaymentCompleted), 0);
     // The money that comes after all is the payment's own.
@@ -303,7 +307,7 @@ fn a_completed_payment_that_never_settles_can_be_vouched_for() {
     assert_eq!(shop.listed(1), [WorkKind::Unsettled]);
     assert_eq!(
         shop.vouch(Some(Settlement::Confirmed)),
-        Ok(Outcome::Nothing)
+        Ok(StepOutcome::Nothing)
     );
 }
 
@@ -336,7 +340,7 @@ fn another_attempt_is_closed_before_a_late_authorisation_is_captured() {
     assert_eq!(shop.status(), Status::Review);
     shop.approve(None).unwrap();
     assert!(shop.claim(1, ClaimPurpose::Capture).is_err());
-    assert_eq!(shop.next_action(), Some(NextAction::Close(id(2))));
+    assert_eq!(shop.next_action(), Some(NextAction::Cancel(id(2))));
     shop.close(2);
     assert_eq!(shop.next_action(), Some(NextAction::Capture(id(1))));
     shop.claim(1, ClaimPurpose::Capture).unwrap();
@@ -390,7 +394,7 @@ fn an_authorisation_that_the_vendor_holds_for_review_is_captured_by_an_approval(
     let mut shop = Shop::started();
     shop.hear(1, held(), Via::Callback);
     shop.decline().unwrap();
-    assert_eq!(shop.next_action(), Some(NextAction::Close(id(1))));
+    assert_eq!(shop.next_action(), Some(NextAction::Cancel(id(1))));
     shop.close(1);
     assert_eq!(shop.status(), Status::Failed);
 }

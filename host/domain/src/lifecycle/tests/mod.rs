@@ -15,8 +15,8 @@ mod waiting;
 use std::time::Duration;
 
 use super::{
-    Act, Change, ClaimPurpose, NewDecision, NewEvent, NewRefund, NextAction, Outcome,
-    PaymentAggregate, Query, QuerySchedule, RefundAnswer, Refusal, StartResult, Step, Via,
+    Act, Change, ClaimPurpose, NewDecision, NewEvent, NewRefund, NextAction, PaymentAggregate,
+    Query, QuerySchedule, RefundAnswer, Refusal, StartResult, Step, StepOutcome, Via,
 };
 use crate::attempt::{Attempt, AttemptState, Choice};
 use crate::event::EventType;
@@ -30,8 +30,8 @@ use crate::payment::{
     Settlement, Status,
 };
 use crate::provider::{
-    Action, Given, Particulars, Payer, ProviderRefund, QueryPurpose, RefundState, RefundTerms,
-    Report, VendorSettlement, VendorStatus,
+    Given, Particulars, Payer, PayerAction, QueryPurpose, RefundState, RefundTerms, Report,
+    VendorRefund, VendorSettlement, VendorStatus,
 };
 use crate::refund::{Refund, RefundOrigin};
 use crate::secret::Secret;
@@ -136,7 +136,7 @@ pub(super) fn confirmed() -> Report {
 pub(super) fn redirect() -> StartResult {
     StartResult::Open {
         reference: Some("ref".into()),
-        action: Action::Redirect("https://pay.example/1".into()),
+        action: PayerAction::Redirect("https://pay.example/1".into()),
         until: None,
     }
 }
@@ -202,18 +202,22 @@ impl Shop {
         shop
     }
 
-    pub(super) fn refund(&mut self, new: NewRefund) -> Result<Outcome, Refusal> {
+    pub(super) fn refund(&mut self, new: NewRefund) -> Result<StepOutcome, Refusal> {
         self.try_step(Step::Refund(Box::new(new)))
     }
 
     /// A call about a refund, as a worker does it: claimed before, answered after.
-    pub(super) fn call_refund(&mut self, refund: RefundId, answer: RefundAnswer) -> Outcome {
+    pub(super) fn call_refund(&mut self, refund: RefundId, answer: RefundAnswer) -> StepOutcome {
         self.claim_refund(refund).unwrap();
         self.refund_answered(refund, answer)
     }
 
     /// The answer of a call that began now.
-    pub(super) fn refund_answered(&mut self, refund: RefundId, answer: RefundAnswer) -> Outcome {
+    pub(super) fn refund_answered(
+        &mut self,
+        refund: RefundId,
+        answer: RefundAnswer,
+    ) -> StepOutcome {
         let held = self.now.after(LEASE);
         self.step(Step::RefundAnswered {
             refund,
@@ -222,7 +226,7 @@ impl Shop {
         })
     }
 
-    pub(super) fn claim_refund(&mut self, refund: RefundId) -> Result<Outcome, Refusal> {
+    pub(super) fn claim_refund(&mut self, refund: RefundId) -> Result<StepOutcome, Refusal> {
         let known = self.aggregate.refund(refund);
         let send = known.is_some_and(|(_, known)| known.is_to_send());
         let until = self.now.after(LEASE);
@@ -245,7 +249,7 @@ impl Shop {
         shop
     }
 
-    pub(super) fn try_step(&mut self, step: Step) -> Result<Outcome, Refusal> {
+    pub(super) fn try_step(&mut self, step: Step) -> Result<StepOutcome, Refusal> {
         let before = self.aggregate.clone();
         let outcome = match self
             .aggregate
@@ -283,7 +287,7 @@ impl Shop {
         Ok(outcome)
     }
 
-    pub(super) fn step(&mut self, step: Step) -> Outcome {
+    pub(super) fn step(&mut self, step: Step) -> StepOutcome {
         self.try_step(step).unwrap()
     }
 
@@ -291,13 +295,14 @@ impl Shop {
         self.now = self.now.after(time);
     }
 
-    pub(super) fn open(&mut self, number: u8) -> Result<Outcome, Refusal> {
+    pub(super) fn open(&mut self, number: u8) -> Result<StepOutcome, Refusal> {
         let choice = choice(number, MethodId::Ideal, self.now);
         self.try_step(Step::Open(Box::new(choice)))
     }
 
-    pub(super) fn result(&mut self, number: u8, result: StartResult) -> Outcome {
+    pub(super) fn result(&mut self, number: u8, result: StartResult) -> StepOutcome {
         self.step(Step::Started {
+            held: None,
             attempt: id(number),
             result,
             next: None,
@@ -309,7 +314,7 @@ impl Shop {
         self.result(number, redirect());
     }
 
-    pub(super) fn hear(&mut self, number: u8, report: Report, via: Via) -> Outcome {
+    pub(super) fn hear(&mut self, number: u8, report: Report, via: Via) -> StepOutcome {
         let asked = (via != Via::Callback).then(|| self.asked(number));
         self.step(Step::Report {
             attempt: id(number),
@@ -334,11 +339,15 @@ impl Shop {
         }
     }
 
-    pub(super) fn callback(&mut self, number: u8, status: VendorStatus) -> Outcome {
+    pub(super) fn callback(&mut self, number: u8, status: VendorStatus) -> StepOutcome {
         self.hear(number, report(status), Via::Callback)
     }
 
-    pub(super) fn claim(&mut self, number: u8, purpose: ClaimPurpose) -> Result<Outcome, Refusal> {
+    pub(super) fn claim(
+        &mut self,
+        number: u8,
+        purpose: ClaimPurpose,
+    ) -> Result<StepOutcome, Refusal> {
         let until = self.now.after(LEASE);
         self.try_step(Step::Claim {
             attempt: id(number),
@@ -347,7 +356,12 @@ impl Shop {
         })
     }
 
-    pub(super) fn silent(&mut self, number: u8, purpose: QueryPurpose, absent: bool) -> Outcome {
+    pub(super) fn silent(
+        &mut self,
+        number: u8,
+        purpose: QueryPurpose,
+        absent: bool,
+    ) -> StepOutcome {
         let asked = Query {
             purpose,
             ..self.asked(number)
@@ -362,7 +376,7 @@ impl Shop {
 
     /// Closes an attempt with the vendor's word, so that another way can be chosen.
     pub(super) fn close(&mut self, number: u8) {
-        self.claim(number, ClaimPurpose::Close).unwrap();
+        self.claim(number, ClaimPurpose::Cancel).unwrap();
         self.hear(number, report(VendorStatus::Declined), Via::Query);
     }
 
@@ -371,7 +385,7 @@ impl Shop {
         resolution: Resolution,
         settlement: Option<Settlement>,
         vouch: bool,
-    ) -> Result<Outcome, Refusal> {
+    ) -> Result<StepOutcome, Refusal> {
         self.act(Act::Review(Box::new(NewDecision {
             resolution,
             settlement,
@@ -382,15 +396,18 @@ impl Shop {
         })))
     }
 
-    pub(super) fn approve(&mut self, settlement: Option<Settlement>) -> Result<Outcome, Refusal> {
+    pub(super) fn approve(
+        &mut self,
+        settlement: Option<Settlement>,
+    ) -> Result<StepOutcome, Refusal> {
         self.decide(Resolution::Approve, settlement, false)
     }
 
-    pub(super) fn decline(&mut self) -> Result<Outcome, Refusal> {
+    pub(super) fn decline(&mut self) -> Result<StepOutcome, Refusal> {
         self.decide(Resolution::Decline, None, false)
     }
 
-    pub(super) fn vouch(&mut self, settlement: Option<Settlement>) -> Result<Outcome, Refusal> {
+    pub(super) fn vouch(&mut self, settlement: Option<Settlement>) -> Result<StepOutcome, Refusal> {
         self.decide(Resolution::Approve, settlement, true)
     }
 
@@ -399,7 +416,7 @@ impl Shop {
         self.aggregate.payment.decision.as_ref().unwrap().state
     }
 
-    pub(super) fn act(&mut self, act: Act) -> Result<Outcome, Refusal> {
+    pub(super) fn act(&mut self, act: Act) -> Result<StepOutcome, Refusal> {
         self.try_step(Step::Act(act))
     }
 

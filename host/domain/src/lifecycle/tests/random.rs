@@ -105,6 +105,7 @@ impl Shop {
         Some(match *event {
             Event::Open => Step::Open(self.next_choice()),
             Event::Started(attempt, how, next) => Step::Started {
+                held: None,
                 attempt: id(attempt),
                 result: match how {
                     0 | 1 => redirect(),
@@ -119,7 +120,7 @@ impl Shop {
                 purpose: [
                     ClaimPurpose::Start,
                     ClaimPurpose::Capture,
-                    ClaimPurpose::Close,
+                    ClaimPurpose::Cancel,
                 ][usize::from(purpose)],
                 until,
             },
@@ -208,7 +209,7 @@ impl Shop {
         })
     }
 
-    /// Does a next_action as a worker does, and hands the vendor's answer in.
+    /// Does a next action as a worker does, and hands the vendor's answer in.
     fn work_on(&mut self, next_action: NextAction, answer: Option<VendorStatus>) {
         let until = self.now.after(LEASE);
         let (attempt, purpose, claimed) = match next_action {
@@ -244,6 +245,7 @@ impl Shop {
                     Some(_) => redirect(),
                 };
                 let step = Step::Started {
+                    held: None,
                     attempt,
                     result,
                     next: None,
@@ -251,12 +253,12 @@ impl Shop {
                 self.checked(step).expect("an answer to our own start");
                 return;
             }
-            NextAction::Look(attempt) => (attempt, QueryPurpose::Sync, None),
+            NextAction::Query(attempt) => (attempt, QueryPurpose::Sync, None),
             NextAction::Capture(attempt) => {
                 (attempt, QueryPurpose::Capture, Some(ClaimPurpose::Capture))
             }
-            NextAction::Close(attempt) => {
-                (attempt, QueryPurpose::Cancel, Some(ClaimPurpose::Close))
+            NextAction::Cancel(attempt) => {
+                (attempt, QueryPurpose::Cancel, Some(ClaimPurpose::Cancel))
             }
         };
         if let Some(claimed) = claimed {
@@ -266,7 +268,7 @@ impl Shop {
                 until,
             };
             self.checked(claim)
-                .expect("a next_action that cannot be claimed");
+                .expect("a next action that cannot be claimed");
         }
         let known = self.aggregate.attempt(attempt).unwrap();
         let asked = Query {
@@ -292,7 +294,7 @@ impl Shop {
     }
 
     /// A step with every invariant checked after it.
-    fn checked(&mut self, step: Step) -> Result<Outcome, Refusal> {
+    fn checked(&mut self, step: Step) -> Result<StepOutcome, Refusal> {
         let before = self.aggregate.payment.clone();
         let outcome = self.try_step(step)?;
         let payment = &self.aggregate.payment;
@@ -469,7 +471,7 @@ impl Shop {
                 None => return,
             }
         }
-        panic!("the next_actions never end: {:?}", self.next_action());
+        panic!("the next actions never end: {:?}", self.next_action());
     }
 
     /// Everything that will ever be due is done in its time; then nothing is.
@@ -485,7 +487,7 @@ impl Shop {
             let next_action = self.next_action().expect("due, and nothing to do");
             self.work_on(next_action, None);
         }
-        panic!("the next_actions never end: {:?}", self.next_action());
+        panic!("the next actions never end: {:?}", self.next_action());
     }
 }
 

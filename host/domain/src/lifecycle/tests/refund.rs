@@ -18,14 +18,14 @@ fn operators(number: u8, attempt: u8, amount: Option<u64>) -> NewRefund {
 }
 
 /// A report of attempt 1 that names a refund, as the vendor's list or notice does.
-fn listing(refund: ProviderRefund) -> Report {
+fn listing(refund: VendorRefund) -> Report {
     let mut report = confirmed();
     report.particulars.refunds.push(refund);
     report
 }
 
-fn listed(vendor: u8, order: Option<u8>, amount: u64, state: RefundState) -> ProviderRefund {
-    ProviderRefund {
+fn listed(vendor: u8, order: Option<u8>, amount: u64, state: RefundState) -> VendorRefund {
+    VendorRefund {
         id: format!("re-{vendor}"),
         order: order.map(refund_id),
         amount: Minor(amount),
@@ -306,7 +306,7 @@ fn a_refusal_has_the_vendor_asked_what_else_it_knows() {
     shop.refund(order(1, Some(1000))).unwrap();
     // All of it was given back in the dashboard, and the notice was lost.
     shop.call_refund(refund_id(1), RefundAnswer::Refused("nothing left".into()));
-    assert_eq!(shop.next_action(), Some(NextAction::Look(id(1))));
+    assert_eq!(shop.next_action(), Some(NextAction::Query(id(1))));
     let elsewhere = listing(listed(7, None, DUE.0, RefundState::Succeeded));
     shop.hear(1, elsewhere, Via::Query);
     assert_eq!(shop.attempt(1).left(), Minor(0));
@@ -368,7 +368,7 @@ fn a_sum_that_grows_by_our_own_refund_is_no_other_in_whatever_order() {
         let listed = listed(1, Some(1), 1000, RefundState::Succeeded);
         shop.hear(1, listing(listed), Via::Callback)
     };
-    let told: [&dyn Fn(&mut Shop) -> Outcome; 3] = [&answer, &sum, &item];
+    let told: [&dyn Fn(&mut Shop) -> StepOutcome; 3] = [&answer, &sum, &item];
     let orders = [
         [0, 1, 2],
         [0, 2, 1],
@@ -408,7 +408,7 @@ fn what_a_sum_holds_beyond_our_failed_refund_is_found_by_asking() {
     // It was given back in the dashboard, and looks like ours.
     shop.hear(1, with_sum(1000), Via::Callback);
     shop.refund_answered(refund_id(1), RefundAnswer::Refused("no".into()));
-    assert_eq!(shop.next_action(), Some(NextAction::Look(id(1))));
+    assert_eq!(shop.next_action(), Some(NextAction::Query(id(1))));
     shop.hear(1, with_sum(1000), Via::Query);
     assert_eq!(shop.attempt(1).returns.total(), Minor(1000));
     assert_eq!(shop.attempt(1).left(), Minor(DUE.0 - 1000));

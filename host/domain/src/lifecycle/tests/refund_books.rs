@@ -140,7 +140,7 @@ impl Books {
     fn report(&self) -> Report {
         let mut report = confirmed();
         if self.ways.items {
-            let told = self.entries.iter().map(|entry| ProviderRefund {
+            let told = self.entries.iter().map(|entry| VendorRefund {
                 id: entry.id.clone(),
                 order: entry.order.filter(|_| self.ways.orders),
                 amount: Minor(entry.amount),
@@ -311,7 +311,7 @@ impl Books {
             self.pass_seconds(wait);
             match self.shop.next_action() {
                 Some(NextAction::Refund(id)) => self.call(id, Fate::Answered),
-                Some(NextAction::Look(_)) => self.happen(Happening::Look),
+                Some(NextAction::Query(_)) => self.happen(Happening::Look),
                 other => panic!("{other:?} is due about a paid payment"),
             }
             self.check();

@@ -7,9 +7,10 @@ fn next(shop: &Shop, number: u8) -> Option<Box<Choice>> {
     Some(Box::new(choice(number, MethodId::Ideal, shop.now)))
 }
 
-fn unavailable(shop: &mut Shop, number: u8, then: Option<u8>) -> Outcome {
+fn unavailable(shop: &mut Shop, number: u8, then: Option<u8>) -> StepOutcome {
     let next = then.and_then(|then| next(shop, then));
     shop.step(Step::Started {
+        held: None,
         attempt: id(number),
         result: StartResult::Unavailable("down".into()),
         next,
@@ -17,9 +18,30 @@ fn unavailable(shop: &mut Shop, number: u8, then: Option<u8>) -> Outcome {
 }
 
 #[test]
+fn a_start_that_answers_late_leaves_the_hold_of_the_task_that_repeats_it() {
+    let mut shop = Shop::new();
+    shop.open(1).unwrap();
+    let late = shop.attempt(1).busy_until;
+    shop.pass(LEASE * 2);
+    shop.claim(1, ClaimPurpose::Start).unwrap();
+    let hold = shop.attempt(1).busy_until;
+    assert_ne!(hold, late);
+    let answered = |held| Step::Started {
+        held,
+        attempt: id(1),
+        result: StartResult::Uncertain("time-out".into()),
+        next: None,
+    };
+    shop.step(answered(late));
+    assert_eq!(shop.attempt(1).busy_until, hold);
+    shop.step(answered(hold));
+    assert_eq!(shop.attempt(1).busy_until, None);
+}
+
+#[test]
 fn opening_moves_to_pending_before_the_provider_is_called() {
     let mut shop = Shop::new();
-    assert_eq!(shop.open(1), Ok(Outcome::Opened(id(1))));
+    assert_eq!(shop.open(1), Ok(StepOutcome::Opened(id(1))));
     assert_eq!(shop.status(), Status::Pending);
     assert_eq!(shop.told(EventType::PaymentPending), 1);
     assert_eq!(shop.aggregate.payment.method, Some(MethodId::Ideal));
@@ -45,7 +67,10 @@ fn no_attempt_opens_after_expiry() {
 fn an_unavailable_provider_hands_over_in_the_same_step_without_a_second_event() {
     let mut shop = Shop::new();
     shop.open(1).unwrap();
-    assert_eq!(unavailable(&mut shop, 1, Some(2)), Outcome::Opened(id(2)));
+    assert_eq!(
+        unavailable(&mut shop, 1, Some(2)),
+        StepOutcome::Opened(id(2))
+    );
     assert_eq!(shop.status(), Status::Pending);
     assert_eq!(shop.state(1), AttemptState::Unavailable);
     assert_eq!(shop.told(EventType::PaymentPending), 1);
@@ -64,7 +89,7 @@ fn a_hand_over_after_expiry_expires_the_payment() {
     let mut shop = Shop::new();
     shop.open(1).unwrap();
     shop.pass(DAY);
-    assert_eq!(unavailable(&mut shop, 1, Some(2)), Outcome::Done);
+    assert_eq!(unavailable(&mut shop, 1, Some(2)), StepOutcome::Done);
     assert_eq!(shop.status(), Status::Expired);
     assert_eq!(shop.settlement(), Settlement::Pending);
     assert_eq!(shop.aggregate.attempts.len(), 1);
@@ -84,7 +109,7 @@ fn nothing_falls_back_from_an_unknown_outcome() {
         Some(START.after(Duration::from_secs(5)))
     );
     shop.claim(1, ClaimPurpose::Start).unwrap();
-    assert_eq!(unavailable(&mut shop, 1, Some(2)), Outcome::Done);
+    assert_eq!(unavailable(&mut shop, 1, Some(2)), StepOutcome::Done);
     assert_eq!(
         shop.state(1),
         AttemptState::Unknown,
@@ -164,12 +189,12 @@ fn twenty_attempts_are_the_limit_and_ways_left_by_choice_are_no_declines() {
 #[test]
 fn a_close_that_is_not_certain_leaves_the_attempt_open() {
     let mut shop = Shop::started();
-    shop.claim(1, ClaimPurpose::Close).unwrap();
+    shop.claim(1, ClaimPurpose::Cancel).unwrap();
     shop.hear(1, report(VendorStatus::Pending), Via::Query);
     assert_eq!(shop.state(1), AttemptState::Open);
     assert_eq!(shop.open(2), Err(Refusal::AttemptOpen(id(1))));
     // The task that held it is done, so it can be tried again.
-    assert!(shop.claim(1, ClaimPurpose::Close).is_ok());
+    assert!(shop.claim(1, ClaimPurpose::Cancel).is_ok());
 }
 
 #[test]
@@ -177,7 +202,7 @@ fn an_attempt_that_is_started_again_is_not_being_closed_any_more() {
     let mut shop = Shop::new();
     shop.open(1).unwrap();
     shop.result(1, StartResult::Uncertain("time-out".into()));
-    shop.claim(1, ClaimPurpose::Close).unwrap();
+    shop.claim(1, ClaimPurpose::Cancel).unwrap();
     let closing = shop.asked(1);
     shop.silent(1, QueryPurpose::Cancel, false);
     assert!(shop.attempt(1).closing);
@@ -197,7 +222,7 @@ fn an_attempt_that_is_started_again_is_not_being_closed_any_more() {
     let mut shop = Shop::new();
     shop.open(1).unwrap();
     shop.pass(LEASE);
-    shop.claim(1, ClaimPurpose::Close).unwrap();
+    shop.claim(1, ClaimPurpose::Cancel).unwrap();
     shop.result(1, redirect());
     assert!(shop.attempt(1).closing && shop.attempt(1).is_busy(shop.now));
 }
@@ -208,11 +233,11 @@ fn answers_to_questions_end_a_closing_that_was_lost() {
     shop.open(1).unwrap();
     let asks = StartResult::Open {
         reference: None,
-        action: Action::Ask(Vec::new()),
+        action: PayerAction::Ask(Vec::new()),
         until: None,
     };
     shop.result(1, asks);
-    shop.claim(1, ClaimPurpose::Close).unwrap();
+    shop.claim(1, ClaimPurpose::Cancel).unwrap();
     shop.pass(LEASE);
     shop.step(Step::Answered {
         attempt: id(1),
@@ -229,7 +254,7 @@ fn what_the_payer_approved_is_not_closed_for_another_choice() {
     let mut shop = Shop::started();
     shop.callback(1, VendorStatus::Processing);
     assert_eq!(
-        shop.claim(1, ClaimPurpose::Close),
+        shop.claim(1, ClaimPurpose::Cancel),
         Err(Refusal::WrongState(AttemptState::Processing))
     );
 }
@@ -249,7 +274,7 @@ fn questions_are_answered_once_and_the_start_goes_on() {
         1,
         StartResult::Open {
             reference: None,
-            action: Action::Ask(vec![question]),
+            action: PayerAction::Ask(vec![question]),
             until: None,
         },
     );
@@ -263,7 +288,10 @@ fn questions_are_answered_once_and_the_start_goes_on() {
     assert_eq!(shop.try_step(answers("x")), Err(Refusal::Busy(busy_until)));
     assert_eq!(shop.attempt(1).answers.len(), 1);
     // Nothing was created when it asked: an unavailable account hands over.
-    assert_eq!(unavailable(&mut shop, 1, Some(2)), Outcome::Opened(id(2)));
+    assert_eq!(
+        unavailable(&mut shop, 1, Some(2)),
+        StepOutcome::Opened(id(2))
+    );
     shop.result(2, redirect());
     let late = Step::Answered {
         attempt: id(2),
@@ -284,10 +312,11 @@ fn an_open_payment_needs_a_reference_and_keeps_few() {
     shop.open(1).unwrap();
     let blank = StartResult::Open {
         reference: Some(String::new()),
-        action: Action::Redirect("https://pay.example".into()),
+        action: PayerAction::Redirect("https://pay.example".into()),
         until: None,
     };
     let step = Step::Started {
+        held: None,
         attempt: id(1),
         result: blank,
         next: None,
@@ -315,17 +344,17 @@ fn a_start_recorded_after_the_attempt_ended_only_leaves_its_reference() {
         1,
         StartResult::Open {
             reference: Some("late".into()),
-            action: Action::Redirect("https://pay.example".into()),
+            action: PayerAction::Redirect("https://pay.example".into()),
             until: None,
         },
     );
     assert_eq!(shop.state(1), AttemptState::Declined);
     assert_eq!(shop.attempt(1).references[0], "late");
     // It exists there after all, so the vendor is asked what it is, and closes it if need be.
-    assert_eq!(shop.next_action(), Some(NextAction::Look(id(1))));
+    assert_eq!(shop.next_action(), Some(NextAction::Query(id(1))));
     shop.hear(1, report(VendorStatus::Pending), Via::Query);
     shop.pass(MINUTE);
-    assert_eq!(shop.next_action(), Some(NextAction::Close(id(1))));
+    assert_eq!(shop.next_action(), Some(NextAction::Cancel(id(1))));
 }
 
 #[test]
@@ -333,6 +362,6 @@ fn a_provider_that_reported_the_payment_cannot_call_it_never_created() {
     let mut shop = Shop::new();
     shop.open(1).unwrap();
     shop.callback(1, VendorStatus::Pending);
-    assert_eq!(unavailable(&mut shop, 1, Some(2)), Outcome::Done);
+    assert_eq!(unavailable(&mut shop, 1, Some(2)), StepOutcome::Done);
     assert_eq!(shop.state(1), AttemptState::Unknown);
 }

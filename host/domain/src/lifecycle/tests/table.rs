@@ -158,7 +158,7 @@ fn an_older_status_that_arrives_late_changes_nothing_and_is_written_down_once() 
     let mut shop = Shop::started();
     shop.callback(1, VendorStatus::Processing);
     let outcome = shop.callback(1, VendorStatus::Pending);
-    assert_eq!(outcome, Outcome::Nothing);
+    assert_eq!(outcome, StepOutcome::Nothing);
     let line = &shop.last.transitions[0];
     assert_eq!(
         (line.from, line.to, line.applied),

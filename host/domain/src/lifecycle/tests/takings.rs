@@ -23,7 +23,7 @@ fn a_second_capture_of_a_completed_payment_is_surplus_on_the_work_list() {
     shop.start(2);
     shop.hear(2, confirmed(), Via::Callback);
     let outcome = shop.hear(1, confirmed(), Via::Callback);
-    assert_eq!(outcome, Outcome::Done);
+    assert_eq!(outcome, StepOutcome::Done);
     assert_eq!(
         (shop.status(), shop.state(1)),
         (Status::Completed, AttemptState::Surplus)
@@ -55,7 +55,7 @@ fn money_on_one_attempt_closes_the_other_that_is_open() {
     shop.start(2);
     shop.hear(1, confirmed(), Via::Callback);
     assert_eq!(shop.status(), Status::Review);
-    assert_eq!(shop.next_action(), Some(NextAction::Close(id(2))));
+    assert_eq!(shop.next_action(), Some(NextAction::Cancel(id(2))));
     shop.close(2);
     assert_eq!(
         (shop.status(), shop.state(2)),
@@ -94,7 +94,7 @@ fn an_authorisation_on_a_completed_payment_is_cancelled() {
     shop.hear(2, confirmed(), Via::Callback);
     shop.callback(1, VendorStatus::Processing);
     assert_eq!(shop.status(), Status::Completed);
-    assert_eq!(shop.next_action(), Some(NextAction::Close(id(1))));
+    assert_eq!(shop.next_action(), Some(NextAction::Cancel(id(1))));
     assert!(shop.claim(1, ClaimPurpose::Capture).is_err());
     shop.close(1);
     assert_eq!(shop.aggregate.due_at(), None);

@@ -1,4 +1,4 @@
-//! Expiry, reconciliation, silence, and the next_actions that follow from them.
+//! Expiry, reconciliation, silence, and the next actions that follow from them.
 
 use super::*;
 
@@ -18,15 +18,15 @@ fn live_in_silence_until(shop: &mut Shop, end: Time) {
     while let Some(due) = shop.aggregate.due_at().filter(|due| *due <= end) {
         shop.now = shop.now.max(due);
         match shop.next_action().expect("due, and nothing to do") {
-            NextAction::Look(_) => {
+            NextAction::Query(_) => {
                 shop.silent(1, QueryPurpose::Sync, false);
             }
             NextAction::Capture(_) => {
                 shop.claim(1, ClaimPurpose::Capture).unwrap();
                 shop.silent(1, QueryPurpose::Capture, false);
             }
-            NextAction::Close(_) => {
-                shop.claim(1, ClaimPurpose::Close).unwrap();
+            NextAction::Cancel(_) => {
+                shop.claim(1, ClaimPurpose::Cancel).unwrap();
                 shop.silent(1, QueryPurpose::Cancel, false);
             }
             NextAction::Start(_) => {
@@ -126,7 +126,7 @@ fn a_start_counts_from_the_answers_that_it_carries() {
     shop.open(1).unwrap();
     let asks = StartResult::Open {
         reference: None,
-        action: Action::Ask(Vec::new()),
+        action: PayerAction::Ask(Vec::new()),
         until: None,
     };
     shop.result(1, asks);
@@ -146,7 +146,7 @@ fn a_start_counts_from_the_answers_that_it_carries() {
 #[test]
 fn what_the_payer_wants_to_leave_is_not_started_again() {
     let mut shop = unknown();
-    shop.claim(1, ClaimPurpose::Close).unwrap();
+    shop.claim(1, ClaimPurpose::Cancel).unwrap();
     shop.silent(1, QueryPurpose::Cancel, false);
     assert_eq!(live_in_silence_of_starts(&mut shop), []);
     // But where the payer wants it after all.
@@ -167,8 +167,8 @@ fn a_payment_in_review_starts_nothing() {
         (Status::Review, AttemptState::Unknown)
     );
     shop.pass(MINUTE);
-    assert_eq!(shop.next_action(), Some(NextAction::Close(id(2))));
-    shop.claim(2, ClaimPurpose::Close).unwrap();
+    assert_eq!(shop.next_action(), Some(NextAction::Cancel(id(2))));
+    shop.claim(2, ClaimPurpose::Cancel).unwrap();
     shop.silent(2, QueryPurpose::Cancel, false);
     assert_ne!(shop.next_action(), Some(NextAction::Start(id(2))));
 }
@@ -180,14 +180,14 @@ fn an_attempt_whose_time_has_passed_is_closed_and_not_started_again() {
     shop.open(1).unwrap();
     shop.result(1, StartResult::Uncertain("time-out".into()));
     shop.pass(Duration::from_secs(5));
-    assert_eq!(shop.next_action(), Some(NextAction::Close(id(1))));
+    assert_eq!(shop.next_action(), Some(NextAction::Cancel(id(1))));
 }
 
 #[test]
 fn a_payment_that_nobody_pays_expires() {
     let mut shop = Shop::new();
     assert_eq!(shop.aggregate.due_at(), Some(START.after(DAY)));
-    assert_eq!(shop.act(Act::Expire), Ok(Outcome::Nothing), "too early");
+    assert_eq!(shop.act(Act::Expire), Ok(StepOutcome::Nothing), "too early");
     shop.pass(DAY);
     assert_eq!(shop.next_action(), Some(NextAction::Expire));
     shop.act(Act::Expire).unwrap();
@@ -206,7 +206,7 @@ fn an_open_attempt_is_closed_when_its_time_passes_and_then_the_payment_expires()
     shop.start(1);
     shop.pass(MINUTE);
     assert_eq!(shop.act(Act::Expire), Err(Refusal::VendorFirst(id(1))));
-    assert_eq!(shop.next_action(), Some(NextAction::Close(id(1))));
+    assert_eq!(shop.next_action(), Some(NextAction::Cancel(id(1))));
     shop.close(1);
     assert_eq!(
         (shop.status(), shop.state(1)),
@@ -219,7 +219,7 @@ fn an_open_attempt_is_closed_when_its_time_passes_and_then_the_payment_expires()
 fn a_payer_who_was_faster_than_the_close_has_paid() {
     let mut shop = Shop::started();
     shop.pass(HOUR);
-    shop.claim(1, ClaimPurpose::Close).unwrap();
+    shop.claim(1, ClaimPurpose::Cancel).unwrap();
     shop.hear(1, confirmed(), Via::Query);
     assert_eq!(
         (shop.status(), shop.state(1)),
@@ -255,7 +255,7 @@ fn an_answered_question_is_no_silence_and_methods_that_take_days_end_by_themselv
         while shop.now < START.after(DAY * 30) {
             shop.now = shop.now.max(shop.aggregate.due_at().unwrap());
             match shop.next_action() {
-                Some(NextAction::Look(_)) => {
+                Some(NextAction::Query(_)) => {
                     shop.hear(1, report(VendorStatus::VerificationPending), Via::Query)
                 }
                 other => panic!("{other:?}"),
@@ -294,7 +294,7 @@ fn an_outage_of_half_an_hour_sends_nothing_to_review() {
                 shop.claim(1, ClaimPurpose::Capture).unwrap();
                 shop.silent(1, QueryPurpose::Capture, false);
             }
-            NextAction::Look(_) => {
+            NextAction::Query(_) => {
                 shop.silent(1, QueryPurpose::Sync, false);
             }
             other => panic!("{other:?}"),
@@ -376,7 +376,7 @@ fn answers_that_settle_nothing_count_as_questions_of_the_schedule() {
     let mut questions = 0;
     while let Some(due) = shop.aggregate.due_at() {
         shop.now = due;
-        assert_eq!(shop.next_action(), Some(NextAction::Look(id(1))));
+        assert_eq!(shop.next_action(), Some(NextAction::Query(id(1))));
         shop.hear(1, report(VendorStatus::Completed), Via::Query);
         questions += 1;
     }
@@ -392,7 +392,7 @@ fn after_an_outage_of_ours_the_questions_are_not_asked_all_at_once() {
     let mut asked = Vec::new();
     while asked.len() < 5 {
         shop.now = shop.now.max(shop.aggregate.due_at().unwrap());
-        assert_eq!(shop.next_action(), Some(NextAction::Look(id(1))));
+        assert_eq!(shop.next_action(), Some(NextAction::Query(id(1))));
         asked.push(shop.now);
         shop.hear(1, report(VendorStatus::VerificationPending), Via::Query);
     }
@@ -417,7 +417,7 @@ fn a_notice_beside_a_capture_is_looked_at_right_after_it() {
         via: Via::Query,
         asked: Some(question),
     });
-    assert_eq!(shop.next_action(), Some(NextAction::Look(id(1))));
+    assert_eq!(shop.next_action(), Some(NextAction::Query(id(1))));
     shop.hear(1, report(VendorStatus::Review), Via::Query);
     assert_eq!(shop.status(), Status::Review);
     assert_eq!(shop.next_action(), None);
@@ -439,7 +439,7 @@ fn a_notice_that_comes_while_the_money_is_taken_is_looked_at_too() {
     });
     assert_eq!(
         (shop.status(), shop.next_action()),
-        (Status::Completed, Some(NextAction::Look(id(1))))
+        (Status::Completed, Some(NextAction::Query(id(1))))
     );
     shop.hear(1, confirmed(), Via::Query);
     assert_eq!(shop.aggregate.due_at(), None);
@@ -455,7 +455,7 @@ fn a_payment_unknown_to_the_vendor_is_over_only_when_no_request_can_be_under_way
     let last = shop.now;
     shop.now = shop.aggregate.due_at().unwrap();
     assert_eq!(shop.now, START.after(Duration::from_secs(30)));
-    assert_eq!(shop.next_action(), Some(NextAction::Look(id(1))));
+    assert_eq!(shop.next_action(), Some(NextAction::Query(id(1))));
     shop.silent(1, QueryPurpose::Sync, true);
     assert_eq!(shop.state(1), AttemptState::Unknown, "too early to believe");
     let again = Some(NextAction::Start(id(1)));
@@ -487,7 +487,7 @@ fn a_notice_brings_the_question_forward_and_does_not_use_up_the_schedule() {
         attempt: id(1),
         at: START,
     });
-    assert_eq!(shop.next_action(), Some(NextAction::Look(id(1))));
+    assert_eq!(shop.next_action(), Some(NextAction::Query(id(1))));
     shop.silent(1, QueryPurpose::Sync, false);
     assert_eq!(shop.next_action(), None);
     assert_eq!(shop.attempt(1).queries, 0);
@@ -512,7 +512,7 @@ fn a_late_notice_for_a_closed_attempt_is_looked_at() {
         attempt: id(1),
         at: shop.now,
     });
-    assert_eq!(shop.next_action(), Some(NextAction::Look(id(1))));
+    assert_eq!(shop.next_action(), Some(NextAction::Query(id(1))));
     shop.hear(1, report(VendorStatus::Declined), Via::Query);
     assert_eq!(
         shop.aggregate.due_at(),
@@ -542,10 +542,10 @@ fn an_attempt_that_the_vendor_knew_and_forgot_ends_before_a_person() {
     }
     assert_eq!(shop.aggregate.payment.review, Some(ReviewCause::Silence));
     shop.decline().unwrap();
-    while shop.next_action() != Some(NextAction::Close(id(1))) {
+    while shop.next_action() != Some(NextAction::Cancel(id(1))) {
         shop.now = shop.now.max(shop.aggregate.due_at().unwrap()).after(MINUTE);
     }
-    shop.claim(1, ClaimPurpose::Close).unwrap();
+    shop.claim(1, ClaimPurpose::Cancel).unwrap();
     shop.silent(1, QueryPurpose::Cancel, true);
     assert_eq!(shop.status(), Status::Failed);
 }
@@ -558,7 +558,7 @@ fn a_payer_who_takes_long_to_answer_questions_keeps_the_attempt() {
         1,
         StartResult::Open {
             reference: None,
-            action: Action::Ask(Vec::new()),
+            action: PayerAction::Ask(Vec::new()),
             until: None,
         },
     );
@@ -571,7 +571,7 @@ fn a_payer_who_takes_long_to_answer_questions_keeps_the_attempt() {
         );
     }
     shop.now = START.after(HOUR);
-    shop.claim(1, ClaimPurpose::Close).unwrap();
+    shop.claim(1, ClaimPurpose::Cancel).unwrap();
     shop.silent(1, QueryPurpose::Cancel, true);
     assert_eq!(shop.status(), Status::Created);
 }
