@@ -18,6 +18,7 @@ use kassette_store::{
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::{MutexGuard, mpsc};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::Gateway;
@@ -32,6 +33,8 @@ const ASK: Duration = Duration::from_millis(100);
 const CHECKING: Duration = Duration::from_secs(120);
 /// How long a change waits for nodes that are to follow it.
 const FOLLOWING: Duration = Duration::from_secs(2);
+/// How often it is tried to take a proposal back: for an hour.
+const WITHDRAWALS: u32 = 720;
 /// How long a proposal waits for its turn.
 const TURN: Duration = Duration::from_secs(60);
 
@@ -40,26 +43,20 @@ const TURN: Duration = Duration::from_secs(60);
 pub enum ShareError {
     /// One of the nodes cannot serve it.
     #[error("node {node} refuses it: {why}")]
-    Refused {
-        /// Its name.
-        node: String,
-        /// Its reason.
-        why: String,
-    },
+    Refused { node: String, why: String },
     /// One of the nodes has not said whether it can serve it.
     #[error("node {0} has not checked it in time; nothing was changed")]
     Late(String),
     /// Others are being proposed, or the nodes took this one for dead meanwhile.
     #[error("another version was proposed meanwhile; nothing was changed, try again")]
     Busy,
-    /// The store's.
     #[error(transparent)]
     Store(#[from] Fault),
 }
 
 /// Where a version comes from.
 #[derive(Clone, Copy, PartialEq)]
-enum Origin {
+enum VersionOrigin {
     /// An operator's call.
     Call,
     /// The plugin folder, in which it stands as long as it is wanted.
@@ -78,6 +75,8 @@ pub(crate) struct SharedModulesState {
     drops: Mutex<Option<mpsc::UnboundedReceiver<Prepared>>>,
     /// Versions of its plugin folder that were newer, at the start, than what all nodes serve.
     newer: Mutex<Vec<(Slot, Digest)>>,
+    /// Since when not all changes are followed.
+    behind_since: Mutex<Option<Instant>>,
 }
 
 /// How far this node is.
@@ -118,7 +117,21 @@ impl Gateway {
                     .push((slot.clone(), active));
             }
         }
-        self.follow(&runtime).await
+        self.follow(&runtime).await.map(drop)
+    }
+
+    /// For how long this node has not followed all changes of modules; none where it has.
+    pub fn modules_behind(&self) -> Option<Duration> {
+        let since = *self.inner.shared_modules.behind_since.lock();
+        since.map(|since| since.elapsed())
+    }
+
+    fn note_followed(&self, followed: bool) {
+        let mut behind_since = self.inner.shared_modules.behind_since.lock();
+        *behind_since = match followed {
+            true => None,
+            false => behind_since.or_else(|| Some(Instant::now())),
+        };
     }
 
     /// Follows changes of modules, and proposes what is put into this node's plugin folder, until told to end.
@@ -131,24 +144,26 @@ impl Gateway {
             let newer = std::mem::take(&mut *self.inner.shared_modules.newer.lock());
             for (slot, digest) in newer {
                 if let Some(prepared) = self.kept(&runtime, slot, digest).await {
-                    self.propose_drop(&runtime, prepared, Origin::Start).await;
+                    self.propose_drop(&runtime, prepared, VersionOrigin::Start)
+                        .await;
                 }
             }
             let Some(mut drops) = drops else { return };
             while let Some(prepared) = drops.recv().await {
-                self.propose_drop(&runtime, prepared, Origin::Drop).await;
+                self.propose_drop(&runtime, prepared, VersionOrigin::Drop)
+                    .await;
             }
         };
         let following = async {
             loop {
                 let version = self.store().directory_version();
-                if let Err(fault) = self.follow(&runtime).await {
+                let followed = self.follow(&runtime).await.unwrap_or_else(|fault| {
                     tracing::warn!(error = %fault, "changes of modules are not followed yet");
-                }
-                let again = tokio::time::Instant::now() + LOOK_AGAIN;
-                while self.store().directory_version() == version
-                    && tokio::time::Instant::now() < again
-                {
+                    false
+                });
+                self.note_followed(followed);
+                let again = Instant::now() + LOOK_AGAIN;
+                while self.store().directory_version() == version && Instant::now() < again {
                     tokio::time::sleep(LOOK).await;
                 }
             }
@@ -166,8 +181,8 @@ impl Gateway {
     /// See [`ShareError`].
     pub async fn share_version(&self, prepared: Prepared, line: Audited) -> Result<(), ShareError> {
         let gateway = self.clone();
-        let shared = self.carry(async move {
-            let proposed = gateway.propose(prepared, Origin::Call).await?;
+        let shared = self.run_to_end(async move {
+            let proposed = gateway.propose(prepared, VersionOrigin::Call).await?;
             match proposed {
                 Some((number, _turn)) => gateway.settled(number, line).await,
                 None => Ok(()),
@@ -180,10 +195,10 @@ impl Gateway {
     async fn propose(
         &self,
         prepared: Prepared,
-        origin: Origin,
+        origin: VersionOrigin,
     ) -> Result<Option<(u64, MutexGuard<'_, ()>)>, ShareError> {
         let turn = self.inner.shared_modules.turn.lock().await;
-        let until = tokio::time::Instant::now() + TURN;
+        let until = Instant::now() + TURN;
         while self.is_wanted(&prepared, origin).await? {
             // Held, so that this node's own check of the proposal finds the version checked.
             let mut following = self.inner.shared_modules.following.lock().await;
@@ -198,7 +213,7 @@ impl Gateway {
                 return Ok(Some((number, turn)));
             }
             drop(following);
-            if tokio::time::Instant::now() > until {
+            if Instant::now() > until {
                 return Err(ShareError::Busy);
             }
             tokio::time::sleep(ASK).await;
@@ -208,14 +223,36 @@ impl Gateway {
 
     /// Settles a proposal of this node's once all others agree, or takes it back.
     async fn settled(&self, number: u64, line: Audited) -> Result<(), ShareError> {
-        if let Err(error) = self.agreed(number).await {
-            self.store().withdraw_version(number).await?;
-            return Err(error);
+        let settled = async {
+            self.agreed(number).await?;
+            let settled = self.store().settle_version(number, Some(line), self.now());
+            settled.await?.ok_or(ShareError::Busy)
+        };
+        match settled.await {
+            Ok(settled) => Ok(self.followed_by_all(settled).await?),
+            Err(error) => {
+                self.withdraw(number).await;
+                Err(error)
+            }
         }
-        let settled = self.store().settle_version(number, Some(line), self.now());
-        let settled = settled.await?.ok_or(ShareError::Busy)?;
-        self.followed_by_all(settled).await?;
-        Ok(())
+    }
+
+    /// Takes a proposal back that is not settled. While it stands no other node can propose one, so where the store
+    /// does not answer it is tried again behind the caller's back.
+    async fn withdraw(&self, number: u64) {
+        let Err(fault) = self.store().withdraw_version(number).await else {
+            return;
+        };
+        tracing::warn!(error = %fault, "a proposed version is not taken back yet");
+        let gateway = self.clone();
+        tokio::spawn(async move {
+            for _ in 0..WITHDRAWALS {
+                tokio::time::sleep(LOOK_AGAIN).await;
+                if gateway.store().withdraw_version(number).await.is_ok() {
+                    return;
+                }
+            }
+        });
     }
 
     /// The version that all nodes served before the one that they serve, checked.
@@ -265,7 +302,7 @@ impl Gateway {
 
     /// Waits until every other node has found a proposal good, or has ended.
     async fn agreed(&self, number: u64) -> Result<(), ShareError> {
-        let until = tokio::time::Instant::now() + CHECKING;
+        let until = Instant::now() + CHECKING;
         loop {
             let nodes = self.store().nodes().await?;
             let others = || nodes.iter().filter(|node| !node.is_self);
@@ -280,7 +317,7 @@ impl Gateway {
             let Some(waiting) = others().find(|node| node.modules.checked < number) else {
                 return Ok(());
             };
-            if tokio::time::Instant::now() > until {
+            if Instant::now() > until {
                 return Err(ShareError::Late(waiting.name.clone()));
             }
             tokio::time::sleep(ASK).await;
@@ -312,8 +349,9 @@ impl Gateway {
         }
     }
 
-    /// Checks what is proposed and follows what is settled, as far as this node has not.
-    async fn follow(&self, runtime: &Arc<Runtime>) -> Result<(), Fault> {
+    /// Checks what is proposed and follows what is settled, as far as this node has not; false where it could not
+    /// follow all of it.
+    async fn follow(&self, runtime: &Arc<Runtime>) -> Result<bool, Fault> {
         let mut following = self.inner.shared_modules.following.lock().await;
         let changes = self.store().slot_changes(following.told.followed).await?;
         let proposed = |change: &SlotChange| change.stage == SlotStage::Proposed;
@@ -340,7 +378,7 @@ impl Gateway {
                     plugin.slot = %change.slot,
                     "a change of {} that all nodes follow is not followed here yet: {why}", change.slot
                 );
-                return Ok(());
+                return Ok(false);
             }
         }
         let over: Vec<_> = settled().filter(is_over).collect();
@@ -364,7 +402,7 @@ impl Gateway {
         if !changes.iter().any(proposed) {
             following.checked.clear();
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Says whether this node could serve what is proposed.
@@ -503,18 +541,23 @@ impl Gateway {
 
     /// Whether a version is still to be proposed. Nodes may share a plugin folder: what another node has written there
     /// while it followed a change, or has proposed itself, is not proposed again.
-    async fn is_wanted(&self, prepared: &Prepared, origin: Origin) -> Result<bool, Fault> {
+    async fn is_wanted(&self, prepared: &Prepared, origin: VersionOrigin) -> Result<bool, Fault> {
         let runtime = match (origin, self.shared_runtime()) {
-            (Origin::Call, _) | (_, None) => return Ok(true),
+            (VersionOrigin::Call, _) | (_, None) => return Ok(true),
             (_, Some(runtime)) => runtime,
         };
         self.follow(&runtime).await?;
-        let is_gone = origin == Origin::Drop && !runtime.stands_in_folder(prepared);
+        let is_gone = origin == VersionOrigin::Drop && !runtime.stands_in_folder(prepared);
         Ok(!is_gone && runtime.active(prepared.slot()) != Some(prepared.digest()))
     }
 
     /// Proposes what was put into this node's plugin folder.
-    async fn propose_drop(&self, runtime: &Arc<Runtime>, prepared: Prepared, origin: Origin) {
+    async fn propose_drop(
+        &self,
+        runtime: &Arc<Runtime>,
+        prepared: Prepared,
+        origin: VersionOrigin,
+    ) {
         let (slot, digest) = (prepared.slot().clone(), prepared.digest());
         let version = |digest: Digest| json!({ "digest": digest.to_string() }).to_string();
         let shared = match self.propose(prepared, origin).await {

@@ -19,7 +19,7 @@ use pin_project_lite::pin_project;
 use tower::{Layer, Service};
 
 use super::requests::{Requests, UNMATCHED, Usual};
-use crate::admission::{Admission, Class, Permit};
+use crate::admission::{Admission, AdmissionClass, Permit};
 use crate::web::budget::Reservation;
 use crate::web::marks::{Credential, InternalCause, OverBudget, PauseReading};
 use crate::web::request_id::RequestId;
@@ -34,7 +34,7 @@ pub(crate) const REFUSALS_PER_SECOND: u32 = 10;
 pub(crate) struct Edge {
     inner: Arc<Inner>,
     /// The class of the routes inside.
-    class: Class,
+    class: AdmissionClass,
 }
 
 struct Inner {
@@ -78,8 +78,8 @@ impl Edge {
         Self::made(listener, on_panic, Some(control))
     }
 
-    /// The same layer for routes of another class than [`Class::ByMethod`]; its measures are shared.
-    pub(crate) fn of_class(&self, class: Class) -> Self {
+    /// The same layer for routes of another class than [`AdmissionClass::ByMethod`]; its measures are shared.
+    pub(crate) fn of_class(&self, class: AdmissionClass) -> Self {
         let inner = Arc::clone(&self.inner);
         Self { inner, class }
     }
@@ -100,7 +100,7 @@ impl Edge {
         };
         Self {
             inner: Arc::new(inner),
-            class: Class::ByMethod,
+            class: AdmissionClass::ByMethod,
         }
     }
 }
@@ -409,7 +409,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_that_is_not_admitted_is_answered_and_nothing_is_done() {
-        let none = crate::admission::InHand {
+        let none = crate::admission::InFlightLimits {
             reads: 0,
             ..Default::default()
         };

@@ -23,7 +23,6 @@ enum Kind {
 /// The values of a label. All are bounded, and none tells of a person, a payment or a merchant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Values {
-    /// These.
     Known(&'static [&'static str]),
     /// The configured accounts. With such a label the label `environment` is the account's.
     Account,
@@ -60,7 +59,6 @@ const fn family(
     }
 }
 
-/// All of them.
 const FAMILIES: &[Family] = &[
     // The process
     family(
@@ -647,6 +645,33 @@ const FAMILIES: &[Family] = &[
         "Changes of keys, approvals and the like that the node furthest behind has not taken in.",
     ),
     family(
+        Histogram,
+        "kassette_database_wait_seconds",
+        &[("pool", Known(&["requests", "workers", "creates", "nonces"]))],
+        "How long a statement waited for a connection to the database.",
+    ),
+    family(
+        Counter,
+        "kassette_database_timeouts_total",
+        &[(
+            "waited_for",
+            Known(&["connection", "lock", "statement", "answer"]),
+        )],
+        "What a statement waited for in vain: a connection (2 s), another transaction's lock (2 s), its own end (5 s), or any answer (10 s).",
+    ),
+    family(
+        Counter,
+        "kassette_database_retries_total",
+        &[],
+        "Statements and transactions that were tried again: they had collided with others, or their connection was lost.",
+    ),
+    family(
+        Counter,
+        "kassette_leases_lapsed_total",
+        &[("of", Known(&["payment", "delivery"]))],
+        "Payments and deliveries that were claimed anew after the lease of a node that did not give it back.",
+    ),
+    family(
         Gauge,
         "kassette_store_disk_free_bytes",
         &[],
@@ -816,7 +841,7 @@ mod tests {
     use kassette_domain::rates::RateSource;
     use kassette_domain::routing::Availability;
     use kassette_domain::work::WorkKind;
-    use kassette_gateway::health::Unwell;
+    use kassette_gateway::health::UnhealthyReason;
 
     fn values(family: &str, label: &str) -> Vec<&'static str> {
         let family = FAMILIES.iter().find(|each| each.name == family).unwrap();
@@ -840,7 +865,7 @@ mod tests {
         assert_eq!(known, statuses);
         let states = Availability::ALL.map(Availability::as_str);
         assert_eq!(values("kassette_provider_health", "state"), states);
-        let reasons = Unwell::ALL.map(Unwell::as_str);
+        let reasons = UnhealthyReason::ALL.map(UnhealthyReason::as_str);
         assert_eq!(values("kassette_provider_unwell", "reason"), reasons);
         let sources = RateSource::ALL.map(RateSource::as_str);
         assert_eq!(values("kassette_rates_age_seconds", "source"), sources);

@@ -36,7 +36,6 @@ impl Gauges {
         }
     }
 
-    /// Sets all of them.
     pub(super) async fn set(&self) {
         self.zeros.fill(&self.gateway);
         let (.., process, readiness) = tokio::join!(
@@ -126,7 +125,7 @@ impl Gauges {
         metrics::gauge!("kassette_store_disk_reserved_bytes").set(reserved as f64);
         let behind = newest.map(|newest| newest.since(now)).unwrap_or_default();
         metrics::gauge!("kassette_clock_behind_seconds").set(behind.as_secs_f64());
-        let backed_up = backed_up.unwrap_or_default().as_millis() as f64 / 1000.0;
+        let backed_up = backed_up.map_or(f64::NAN, |at| at.as_millis() as f64 / 1000.0);
         metrics::gauge!("kassette_backup_last_success_timestamp_seconds").set(backed_up);
     }
 }

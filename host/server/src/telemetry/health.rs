@@ -49,6 +49,9 @@ fn shown(answer: Result<(), Unready>) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::Duration;
+
     use super::*;
     use axum::body::Body;
     use axum::extract::Request;
@@ -60,6 +63,8 @@ mod tests {
     use crate::telemetry::readiness::REASONS;
 
     struct World {
+        /// Seconds that modules are behind.
+        behind: Arc<AtomicU64>,
         readiness: Arc<Readiness>,
         store: Arc<dyn Store>,
         stopping: CancellationToken,
@@ -77,9 +82,17 @@ mod tests {
             };
             let store: Arc<dyn Store> = SledStore::open(&options).unwrap();
             let stopping = CancellationToken::new();
-            let readiness = Readiness::new(Arc::clone(&store), stopping.clone());
+            let behind = Arc::new(AtomicU64::new(0));
+            let told = Arc::clone(&behind);
+            let behind_for = move || match told.load(Ordering::Relaxed) {
+                0 => None,
+                seconds => Some(Duration::from_secs(seconds)),
+            };
+            let readiness =
+                Readiness::new(Arc::clone(&store), Box::new(behind_for), stopping.clone());
             let readiness = Arc::new(readiness);
             Self {
+                behind,
                 router: router(Arc::clone(&readiness), None),
                 readiness,
                 store,
@@ -110,6 +123,16 @@ mod tests {
         assert_eq!(world.reason().await, "stopping");
         assert_eq!(world.status("/livez").await, 200);
         assert_eq!(world.status("/metrics").await, 200);
+    }
+
+    #[tokio::test]
+    async fn a_node_that_does_not_follow_the_others_modules_is_not_ready_after_a_while() {
+        let world = World::new();
+        world.behind.store(29, Ordering::Relaxed);
+        assert_eq!(world.status("/readyz").await, 200);
+        world.behind.store(31, Ordering::Relaxed);
+        assert_eq!(world.status("/readyz").await, 503);
+        assert_eq!(world.reason().await, "modules_behind");
     }
 
     #[tokio::test]

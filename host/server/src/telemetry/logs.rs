@@ -39,7 +39,6 @@ pub(crate) enum LogError {
     Filter {
         /// As configured.
         filter: String,
-        /// Why.
         source: tracing_subscriber::filter::ParseError,
     },
     /// Another logger runs in this process already.

@@ -79,7 +79,12 @@ pub(crate) fn router(
     if let Some(metrics) = metrics.clone() {
         tokio::spawn(metrics.keep_folded(closing));
     }
-    let readiness = Readiness::new(Arc::clone(gateway.store()), stopping);
+    let following = gateway.clone();
+    let readiness = Readiness::new(
+        Arc::clone(gateway.store()),
+        Box::new(move || following.modules_behind()),
+        stopping,
+    );
     let readiness = Arc::new(readiness);
     let gauges = Arc::new(Gauges::new(gateway, Arc::clone(&readiness)));
     health::router(readiness, metrics.map(|metrics| (metrics, gauges)))

@@ -14,9 +14,16 @@ const PROBE_EVERY: Duration = Duration::from_secs(1);
 /// Longest probe; a store that is slower cannot take payments.
 const PROBE_TIME: Duration = Duration::from_secs(2);
 
+/// How long a node may serve other modules than the others before it is not ready.
+const MODULES_BEHIND: Duration = Duration::from_secs(30);
+
+/// For how long the server has not followed changes of modules; none where it has.
+pub(super) type ModulesBehind = Box<dyn Fn() -> Option<Duration> + Send + Sync>;
+
 /// Whether the server can take payments; asks the store, not too often.
 pub(super) struct Readiness {
     store: Arc<dyn Store>,
+    modules_behind: ModulesBehind,
     stopping: CancellationToken,
     /// When the store was asked last, and why it could not take operations.
     probed: Mutex<Option<(Instant, Result<(), Unready>)>>,
@@ -31,10 +38,11 @@ pub(super) struct Unready {
     pub(super) why: String,
 }
 
-/// The words for why: the server is told to stop; the store takes nothing, has too much to do, answers too
-/// late, is damaged, or has ended.
+/// The words for why: the server is told to stop; it serves other modules than the other nodes; the store takes
+/// nothing, has too much to do, answers too late, is damaged, or has ended.
 pub(super) const REASONS: &[&str] = &[
     "stopping",
+    "modules_behind",
     "store_unavailable",
     "store_busy",
     "store_late",
@@ -62,9 +70,14 @@ impl From<Fault> for Unready {
 }
 
 impl Readiness {
-    pub(super) fn new(store: Arc<dyn Store>, stopping: CancellationToken) -> Self {
+    pub(super) fn new(
+        store: Arc<dyn Store>,
+        modules_behind: ModulesBehind,
+        stopping: CancellationToken,
+    ) -> Self {
         Self {
             store,
+            modules_behind,
             stopping,
             probed: Mutex::default(),
         }
@@ -77,6 +90,10 @@ impl Readiness {
     pub(super) async fn ready(&self) -> Result<(), Unready> {
         if self.stopping.is_cancelled() {
             return Err(Unready::new("stopping", "the server is stopping"));
+        }
+        if (self.modules_behind)().is_some_and(|behind| behind > MODULES_BEHIND) {
+            let why = "changes of modules that the other nodes serve are not followed here";
+            return Err(Unready::new("modules_behind", why));
         }
         // A probe that comes while another asks the store waits for that answer.
         let mut probed = self.probed.lock().await;

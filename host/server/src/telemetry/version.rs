@@ -1,6 +1,5 @@
 //! Which program this is.
 
-/// The release.
 pub(super) const RELEASE: &str = env!("CARGO_PKG_VERSION");
 
 /// The build: what `KASSETTE_BUILD` said when it was compiled, as the commit that it was made of.

@@ -21,19 +21,19 @@ mod to_sled;
 use std::collections::BTreeMap;
 
 use kassette_domain::audit::Audited;
-use kassette_engine::{Folder, Rebuild, RebuildError, Seams, always};
+use kassette_engine::{DiskHooks, Folder, Rebuild, RebuildError, always};
 use serde_json::json;
 use tokio::runtime::Handle;
 
 use crate::copy::database::{Database, Writer};
 use crate::copy::tables::COUNTED;
 use crate::mark::CopyState;
-use crate::report::{Progress, Report};
+use crate::report::{Progress, VerifyReport};
 use crate::sled::maintenance::compact::{judged, judged_whole};
 use crate::sled::maintenance::restore::refuse_full;
 use crate::sled::maintenance::{AuditNote, MaintenanceError, Stopped};
 use crate::sled::{SledStore, mark};
-use crate::{Directory as _, Fault, Health as _, postgres, sled};
+use crate::{Directory as _, Fault, StoreHealth as _, postgres, sled};
 
 /// What a store's line in the audit log says of it.
 const SLED: &str = "sled";
@@ -256,7 +256,7 @@ fn audit_folder(
         return Err(MaintenanceError::NoStore(options.path.clone()).into());
     }
     runtime.block_on(async {
-        let store = SledStore::start(options, Seams::default())?;
+        let store = SledStore::start(options, DiskHooks::default())?;
         let at = note.at;
         let written = store.audit(line(note, SLED, POSTGRES), at).await;
         store.shut_down().await?;
@@ -269,7 +269,7 @@ fn line(note: AuditNote, from: &str, to: &str) -> Audited {
     note.audited("store.copy", Some(&from), Some(&to))
 }
 
-fn whole(report: Report, what: &'static str) -> Result<Report, CopyError> {
+fn whole(report: VerifyReport, what: &'static str) -> Result<VerifyReport, CopyError> {
     match report.is_whole() {
         true => Ok(report),
         false => Err(MaintenanceError::NotWhole {
@@ -281,9 +281,9 @@ fn whole(report: Report, what: &'static str) -> Result<Report, CopyError> {
 }
 
 /// Whether everything has arrived.
-fn compare(before: &Report, after: Report) -> Result<Copied, CopyError> {
+fn compare(before: &VerifyReport, after: VerifyReport) -> Result<Copied, CopyError> {
     let after = whole(after, TARGET)?;
-    let rows = |report: &Report, kind| report.rows.get(kind).copied().unwrap_or_default();
+    let rows = |report: &VerifyReport, kind| report.rows.get(kind).copied().unwrap_or_default();
     for kind in COUNTED {
         let (before, after) = (rows(before, kind), rows(&after, kind));
         if before != after {

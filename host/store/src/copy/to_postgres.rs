@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use kassette_domain::connect::{ConnectCode, Connection};
+use kassette_domain::connect::{ConnectCode, ShopConnection};
 use kassette_domain::consent::ConsentCode;
 use kassette_domain::delegation::{Delegation, DelegationStatus};
-use kassette_domain::id::{AccountId, MerchantId};
+use kassette_domain::id::AccountId;
 use kassette_domain::invitation::Reply;
 use kassette_domain::key::{ApiKey, Environment, TokenHash};
 use kassette_domain::operator::Operator;
@@ -18,22 +18,23 @@ use kassette_engine::{IVec, Memtable};
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
+use self::Convert::{All, Row};
 use crate::Fault;
 use crate::copy::CopyError;
 use crate::copy::database::{Database, Values, Writer};
 use crate::payment_steps::{count, uses_account};
 use crate::postgres::directory::keys::{environment, owner};
-use crate::postgres::parts::Argument;
+use crate::postgres::parts::values;
 use crate::postgres::payments::stored::{self, DECISION, EVENT, TRANSITION};
 use crate::postgres::webhooks::outbox::{log, status_number};
 use crate::postgres::{millis, number, uuid, webhooks};
-use crate::report::{Progress, Report, Unit};
+use crate::report::{Progress, Unit, VerifyReport};
 use crate::retention::Rule;
 use crate::rows::routing::{self, Size};
 use crate::rows::seal::Secrets;
-use crate::rows::source::Source as _;
+use crate::rows::source::RowSource as _;
 use crate::rows::stored::{
-    AllReached, AttemptKey, Books, ListedEvent, PaymentRow, PendingCallback, Reached,
+    AllReached, AttemptKey, ListedEvent, PaymentCounters, PaymentRow, PendingCallback, Reached,
 };
 use crate::rows::wants::{Wants, number_of};
 use crate::rows::{endpoints, invitations, merchants, records, schema};
@@ -46,37 +47,46 @@ use crate::sled::payments::aggregates;
 use crate::sled::webhooks::deliver;
 use crate::sled::webhooks::outbox::{self, BodyRow, DeliveryRow};
 
-/// Writes the rows of a table that a row stands for.
-type Convert = fn(&Source<'_>, &[u8], &IVec, &mut Writer<'_>) -> Result<(), CopyError>;
+/// What is made of a row.
+pub(crate) enum Convert {
+    /// A row of a table.
+    Row(
+        &'static str,
+        fn(&CopySource<'_>, &[u8], &IVec) -> Result<Values, CopyError>,
+    ),
+    /// What it writes itself.
+    All(Write),
+}
+type Write = fn(&CopySource<'_>, &[u8], &IVec, &mut Writer<'_>) -> Result<(), CopyError>;
 
 /// The kinds that are gone along. All others follow from them, or stand once.
 pub(crate) const WALKED: [(&str, Convert); 26] = [
-    ("account-switch", switch),
-    ("api-key", api_key),
-    ("api-key-seen", seen),
-    ("audit-line", audit_line),
-    ("connect-code", connect_code),
-    ("connection", connection),
-    ("consent-code", consent_code),
-    ("delegation", delegation),
-    ("delivery", delivery),
-    ("endpoint", endpoint),
-    ("event", event),
-    ("event-by-time", listed_event),
-    ("invitation", invitation),
-    ("merchant", merchant),
-    ("nonces", nonces),
-    ("operator", operator),
-    ("parked-notice", parked),
-    (INDEX, payments),
-    ("reference", reference),
-    ("reseller", reseller),
-    ("retention-laggard", laggard),
-    ("routing-batch", routing_batch),
-    ("timeline", line),
-    ("trial", trial),
-    ("webhook-event", event_body),
-    ("work", work),
+    ("account-switch", Row("account_switch", switch)),
+    ("api-key", Row("api_key", api_key)),
+    ("api-key-seen", Row("api_key_seen", seen)),
+    ("audit-line", Row("audit", audit_line)),
+    ("connect-code", Row("connect_code", connect_code)),
+    ("connection", Row("connection", connection)),
+    ("consent-code", Row("consent_code", consent_code)),
+    ("delegation", Row("delegation", delegation)),
+    ("delivery", Row("delivery", delivery)),
+    ("endpoint", Row("endpoint", endpoint)),
+    ("event", Row("timeline", event)),
+    ("event-by-time", Row("event", listed_event)),
+    ("invitation", Row("invitation", invitation)),
+    ("merchant", Row("merchant", merchant)),
+    ("nonces", All(nonces)),
+    ("operator", Row("operator", operator)),
+    ("parked-notice", Row("parked", parked)),
+    (INDEX, All(payments)),
+    ("reference", Row("reference", reference)),
+    ("reseller", Row("reseller", reseller)),
+    ("retention-laggard", Row("laggard", laggard)),
+    ("routing-batch", Row("routing_log", routing_batch)),
+    ("timeline", Row("timeline", line)),
+    ("trial", Row("trial", trial)),
+    ("webhook-event", Row("event_body", event_body)),
+    ("work", Row("work", work)),
 ];
 const INDEX: &str = "payment index";
 
@@ -88,14 +98,8 @@ const AT_LAST: &str = "INSERT INTO reference (account, reference, parked, until)
     SELECT setval('routing_log_number', greatest(max(number), 1)) FROM routing_log;
     UPDATE directory SET version = version + 1";
 
-macro_rules! values {
-    ($($value:expr),* $(,)?) => {
-        vec![$(Box::new($value) as Argument),*]
-    };
-}
-
 /// A store that is read.
-pub(crate) struct Source<'a> {
+pub(crate) struct CopySource<'a> {
     view: View<'a>,
     secrets: &'a Secrets,
 }
@@ -104,11 +108,11 @@ pub(crate) struct Source<'a> {
 pub(crate) fn copy(
     from: &Stopped,
     writer: Writer<'_>,
-    before: &Report,
+    before: &VerifyReport,
     progress: &dyn Progress,
 ) -> Result<(), CopyError> {
     let (memtable, shown) = (Memtable::of(from.db.clone()), Shown::default());
-    let source = Source {
+    let source = CopySource {
         view: View::new(&memtable, &shown),
         secrets: &from.secrets,
     };
@@ -125,7 +129,10 @@ pub(crate) fn copy(
         };
         for row in from.db.scan_prefix(kind.prefix) {
             let (key, row) = row.map_err(Fault::database)?;
-            convert(&source, &key, &row, &mut writer)?;
+            match convert {
+                Row(table, of) => writer.push(table, of(&source, &key, &row)?)?,
+                All(write) => write(&source, &key, &row, &mut writer)?,
+            }
             progress.advance(match name {
                 INDEX => records::decode::<Vec<Entry>>(&key, &row)?.len() as u64,
                 _ => 1,
@@ -141,7 +148,7 @@ pub(crate) fn copy(
 }
 
 /// What stands once.
-fn singles(source: &Source<'_>, database: &Database) -> Result<(), CopyError> {
+fn singles(source: &CopySource<'_>, database: &Database) -> Result<(), CopyError> {
     let mark: Vec<u8> = source.view.expect(schema::MARK)?;
     database.execute("UPDATE meta SET mark = $1", &[&mark])?;
     for (name, key) in [
@@ -183,7 +190,7 @@ fn retention(
     database.execute(sql, &[&rule, &next, &made])
 }
 
-impl Source<'_> {
+impl CopySource<'_> {
     fn load_or_default<T: DeserializeOwned + Default>(&self, key: &[u8]) -> Result<T, Fault> {
         Ok(self.view.load(key)?.unwrap_or_default())
     }
@@ -208,7 +215,7 @@ fn text(key: &[u8], bytes: &[u8]) -> Result<String, Fault> {
 
 /// Payments in order of their arrival, each without its lease.
 fn payments(
-    source: &Source<'_>,
+    source: &CopySource<'_>,
     key: &[u8],
     row: &IVec,
     writer: &mut Writer<'_>,
@@ -261,7 +268,7 @@ fn payments(
                 writer.push("refund", found)?;
             }
         }
-        let books = Books {
+        let books = PaymentCounters {
             timer: None,
             ..loaded.books
         };
@@ -290,7 +297,7 @@ fn payment_row(payment: &Payment, arrived: i64, body: &[u8]) -> Values {
 }
 
 /// A line of a timeline: behind its prefix stand the payment, its kind, its number.
-fn line(_: &Source<'_>, key: &[u8], row: &IVec, writer: &mut Writer<'_>) -> Result<(), CopyError> {
+fn line(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
     let parts = key.get(4..).and_then(<[u8]>::split_first_chunk::<16>);
     let (payment, kind, ordinal) = match parts {
         Some((payment, [b'd', high, low])) => (payment, DECISION, [*high, *low]),
@@ -298,27 +305,18 @@ fn line(_: &Source<'_>, key: &[u8], row: &IVec, writer: &mut Writer<'_>) -> Resu
         _ => return Err(records::damaged(key, "it is about nothing").into()),
     };
     let ordinal = i32::from(u16::from_be_bytes(ordinal));
-    writer.push(
-        "timeline",
-        values![uuid(payment), kind, ordinal, row.to_vec()],
-    )
+    Ok(values![uuid(payment), kind, ordinal, row.to_vec()])
 }
 
-fn event(_: &Source<'_>, key: &[u8], row: &IVec, writer: &mut Writer<'_>) -> Result<(), CopyError> {
+fn event(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
     let of = schema::event_of(key);
     let (payment, ordinal) = of.ok_or_else(|| records::damaged(key, "it names no payment"))?;
     let payment = uuid(payment.as_bytes());
-    let event = values![payment, EVENT, i32::from(ordinal), row.to_vec()];
-    writer.push("timeline", event)
+    Ok(values![payment, EVENT, i32::from(ordinal), row.to_vec()])
 }
 
 /// Behind the prefix stand merchant, environment, time, event.
-fn listed_event(
-    _: &Source<'_>,
-    key: &[u8],
-    row: &IVec,
-    writer: &mut Writer<'_>,
-) -> Result<(), CopyError> {
+fn listed_event(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
     let listed: ListedEvent = records::decode(key, row)?;
     let damaged = || records::damaged(key, "it is cut off");
     let of = key.get(4..).and_then(<[u8]>::split_first_chunk::<8>);
@@ -329,7 +327,7 @@ fn listed_event(
         b't' => Environment::Test,
         _ => Environment::Live,
     };
-    let event = values![
+    Ok(values![
         number(u64::from_be_bytes(*merchant)),
         environment(world),
         millis(Time::from_millis(u64::from_be_bytes(*at))),
@@ -337,81 +335,65 @@ fn listed_event(
         i16::from(number_of(listed.kind)),
         uuid(listed.payment.as_bytes()),
         i32::from(listed.ordinal),
-    ];
-    writer.push("event", event)
+    ])
 }
 
-fn reference(
-    _: &Source<'_>,
-    key: &[u8],
-    row: &IVec,
-    writer: &mut Writer<'_>,
-) -> Result<(), CopyError> {
+fn reference(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
     let of: AttemptKey = records::decode(key, row)?;
     let account = schema::account_in(key).unwrap_or_default();
     let reference = key.get(4 + account.len() + 1..).unwrap_or_default();
-    let reference = values![
+    Ok(values![
         text(key, account)?,
         reference.to_vec(),
         uuid(of.payment.as_bytes()),
         i16::from(of.ordinal),
-    ];
-    writer.push("reference", reference)
+    ])
 }
 
 /// Behind the account stand the length of the reference, the reference, the notice's number.
-fn parked(
-    _: &Source<'_>,
-    key: &[u8],
-    row: &IVec,
-    writer: &mut Writer<'_>,
-) -> Result<(), CopyError> {
+fn parked(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
     let notice: PendingCallback = records::decode(key, row)?;
     let account = schema::account_in(key).unwrap_or_default();
     let rest = key.get(4 + account.len() + 1 + 4..).unwrap_or_default();
     let (reference, ordinal) = rest
         .split_last_chunk::<4>()
         .ok_or_else(|| records::damaged(key, "it is cut off"))?;
-    let notice = values![
+    Ok(values![
         text(key, account)?,
         reference.to_vec(),
         i32::from_be_bytes(*ordinal),
         millis(notice.until),
         row.to_vec(),
-    ];
-    writer.push("parked", notice)
+    ])
 }
 
-fn work(_: &Source<'_>, key: &[u8], row: &IVec, writer: &mut Writer<'_>) -> Result<(), CopyError> {
+fn work(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
     let item: WorkItem = records::decode(key, row)?;
-    let item = values![
+    Ok(values![
         uuid(item.id.as_bytes()),
         uuid(item.attempt.as_bytes()),
         item.kind as i16,
         millis(item.opened_at),
         item.done_at.is_none(),
         row.to_vec(),
-    ];
-    writer.push("work", item)
+    ])
 }
 
-fn laggard(_: &Source<'_>, key: &[u8], _: &IVec, writer: &mut Writer<'_>) -> Result<(), CopyError> {
+fn laggard(_: &CopySource<'_>, key: &[u8], _: &IVec) -> Result<Values, CopyError> {
     let about = schema::laggard_about(key);
     let (rule, payment) = about.ok_or_else(|| records::damaged(key, "it is about nothing"))?;
     let at = schema::leading_time(key, schema::LAGGARDS).unwrap_or_default();
-    let laggard = values![i16::from(rule), uuid(payment.as_bytes()), millis(at)];
-    writer.push("laggard", laggard)
+    Ok(values![
+        i16::from(rule),
+        uuid(payment.as_bytes()),
+        millis(at)
+    ])
 }
 
-fn endpoint(
-    _: &Source<'_>,
-    key: &[u8],
-    row: &IVec,
-    writer: &mut Writer<'_>,
-) -> Result<(), CopyError> {
+fn endpoint(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
     let endpoint = endpoints::decode(key, row)?;
     let (merchant, reseller) = webhooks::endpoints::owner(endpoint.owner);
-    let endpoint = values![
+    Ok(values![
         uuid(endpoint.id.as_bytes()),
         merchant,
         reseller,
@@ -420,41 +402,29 @@ fn endpoint(
         endpoint.enabled,
         Wants::of(&endpoint).bits(),
         row.to_vec(),
-    ];
-    writer.push("endpoint", endpoint)
+    ])
 }
 
-fn event_body(
-    _: &Source<'_>,
-    key: &[u8],
-    row: &IVec,
-    writer: &mut Writer<'_>,
-) -> Result<(), CopyError> {
+fn event_body(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
     let body: BodyRow = records::decode(key, row)?;
-    let body = values![
+    Ok(values![
         last_id(key)?,
         i16::from(number_of(body.kind)),
         uuid(body.payment.as_bytes()),
         body.body,
         i32::try_from(body.deliveries).unwrap_or(i32::MAX),
-    ];
-    writer.push("event_body", body)
+    ])
 }
 
 /// A delivery with its whole log, without its lease.
-fn delivery(
-    source: &Source<'_>,
-    key: &[u8],
-    row: &IVec,
-    writer: &mut Writer<'_>,
-) -> Result<(), CopyError> {
+fn delivery(source: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
     let row: DeliveryRow = records::decode(key, row)?;
     let id = deliver::trailing_id(key)?;
     let failed = schema::webhooks::failed(row.endpoint, id);
     let queued_again: bool = source.load_or_default(&failed)?;
     let delivery = outbox::whole(&source.view, id, row)?;
     let attempts = delivery.attempts.len();
-    let delivery = values![
+    Ok(values![
         uuid(id.as_bytes()),
         uuid(delivery.event.as_bytes()),
         i16::from(number_of(delivery.kind)),
@@ -466,30 +436,22 @@ fn delivery(
         i16::try_from(attempts).unwrap_or(i16::MAX),
         (attempts > 0).then(|| log(&delivery)).transpose()?,
         queued_again,
-    ];
-    writer.push("delivery", delivery)
+    ])
 }
 
-fn merchant(
-    _: &Source<'_>,
-    key: &[u8],
-    row: &IVec,
-    writer: &mut Writer<'_>,
-) -> Result<(), CopyError> {
+fn merchant(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
     let merchant = merchants::decode(key, row)?;
-    let merchant = values![number(merchant.id.0), merchant.live_approved, row.to_vec()];
-    writer.push("merchant", merchant)
+    Ok(values![
+        number(merchant.id.0),
+        merchant.live_approved,
+        row.to_vec()
+    ])
 }
 
-fn api_key(
-    _: &Source<'_>,
-    key: &[u8],
-    row: &IVec,
-    writer: &mut Writer<'_>,
-) -> Result<(), CopyError> {
+fn api_key(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
     let api_key: ApiKey = records::decode(key, row)?;
     let (kind, owner) = owner(api_key.owner);
-    let api_key = values![
+    Ok(values![
         api_key.hash.0.to_vec(),
         uuid(api_key.id.as_bytes()),
         kind,
@@ -499,184 +461,128 @@ fn api_key(
         api_key.expires_at.map(millis),
         api_key.revoked_at.is_some(),
         row.to_vec(),
-    ];
-    writer.push("api_key", api_key)
+    ])
 }
 
-fn seen(_: &Source<'_>, key: &[u8], row: &IVec, writer: &mut Writer<'_>) -> Result<(), CopyError> {
+fn seen(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
     let seen: Time = records::decode(key, row)?;
-    writer.push("api_key_seen", values![last_hash(key), millis(seen)])
+    Ok(values![last_hash(key), millis(seen)])
 }
 
-fn operator(
-    _: &Source<'_>,
-    key: &[u8],
-    row: &IVec,
-    writer: &mut Writer<'_>,
-) -> Result<(), CopyError> {
+fn operator(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
     let operator: Operator = records::decode(key, row)?;
-    let operator = values![
+    Ok(values![
         operator.hash.0.to_vec(),
         uuid(operator.id.as_bytes()),
         millis(operator.created_at),
         row.to_vec(),
-    ];
-    writer.push("operator", operator)
+    ])
 }
 
-fn switch(
-    _: &Source<'_>,
-    key: &[u8],
-    row: &IVec,
-    writer: &mut Writer<'_>,
-) -> Result<(), CopyError> {
+fn switch(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
     let (account, enabled): (AccountId, bool) = records::decode(key, row)?;
-    let switch = values![account.as_str().to_owned(), enabled];
-    writer.push("account_switch", switch)
+    Ok(values![account.as_str().to_owned(), enabled])
 }
 
-fn audit_line(
-    _: &Source<'_>,
-    key: &[u8],
-    row: &IVec,
-    writer: &mut Writer<'_>,
-) -> Result<(), CopyError> {
+fn audit_line(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
     let line = schema::audit_number(key).unwrap_or_default();
-    writer.push("audit", values![number(line), row.to_vec()])
+    Ok(values![number(line), row.to_vec()])
 }
 
-fn reseller(
-    _: &Source<'_>,
-    key: &[u8],
-    row: &IVec,
-    writer: &mut Writer<'_>,
-) -> Result<(), CopyError> {
+fn reseller(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
     let reseller: Reseller = records::decode(key, row)?;
-    let reseller = values![number(reseller.id.0), reseller.live_rollout, row.to_vec()];
-    writer.push("reseller", reseller)
+    Ok(values![
+        number(reseller.id.0),
+        reseller.live_rollout,
+        row.to_vec()
+    ])
 }
 
-fn delegation(
-    _: &Source<'_>,
-    key: &[u8],
-    row: &IVec,
-    writer: &mut Writer<'_>,
-) -> Result<(), CopyError> {
+fn delegation(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
     let delegation: Delegation = records::decode(key, row)?;
-    let delegation = values![
+    Ok(values![
         number(delegation.reseller.0),
         number(delegation.merchant.0),
         delegation.status() == DelegationStatus::Authorized,
         delegation.invitation.map(|id| uuid(id.as_bytes())),
         millis(delegation.created_at),
         row.to_vec(),
-    ];
-    writer.push("delegation", delegation)
+    ])
 }
 
-fn invitation(
-    source: &Source<'_>,
-    key: &[u8],
-    row: &IVec,
-    writer: &mut Writer<'_>,
-) -> Result<(), CopyError> {
+fn invitation(source: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
     let id = schema::resellers::invitation_id(key);
     let id = id.ok_or_else(|| records::damaged(key, "it names no invitation"))?;
     let invitation = invitations::open(&source.secrets.sealer, id, records::decode(key, row)?)?;
-    let merchant: Option<MerchantId> = match invitation.reply {
-        Reply::Accepted { merchant, .. } => Some(merchant),
+    let merchant = match invitation.reply {
+        Reply::Accepted { merchant, .. } => Some(number(merchant.0)),
         Reply::Open | Reply::Declined { .. } => None,
     };
-    let invitation = values![
+    Ok(values![
         uuid(id.as_bytes()),
         number(invitation.reseller.0),
         invitation.client_ref.as_str().as_bytes().to_vec(),
         TokenHash::of(invitation.token.expose()).0.to_vec(),
         millis(invitation.created_at),
-        merchant.map(|merchant| number(merchant.0)),
+        merchant,
         row.to_vec(),
-    ];
-    writer.push("invitation", invitation)
+    ])
 }
 
-fn consent_code(
-    _: &Source<'_>,
-    key: &[u8],
-    row: &IVec,
-    writer: &mut Writer<'_>,
-) -> Result<(), CopyError> {
+fn consent_code(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
     let code: ConsentCode = records::decode(key, row)?;
-    let code = values![
+    Ok(values![
         code.handle.0.to_vec(),
         millis(code.expires_at),
         row.to_vec()
-    ];
-    writer.push("consent_code", code)
+    ])
 }
 
-fn connect_code(
-    _: &Source<'_>,
-    key: &[u8],
-    row: &IVec,
-    writer: &mut Writer<'_>,
-) -> Result<(), CopyError> {
+fn connect_code(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
     let code: ConnectCode = records::decode(key, row)?;
-    let code = values![
+    Ok(values![
         code.hash.0.to_vec(),
         uuid(code.id.as_bytes()),
         number(code.merchant.0),
         millis(code.created_at),
         millis(code.expires_at),
         row.to_vec(),
-    ];
-    writer.push("connect_code", code)
+    ])
 }
 
-fn connection(
-    _: &Source<'_>,
-    key: &[u8],
-    row: &IVec,
-    writer: &mut Writer<'_>,
-) -> Result<(), CopyError> {
-    let made: Connection = records::decode(key, row)?;
-    let made = values![
+fn connection(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
+    let made: ShopConnection = records::decode(key, row)?;
+    Ok(values![
         number(made.merchant.0),
         environment(made.environment),
         made.origin.as_str().as_bytes().to_vec(),
         row.to_vec(),
-    ];
-    writer.push("connection", made)
+    ])
 }
 
-fn trial(_: &Source<'_>, key: &[u8], row: &IVec, writer: &mut Writer<'_>) -> Result<(), CopyError> {
+fn trial(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
     let slot = schema::slot_of_trial(key);
     let slot = slot.ok_or_else(|| records::damaged(key, "it is of no slot"))?;
-    writer.push("trial", values![slot.as_str().to_owned(), row.to_vec()])
+    Ok(values![slot.as_str().to_owned(), row.to_vec()])
 }
 
-fn routing_batch(
-    _: &Source<'_>,
-    key: &[u8],
-    row: &IVec,
-    writer: &mut Writer<'_>,
-) -> Result<(), CopyError> {
+fn routing_batch(_: &CopySource<'_>, key: &[u8], row: &IVec) -> Result<Values, CopyError> {
     let of = schema::routing_batch_of(key);
     let (slot, at, batch) = of.ok_or_else(|| records::damaged(key, "it is about nothing"))?;
     let size = Size::of(routing::count(key, row)?, row);
-    let batch = values![
+    Ok(values![
         schema::routing_name(&slot).to_owned(),
         millis(at),
         number(batch),
         size.records.cast_signed(),
         size.bytes.cast_signed(),
         row.to_vec(),
-    ];
-    writer.push("routing_log", batch)
+    ])
 }
 
 /// What a group has taken. One that was over and taken again stands in two rows.
 fn nonces(
-    _: &Source<'_>,
+    _: &CopySource<'_>,
     key: &[u8],
     row: &IVec,
     writer: &mut Writer<'_>,

@@ -3,7 +3,7 @@
 
 use kassette_domain::event::EventType;
 use kassette_domain::id::{
-    DeliveryId, EndpointId, EventId, InvitationId, MerchantId, PaymentId, ResellerId, Slot, WorkId,
+    DeliveryId, EndpointId, EventId, InvitationId, ResellerId, Slot, WorkId,
 };
 use kassette_domain::key::{Environment, KeyOwner, TokenHash};
 use kassette_domain::lifecycle::PaymentAggregate;
@@ -14,72 +14,87 @@ use serde::Serialize;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+use self::Convert::{All, Keyed};
 use crate::Fault;
 use crate::copy::CopyError;
 use crate::copy::database::Database;
+use crate::postgres::columns::{environment, id, merchant_id, payment_id, reseller_id};
 use crate::postgres::directory::account;
 use crate::postgres::payments::stored::{self, DECISION, EVENT};
 use crate::postgres::webhooks::outbox::{delivery as whole_delivery, delivery_columns, kind};
 use crate::postgres::{audit, time};
-use crate::report::{Progress, Report, Unit};
-use crate::rows::routing::Log;
+use crate::report::{Progress, Unit, VerifyReport};
+use crate::rows::routing::RoutingLogTotals;
 use crate::rows::schema::{self, Key, Line, Position};
 use crate::rows::seal::Secrets;
 use crate::rows::stored::{AllReached, PaymentRow, Reached, Timer, open_attempt};
 use crate::rows::wants::Wants;
 use crate::rows::{nonces, records};
-use crate::sled::judge::Judge;
-use crate::sled::judge::kinds::Derived;
 use crate::sled::maintenance::kinds::KINDS;
 use crate::sled::memory::payment_index::Entry;
 use crate::sled::memory::payment_index_rows::FULL;
 use crate::sled::memory::taken_nonces::Taken;
 use crate::sled::open::this_format;
+use crate::sled::verifier::Verifier;
+use crate::sled::verifier::kinds::Derived;
+use crate::sled::webhooks::endpoint_index::EndpointIndex;
 use crate::sled::webhooks::outbox::{BodyRow, DeliveryRow};
-use crate::sled::webhooks::roster::Roster;
 
 /// Nonces of one row.
 const NONCES: usize = 256;
 
-/// Writes the rows that a row of a query stands for.
-type Convert = fn(&mut Target<'_, '_>, &Row) -> Result<(), CopyError>;
+/// What is made of a row of a query.
+pub(crate) enum Convert {
+    /// A row with this key, whose body stands in the last column.
+    Keyed(fn(&Row) -> Result<Key, Fault>),
+    /// What it writes itself.
+    All(fn(&mut Target<'_, '_>, &Row) -> Result<(), CopyError>),
+}
 
 /// What is read, each with the kind of its rows. Tables that are not here follow from these.
 pub(crate) const READ: [(&str, &str, Convert); 29] = [
     ("payment", "SELECT p.id, p.body, ARRAY(SELECT a.body FROM attempt a WHERE a.payment = p.id ORDER BY a.ordinal)
-        FROM payment p ORDER BY p.created_at, p.number", payment),
-    ("timeline", "SELECT payment, kind, ordinal, body FROM timeline", line),
-    ("work", "SELECT id, opened_at, body FROM work", work),
-    ("parked-notice", "SELECT account, reference, ordinal, body FROM parked", parked),
-    ("parked-count", "SELECT account, count(*) FROM parked GROUP BY account", parked_count),
-    ("retention-laggard", "SELECT rule, payment, at FROM laggard", laggard),
-    ("endpoint", "SELECT id, body FROM endpoint", endpoint),
+        FROM payment p ORDER BY p.created_at, p.number", All(payment)),
+    ("timeline", "SELECT payment, kind, ordinal, body FROM timeline", Keyed(line)),
+    ("work", "SELECT id, opened_at, body FROM work",
+        Keyed(|row| Ok(schema::work(time(row.get(1)), id(row, 0, WorkId::from_bytes))))),
+    ("parked-notice", "SELECT account, reference, ordinal, body FROM parked", Keyed(parked)),
+    ("parked-count", "SELECT account, count(*) FROM parked GROUP BY account", All(parked_count)),
+    ("retention-laggard", "SELECT rule, payment, at FROM laggard", All(laggard)),
+    ("endpoint", "SELECT id, body FROM endpoint",
+        Keyed(|row| Ok(schema::webhooks::endpoint(id(row, 0, EndpointId::from_bytes))))),
     ("endpoint-roster", "SELECT merchant, environment, array_agg(id ORDER BY created_at, id),
-        array_agg(wants ORDER BY created_at, id), reseller FROM endpoint GROUP BY merchant, reseller, environment", roster),
+        array_agg(wants ORDER BY created_at, id), reseller FROM endpoint GROUP BY merchant, reseller, environment", All(roster)),
     ("webhook-event", "SELECT b.id, b.kind, b.payment, b.body, b.deliveries, d.at FROM event_body b
-        LEFT JOIN (SELECT event, min(created_at) AS at FROM delivery GROUP BY event) d ON d.event = b.id", event_body),
+        LEFT JOIN (SELECT event, min(created_at) AS at FROM delivery GROUP BY event) d ON d.event = b.id", All(event_body)),
     ("delivery", concat!("SELECT ", delivery_columns!(), ", d.queued_again, min(d.created_at) OVER (PARTITION BY d.event)
-        FROM delivery d"), delivery),
-    ("pending-deliveries", "SELECT count(*) FROM delivery WHERE status = 0", pending),
-    ("merchant", "SELECT id, body FROM merchant", merchant),
-    ("api-key", "SELECT hash, body FROM api_key", api_key),
-    ("api-key-seen", "SELECT hash, seen FROM api_key_seen", seen),
-    ("operator", "SELECT hash, body FROM operator", operator),
-    ("account-switch", "SELECT account, enabled FROM account_switch", switch),
-    ("reseller", "SELECT id, body FROM reseller", reseller),
-    ("invitation", "SELECT id, body FROM invitation", invitation),
-    ("invitation-count", "SELECT reseller, count(*) FROM invitation GROUP BY reseller", invitation_count),
-    ("delegation", "SELECT reseller, merchant, body FROM delegation", delegation),
-    ("consent-code", "SELECT handle, body FROM consent_code", consent_code),
-    ("connect-code", "SELECT hash, body FROM connect_code", connect_code),
-    ("connection", "SELECT merchant, environment, origin, body FROM connection", connection),
-    ("nonces", "SELECT reseller, mark, until FROM nonce ORDER BY until", nonce),
-    ("audit-line", "SELECT number, body FROM audit", audit_line),
-    ("routing-batch", "SELECT method, at, number, body FROM routing_log", routing_batch),
-    ("routing-log", "SELECT coalesce(max(number) + 1, 0), coalesce(sum(bytes), 0)::bigint FROM routing_log", routing_log),
-    ("trial", "SELECT slot, body FROM trial", trial),
+        FROM delivery d"), All(delivery)),
+    ("pending-deliveries", "SELECT count(*) FROM delivery WHERE status = 0",
+        All(|target, row| target.save(schema::webhooks::PENDING.to_vec(), &row.get::<_, i64>(0).unsigned_abs()))),
+    ("merchant", "SELECT id, body FROM merchant", Keyed(|row| Ok(schema::merchant(merchant_id(row, 0))))),
+    ("api-key", "SELECT hash, body FROM api_key", Keyed(|row| Ok(schema::api_key(hash(row)?)))),
+    ("api-key-seen", "SELECT hash, seen FROM api_key_seen",
+        All(|target, row| target.save(schema::api_key_seen(hash(row)?), &time(row.get(1))))),
+    ("operator", "SELECT hash, body FROM operator", Keyed(|row| Ok(schema::operator(hash(row)?)))),
+    ("account-switch", "SELECT account, enabled FROM account_switch", All(switch)),
+    ("reseller", "SELECT id, body FROM reseller", Keyed(|row| Ok(schema::resellers::reseller(reseller_id(row, 0))))),
+    ("invitation", "SELECT id, body FROM invitation",
+        Keyed(|row| Ok(schema::resellers::invitation(id(row, 0, InvitationId::from_bytes))))),
+    ("invitation-count", "SELECT reseller, count(*) FROM invitation GROUP BY reseller",
+        All(|target, row| target.save(schema::resellers::invited(reseller_id(row, 0)), &counted(row)))),
+    ("delegation", "SELECT reseller, merchant, body FROM delegation",
+        Keyed(|row| Ok(schema::resellers::delegation(reseller_id(row, 0), merchant_id(row, 1))))),
+    ("consent-code", "SELECT handle, body FROM consent_code", Keyed(|row| Ok(schema::resellers::consent(hash(row)?)))),
+    ("connect-code", "SELECT hash, body FROM connect_code", Keyed(|row| Ok(schema::connect::code(hash(row)?)))),
+    ("connection", "SELECT merchant, environment, origin, body FROM connection", Keyed(connection)),
+    ("nonces", "SELECT reseller, mark, until FROM nonce ORDER BY until", All(nonce)),
+    ("audit-line", "SELECT number, body FROM audit",
+        Keyed(|row| Ok(schema::audit(row.get::<_, i64>(0).unsigned_abs())))),
+    ("routing-batch", "SELECT method, at, number, body FROM routing_log", Keyed(routing_batch)),
+    ("routing-log", "SELECT coalesce(max(number) + 1, 0), coalesce(sum(bytes), 0)::bigint FROM routing_log", All(routing_log)),
+    ("trial", "SELECT slot, body FROM trial", Keyed(trial)),
     ("retention", "SELECT f.rule, f.created_at, (SELECT count(*) FROM payment p
-        WHERE (p.created_at, p.number) <= (f.created_at, f.number)) FROM forgotten f", reached),
+        WHERE (p.created_at, p.number) <= (f.created_at, f.number)) FROM forgotten f", All(reached)),
 ];
 
 /// What is written.
@@ -98,7 +113,7 @@ pub(crate) struct Target<'a, 'b> {
 pub(crate) fn fill(
     from: &Database,
     bulk: &mut Bulk<'_>,
-    before: &Report,
+    before: &VerifyReport,
     progress: &dyn Progress,
 ) -> Result<(), CopyError> {
     let rows = |kind| before.rows.get(kind).copied().unwrap_or_default();
@@ -115,7 +130,10 @@ pub(crate) fn fill(
     for (_, sql, convert) in READ {
         from.each(sql, |row| {
             progress.advance(1);
-            convert(&mut target, row)
+            match convert {
+                Keyed(key) => target.put(key(row)?, row.get::<_, &[u8]>(row.len() - 1)),
+                All(write) => write(&mut target, row),
+            }
         })?;
     }
     target.end_of_index()?;
@@ -137,8 +155,8 @@ pub(crate) fn derive(db: &Db, secrets: &Secrets, progress: &dyn Progress) -> Res
         };
         bulk.push(key.into(), Some(row))
     };
-    let judge = Judge::new(&KINDS, &memtable, secrets);
-    judge
+    let verifier = Verifier::new(&KINDS, &memtable, secrets);
+    verifier
         .telling(&mut write)
         .look(&mut |rows| progress.advance(rows))?;
     Ok(bulk.write()?)
@@ -199,35 +217,12 @@ impl Target<'_, '_> {
     }
 }
 
-fn payment_id(row: &Row, column: usize) -> PaymentId {
-    PaymentId::from_bytes(id(row, column))
-}
-
-fn id(row: &Row, column: usize) -> [u8; 16] {
-    row.get::<_, Uuid>(column).into_bytes()
-}
-
 /// The hash in the first column.
 fn hash(row: &Row) -> Result<TokenHash, Fault> {
     let hash = row.get::<_, &[u8]>(0).try_into();
     Ok(TokenHash(hash.map_err(|_| {
         Fault::Corrupt("the length of a hash".into())
     })?))
-}
-
-fn merchant_id(row: &Row, column: usize) -> MerchantId {
-    MerchantId(row.get::<_, i64>(column).unsigned_abs())
-}
-
-fn reseller_id(row: &Row) -> ResellerId {
-    ResellerId(row.get::<_, i64>(0).unsigned_abs())
-}
-
-fn environment(row: &Row, column: usize) -> Environment {
-    match row.get::<_, i16>(column) {
-        0 => Environment::Test,
-        _ => Environment::Live,
-    }
 }
 
 /// A count, as the embedded store has it.
@@ -269,29 +264,26 @@ fn payment(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
     }
 }
 
-fn line(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
+fn line(row: &Row) -> Result<Key, Fault> {
     let (payment, ordinal) = (payment_id(row, 0), row.get::<_, i32>(2));
     let ordinal =
         u16::try_from(ordinal).map_err(|_| Fault::Corrupt("the number of a line".into()))?;
-    let key = match row.get::<_, i16>(1) {
+    Ok(match row.get::<_, i16>(1) {
         EVENT => schema::event(payment, ordinal),
         DECISION => schema::line(payment, Line::Decision, ordinal),
         _ => schema::line(payment, Line::Transition, ordinal),
-    };
-    target.put(key, row.get::<_, &[u8]>(3))
+    })
 }
 
-fn work(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
-    let key = schema::work(time(row.get(1)), WorkId::from_bytes(id(row, 0)));
-    target.put(key, row.get::<_, &[u8]>(2))
-}
-
-fn parked(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
+fn parked(row: &Row) -> Result<Key, Fault> {
     let reference = std::str::from_utf8(row.get(1));
     let reference = reference.map_err(|_| Fault::Corrupt("a reference".into()))?;
     let ordinal = row.get::<_, i32>(2).unsigned_abs();
-    let key = schema::pending_callback(&account(row.get(0))?, reference, ordinal);
-    target.put(key, row.get::<_, &[u8]>(3))
+    Ok(schema::pending_callback(
+        &account(row.get(0))?,
+        reference,
+        ordinal,
+    ))
 }
 
 fn parked_count(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
@@ -303,11 +295,6 @@ fn laggard(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
     let rule = u8::try_from(row.get::<_, i16>(0)).unwrap_or(u8::MAX);
     let key = schema::laggard(time(row.get(2)), rule, payment_id(row, 1));
     target.put(key, IVec::default())
-}
-
-fn endpoint(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
-    let key = schema::webhooks::endpoint(EndpointId::from_bytes(id(row, 0)));
-    target.put(key, row.get::<_, &[u8]>(1))
 }
 
 fn roster(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
@@ -322,7 +309,7 @@ fn roster(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
         reseller => KeyOwner::Reseller(ResellerId(reseller.unsigned_abs())),
     };
     let key = schema::webhooks::roster(owner, environment(row, 1));
-    target.save(key, &Roster(each))
+    target.save(key, &EndpointIndex(each))
 }
 
 fn event_body(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
@@ -334,7 +321,7 @@ fn event_body(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
         deliveries: row.get::<_, i32>(4).unsigned_abs(),
     };
     let at = row.get::<_, Option<i64>>(5).map_or(Time::default(), time);
-    let key = schema::webhooks::body(at, EventId::from_bytes(id(row, 0)));
+    let key = schema::webhooks::body(at, id(row, 0, EventId::from_bytes));
     target.save(key, &body)
 }
 
@@ -352,79 +339,24 @@ fn delivery(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
     target.save(schema::webhooks::delivery(id), &delivery)
 }
 
-fn pending(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
-    let pending = row.get::<_, i64>(0).unsigned_abs();
-    target.save(schema::webhooks::PENDING.to_vec(), &pending)
-}
-
-fn merchant(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
-    target.put(
-        schema::merchant(merchant_id(row, 0)),
-        row.get::<_, &[u8]>(1),
-    )
-}
-
-fn api_key(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
-    target.put(schema::api_key(hash(row)?), row.get::<_, &[u8]>(1))
-}
-
-fn seen(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
-    target.save(schema::api_key_seen(hash(row)?), &time(row.get(1)))
-}
-
-fn operator(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
-    target.put(schema::operator(hash(row)?), row.get::<_, &[u8]>(1))
-}
-
 fn switch(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
     let switch = (account(row.get(0))?, row.get::<_, bool>(1));
     target.save(schema::switch(&switch.0), &switch)
 }
 
-fn reseller(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
-    let key = schema::resellers::reseller(reseller_id(row));
-    target.put(key, row.get::<_, &[u8]>(1))
-}
-
-fn invitation(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
-    let key = schema::resellers::invitation(InvitationId::from_bytes(id(row, 0)));
-    target.put(key, row.get::<_, &[u8]>(1))
-}
-
-fn invitation_count(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
-    target.save(schema::resellers::invited(reseller_id(row)), &counted(row))
-}
-
-fn delegation(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
-    let key = schema::resellers::delegation(reseller_id(row), merchant_id(row, 1));
-    target.put(key, row.get::<_, &[u8]>(2))
-}
-
-fn consent_code(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
-    target.put(
-        schema::resellers::consent(hash(row)?),
-        row.get::<_, &[u8]>(1),
-    )
-}
-
-fn connect_code(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
-    target.put(schema::connect::code(hash(row)?), row.get::<_, &[u8]>(1))
-}
-
-fn connection(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
+fn connection(row: &Row) -> Result<Key, Fault> {
     let world: &[u8] = match environment(row, 1) {
         Environment::Test => b"t",
         Environment::Live => b"l",
     };
     let merchant = merchant_id(row, 0).0.to_be_bytes();
-    let key = [schema::connect::CONNECTIONS, &merchant, world, row.get(2)].concat();
-    target.put(key, row.get::<_, &[u8]>(3))
+    Ok([schema::connect::CONNECTIONS, &merchant, world, row.get(2)].concat())
 }
 
 fn nonce(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
     let mark = nonces::NonceDigest::try_from(row.get::<_, &[u8]>(1));
     target.taken.push(Taken {
-        reseller: reseller_id(row),
+        reseller: reseller_id(row, 0),
         mark: mark.map_err(|_| Fault::Corrupt("the mark of a nonce".into()))?,
         until: time(row.get(2)),
     });
@@ -434,29 +366,26 @@ fn nonce(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
     }
 }
 
-fn audit_line(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
-    let key = schema::audit(row.get::<_, i64>(0).unsigned_abs());
-    target.put(key, row.get::<_, &[u8]>(1))
-}
-
-fn routing_batch(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
+fn routing_batch(row: &Row) -> Result<Key, Fault> {
     let slot = schema::slot_of_routing(row.get(0));
     let slot =
         slot.ok_or_else(|| Fault::Corrupt("the slot of an entry of the routing log".into()))?;
     let number = row.get::<_, i64>(2).unsigned_abs();
-    let key = schema::routing_batch(&slot, time(row.get(1)), number);
-    target.put(key, row.get::<_, &[u8]>(3))
+    Ok(schema::routing_batch(&slot, time(row.get(1)), number))
 }
 
 fn routing_log(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
     let [next, bytes] = [0, 1].map(|column| row.get::<_, i64>(column).unsigned_abs());
-    target.save(schema::ROUTING_LOG.to_vec(), &Log { next, bytes })
+    target.save(
+        schema::ROUTING_LOG.to_vec(),
+        &RoutingLogTotals { next, bytes },
+    )
 }
 
-fn trial(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
+fn trial(row: &Row) -> Result<Key, Fault> {
     let slot = Slot::parse(row.get(0));
     let slot = slot.ok_or_else(|| Fault::Corrupt("the slot of a trial".into()))?;
-    target.put(schema::trial(&slot), row.get::<_, &[u8]>(1))
+    Ok(schema::trial(&slot))
 }
 
 /// How far a rule is.

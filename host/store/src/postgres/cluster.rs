@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 
 use kassette_domain::id::PaymentId;
 use tokio_postgres::Row;
-use uuid::Uuid;
 
 use crate::postgres::PostgresStore;
+use crate::postgres::columns::payment_id;
 use crate::postgres::database::{Arguments, Database};
 use crate::postgres::membership::PATIENCE;
 use crate::postgres::node::NodeReport;
-use crate::{Answer, Cluster, Fault, ModulesInfo, NodeInfo, NodeStatus, Share, Task};
+use crate::{Cluster, Fault, ModulesInfo, NodeInfo, NodeShare, NodeStatus, StoreFuture, Task};
 
 /// Between two looks at what the others have adopted.
 const LOOK: Duration = Duration::from_millis(20);
@@ -61,7 +61,7 @@ impl Database {
 }
 
 impl Cluster for PostgresStore {
-    fn nodes(&self) -> Answer<'_, Vec<NodeStatus>> {
+    fn nodes(&self) -> StoreFuture<'_, Vec<NodeStatus>> {
         Box::pin(async {
             let found = self.workers.read(NODES, &[]).await?;
             found.iter().map(|row| self.status(row)).collect()
@@ -84,19 +84,18 @@ impl Cluster for PostgresStore {
         self.standing.demanded();
     }
 
-    fn share(&self) -> Share {
+    fn share(&self) -> NodeShare {
         self.standing.share()
     }
 
-    fn reviewed(&self) -> Answer<'_, Option<Vec<PaymentId>>> {
+    fn reviewed(&self) -> StoreFuture<'_, Option<Vec<PaymentId>>> {
         Box::pin(async {
             let found = self.workers.read(REVIEWED, &[]).await?;
-            let ids = found.iter().map(|row| row.get::<_, Uuid>(0).into_bytes());
-            Ok(Some(ids.map(PaymentId::from_bytes).collect()))
+            Ok(Some(found.iter().map(|row| payment_id(row, 0)).collect()))
         })
     }
 
-    fn take_task(&self, task: Task, lease: Duration) -> Answer<'_, bool> {
+    fn take_task(&self, task: Task, lease: Duration) -> StoreFuture<'_, bool> {
         Box::pin(async move {
             // A second time it only makes the lease longer.
             let (task, lease) = (task.name(), lease.as_secs_f64());

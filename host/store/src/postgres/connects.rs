@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kassette_domain::audit::Audited;
-use kassette_domain::connect::{CodeUse, ConnectCode, Connection};
+use kassette_domain::connect::{CodeUse, ConnectCode, ShopConnection};
 use kassette_domain::id::MerchantId;
 use kassette_domain::key::{Environment, TokenHash};
 use kassette_domain::time::Time;
@@ -14,12 +14,14 @@ use crate::connects::{LISTED_FOR, told, verify};
 use crate::postgres::database::{Database, Failure, Operation, Tx, execute, row};
 use crate::postgres::directory::keys::{self, environment};
 use crate::postgres::directory::merchants;
-use crate::postgres::lists::{ListPosition, ListQuery};
+use crate::postgres::lists::ListPosition;
 use crate::postgres::webhooks::endpoints;
 use crate::postgres::{PostgresStore, audit, millis, number, uuid};
 use crate::rows::seal::Secrets;
 use crate::rows::{records, schema};
-use crate::{Answer, CodeIssued, CodeUsed, Connects, Exchange, Exchanged, Fault, Listed, Paging};
+use crate::{
+    CodeIssued, CodeUsed, ConnectExchange, Connects, Exchanged, Fault, Listed, Paging, StoreFuture,
+};
 
 /// Most codes that are cleaned away at once.
 const SWEPT: i64 = 256;
@@ -120,7 +122,7 @@ impl Operation for UseCode {
 }
 
 struct Redeem {
-    exchange: Exchange,
+    exchange: ConnectExchange,
     audited: Audited,
     now: Time,
     secrets: Arc<Secrets>,
@@ -128,10 +130,10 @@ struct Redeem {
 
 impl Operation for Redeem {
     /// With what stood there before.
-    type Outcome = (Exchanged, Option<Connection>);
+    type Outcome = (Exchanged, Option<ShopConnection>);
 
     async fn apply(&self, tx: &Tx<'_>) -> Result<Self::Outcome, Failure> {
-        let Exchange {
+        let ConnectExchange {
             code: hash,
             key,
             endpoint,
@@ -167,7 +169,7 @@ impl Operation for Redeem {
             cancelled = deleted.map_or(0, |deleted| deleted.cancelled);
             keys::revoke(tx, before.key, self.now).await?;
         }
-        let made = Connection {
+        let made = ShopConnection {
             merchant: code.merchant,
             environment: code.environment,
             origin: code.origin.clone(),
@@ -196,7 +198,7 @@ impl Operation for Redeem {
 }
 
 /// What the last exchange of a code's merchant, environment and site made.
-async fn connection(tx: &Tx<'_>, code: &ConnectCode) -> Result<Option<Connection>, Failure> {
+async fn connection(tx: &Tx<'_>, code: &ConnectCode) -> Result<Option<ShopConnection>, Failure> {
     let sql = "/* connection */ SELECT body FROM connection
         WHERE merchant = $1 AND environment = $2 AND origin = $3";
     let (merchant, world) = (number(code.merchant.0), environment(code.environment));
@@ -212,7 +214,7 @@ async fn connection(tx: &Tx<'_>, code: &ConnectCode) -> Result<Option<Connection
         .transpose()?)
 }
 
-async fn connect(tx: &Tx<'_>, made: &Connection) -> Result<(), Failure> {
+async fn connect(tx: &Tx<'_>, made: &ShopConnection) -> Result<(), Failure> {
     let key = schema::connect::connection(made.merchant, made.environment, &made.origin);
     let body = records::encode(&key, made)?;
     let sql = "/* connection: save */ INSERT INTO connection (merchant, environment, origin, body)
@@ -238,11 +240,11 @@ impl Connects for PostgresStore {
         code: ConnectCode,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, CodeIssued> {
+    ) -> StoreFuture<'_, CodeIssued> {
         self.operate(IssueCode { code, audited, now })
     }
 
-    fn connect_code(&self, hash: TokenHash) -> Answer<'_, Option<ConnectCode>> {
+    fn connect_code(&self, hash: TokenHash) -> StoreFuture<'_, Option<ConnectCode>> {
         Box::pin(async move {
             let sql = "/* connect code */ SELECT hash, body FROM connect_code WHERE hash = $1";
             let found = self.requests.read_one(sql, &[&&hash.0[..]]).await?;
@@ -254,40 +256,42 @@ impl Connects for PostgresStore {
         &self,
         merchant: MerchantId,
         paging: Paging,
-    ) -> Answer<'_, Listed<ConnectCode>> {
+    ) -> StoreFuture<'_, Listed<ConnectCode>> {
         Box::pin(async move {
             let tag = [b"connect/".as_slice(), &merchant.0.to_be_bytes()].concat();
-            let Some(asked) = ListQuery::read(&tag, &paging) else {
-                return Ok(Listed::BadCursor);
-            };
             let sql =
                 "/* connect codes: list */ SELECT hash, body, created_at, id FROM connect_code
                 WHERE merchant = $1 AND (created_at, id) < ($2, $3)
                 ORDER BY created_at DESC, id DESC LIMIT $4";
-            let ListPosition(at, id) = asked.before;
-            let found = self
-                .requests
-                .read(sql, &[&number(merchant.0), &at, &id, &asked.rows()])
-                .await?;
-            let each = found
-                .iter()
-                .map(|row| Ok((ListPosition(row.get(2), row.get(3)), code(row)?)));
-            Ok(asked.page(each.collect::<Result<_, Fault>>()?))
+            self.list_by_time(&tag, paging, sql, &[&number(merchant.0)], |row| {
+                Ok((ListPosition(row.get(2), row.get(3)), code(row)?))
+            })
+            .await
         })
     }
 
-    fn use_connect_code(&self, hash: TokenHash, used: CodeUse, now: Time) -> Answer<'_, CodeUsed> {
+    fn use_connect_code(
+        &self,
+        hash: TokenHash,
+        used: CodeUse,
+        now: Time,
+    ) -> StoreFuture<'_, CodeUsed> {
         self.operate(UseCode { hash, used, now })
     }
 
-    fn exchange(&self, exchange: Exchange, audited: Audited, now: Time) -> Answer<'_, Exchanged> {
+    fn exchange(
+        &self,
+        exchange: ConnectExchange,
+        audited: Audited,
+        now: Time,
+    ) -> StoreFuture<'_, Exchanged> {
         let redeem = Redeem {
             exchange,
             audited,
             now,
             secrets: Arc::clone(&self.secrets),
         };
-        self.carry(async move |store| {
+        self.run_to_end(async move |store| {
             let (exchanged, before) = store.requests.transact(&redeem).await?;
             if let Some(before) = before {
                 // What still waits for the earlier endpoint is for the worker to end.

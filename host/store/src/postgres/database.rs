@@ -105,7 +105,14 @@ impl From<tokio_postgres::Error> for Failure {
             &SqlState::FEATURE_NOT_SUPPORTED if error.to_string().contains("cached plan") => {
                 Self::Collided
             }
-            &SqlState::LOCK_NOT_AVAILABLE | &SqlState::QUERY_CANCELED => Self::Fault(Fault::Busy),
+            &SqlState::LOCK_NOT_AVAILABLE => {
+                timed_out("lock");
+                Self::Fault(Fault::Busy)
+            }
+            &SqlState::QUERY_CANCELED => {
+                timed_out("statement");
+                Self::Fault(Fault::Busy)
+            }
             // The server refused before it did anything.
             &SqlState::READ_ONLY_SQL_TRANSACTION => Self::Unreachable(Fault::Unavailable(
                 "the database is read-only: it is a standby, or in recovery".into(),
@@ -131,12 +138,26 @@ impl From<tokio_postgres::Error> for Failure {
 impl From<PoolError> for Failure {
     fn from(error: PoolError) -> Self {
         Self::Unreachable(match error {
-            PoolError::Timeout(deadpool_postgres::TimeoutType::Wait) => Fault::Busy,
+            PoolError::Timeout(deadpool_postgres::TimeoutType::Wait) => {
+                timed_out("connection");
+                Fault::Busy
+            }
             PoolError::Closed => Fault::Stopping,
             PoolError::Backend(error) => Fault::Unavailable(said(&error)),
             error => Fault::Unavailable(format!("the database cannot be reached: {error}")),
         })
     }
+}
+
+/// Something was waited for in vain.
+fn timed_out(waited_for: &'static str) {
+    metrics::counter!("kassette_database_timeouts_total", "waited_for" => waited_for).increment(1);
+}
+
+/// Leases that ended by time: their nodes did not give them back.
+pub(crate) fn count_lapsed(of: &'static str, leases: usize) {
+    let leases = u64::try_from(leases).unwrap_or(u64::MAX);
+    metrics::counter!("kassette_leases_lapsed_total", "of" => of).increment(leases);
 }
 
 /// Tries of something that can collide.
@@ -156,6 +177,7 @@ impl Tries {
     /// Waits before another try, with full jitter; says that the store is busy where there were enough.
     pub(crate) async fn again(&mut self) -> Result<(), Fault> {
         self.made += 1;
+        metrics::counter!("kassette_database_retries_total").increment(1);
         if self.made >= TRIES || self.began.elapsed() > TRIED_FOR {
             return Err(Fault::Busy);
         }
@@ -170,6 +192,8 @@ impl Tries {
 
 /// A pool of connections for one kind of work.
 pub(crate) struct Database {
+    /// Its pool's in metrics.
+    pub(crate) name: &'static str,
     /// Whose turn it is to do a transaction of several statements: see [`Database::transact`].
     pub(crate) turn: tokio::sync::Mutex<()>,
     pub(crate) pool: Pool,
@@ -180,10 +204,14 @@ impl Database {
     /// A connection, where this node may serve.
     async fn connection(&self) -> Result<Object, Failure> {
         self.standing.check().map_err(Failure::Unreachable)?;
+        let began = Instant::now();
         loop {
             let connection = self.pool.get().await?;
             self.standing.check().map_err(Failure::Unreachable)?;
             if Object::metrics(&connection).created >= self.standing.connected() {
+                let waited = began.elapsed().as_secs_f64();
+                metrics::histogram!("kassette_database_wait_seconds", "pool" => self.name)
+                    .record(waited);
                 return Ok(connection);
             }
             drop(Object::take(connection));
@@ -332,9 +360,11 @@ impl Database {
 /// Waits for an answer for as long as one can come. What is given up is never cancelled at the server: it would
 /// not tell what became of a commit.
 async fn in_time<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    tokio::time::timeout(DEADLINE, work)
-        .await
-        .unwrap_or(Err(Failure::Lost))
+    let done = tokio::time::timeout(DEADLINE, work).await;
+    done.unwrap_or_else(|_| {
+        timed_out("answer");
+        Err(Failure::Lost)
+    })
 }
 
 /// Rows of a statement that is prepared once for each connection.

@@ -3,8 +3,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use tokio_postgres::Row;
 use uuid::Uuid;
 
+use crate::postgres::PostgresStore;
+use crate::postgres::database::Arguments;
 use crate::{Fault, Listed, Page, Paging};
 
 /// Most items of a page.
@@ -86,6 +89,46 @@ impl<'t> ListQuery<'t> {
             URL_SAFE_NO_PAD.encode([self.tag, &number.to_be_bytes(), id.as_bytes()].concat())
         });
         Listed::Page(Page { items, next })
+    }
+}
+
+impl PostgresStore {
+    /// A page of a list in the order of a time and an id: the arguments of its query are its `own`, this place, and
+    /// how many rows are read.
+    pub(crate) async fn list_by_time<T>(
+        &self,
+        tag: &[u8],
+        paging: Paging,
+        sql: &str,
+        own: Arguments<'_>,
+        read: fn(&Row) -> Result<(ListPosition, T), Fault>,
+    ) -> Result<Listed<T>, Fault> {
+        let Some(asked) = ListQuery::read(tag, &paging) else {
+            return Ok(Listed::BadCursor);
+        };
+        let (ListPosition(at, id), rows) = (asked.before, asked.rows());
+        let place: Arguments<'_> = &[&at, &id, &rows];
+        let found = self.requests.read(sql, &[own, place].concat()).await?;
+        let each = found.iter().map(read);
+        Ok(asked.page(each.collect::<Result<_, Fault>>()?))
+    }
+
+    /// A page of a list in the order of a number, which is the first column.
+    pub(crate) async fn list_by_number<T>(
+        &self,
+        tag: &[u8],
+        paging: Paging,
+        sql: &str,
+        read: fn(&Row) -> Result<T, Fault>,
+    ) -> Result<Listed<T>, Fault> {
+        let Some(asked) = ListQuery::read(tag, &paging) else {
+            return Ok(Listed::BadCursor);
+        };
+        let (before, rows) = (asked.before.0, asked.rows());
+        let found = self.requests.read(sql, &[&before, &rows]).await?;
+        let place = |row: &Row| ListPosition(row.get(0), Uuid::nil());
+        let each = found.iter().map(|row| Ok((place(row), read(row)?)));
+        Ok(asked.page(each.collect::<Result<_, Fault>>()?))
     }
 }
 

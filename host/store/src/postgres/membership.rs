@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::Share;
+use crate::NodeShare;
 
 /// Between two beats.
 pub(crate) const BEAT: Duration = Duration::from_millis(500);
@@ -87,7 +87,7 @@ pub(crate) struct Membership {
     /// The others' rows, and since when each was not renewed.
     others: HashMap<(String, i64), (SystemTime, Moment)>,
     live: u32,
-    share: Share,
+    share: NodeShare,
 }
 
 impl Membership {
@@ -101,7 +101,7 @@ impl Membership {
             good: None,
             others: HashMap::new(),
             live: 1,
-            share: Share::WHOLE,
+            share: NodeShare::WHOLE,
         }
     }
 
@@ -184,7 +184,7 @@ impl Membership {
     }
 
     /// This node's share of limits for all.
-    pub(crate) fn share(&self) -> Share {
+    pub(crate) fn share(&self) -> NodeShare {
         self.share
     }
 
@@ -199,7 +199,7 @@ impl Membership {
 
 /// The part of the demand that comes to a node, as all nodes' rows tell it: of `n` nodes none has less than half of an
 /// equal part before all is made one whole, so that what comes anew is not turned away until a beat has told of it.
-fn share(own: &str, rows: &[Row]) -> Share {
+fn share(own: &str, rows: &[Row]) -> NodeShare {
     let demands = rows
         .iter()
         .map(|row| u64::try_from(row.demand).unwrap_or_default());
@@ -214,13 +214,13 @@ fn share(own: &str, rows: &[Row]) -> Share {
         .find(|(row, _)| row.name == own);
     let weights = demands.map(weight).fold(0, u64::saturating_add);
     match own {
-        Some(_) if rows.len() == 1 => Share::WHOLE,
-        Some((_, demand)) => Share {
+        Some(_) if rows.len() == 1 => NodeShare::WHOLE,
+        Some((_, demand)) => NodeShare {
             own: weight(demand),
             all: weights,
         },
         // The answer is from before it joined.
-        None => Share {
+        None => NodeShare {
             own: 1,
             all: least_of / 2 + 1,
         },

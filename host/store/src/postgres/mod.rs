@@ -12,6 +12,7 @@
 //! | `mark` | that nothing may be served from a database that is being copied, or was |
 //! | `node`, `membership`, `cluster` | a node among others: its beats, what they mean, `Cluster` |
 //! | `database`, `parts` | statements and transactions, and what is tried again; a statement out of parts |
+//! | `columns` | columns of rows, read |
 //! | `batches` | what is committed together |
 //! | `lists`, `audit` | pages of lists; lines of the audit log |
 //! | `payments`, `directory`, `nonces`, `routing_log` | the traits of these names |
@@ -22,6 +23,7 @@
 pub(crate) mod audit;
 mod batches;
 mod cluster;
+pub(crate) mod columns;
 mod connects;
 pub(crate) mod database;
 pub(crate) mod directory;
@@ -72,7 +74,7 @@ use crate::postgres::nonces::{Counts, Taking};
 use crate::postgres::payments::create::Creating;
 use crate::postgres::webhooks::claims::Claims;
 use crate::rows::seal::Secrets;
-use crate::{Answer, Fault, Health, Vitals};
+use crate::{Fault, StoreFuture, StoreHealth, Vitals};
 
 /// The store on PostgreSQL.
 pub struct PostgresStore {
@@ -104,10 +106,10 @@ impl std::fmt::Debug for PostgresStore {
 
 impl PostgresStore {
     /// Does an operation to its end, even where its caller gives up: a transaction that stands still holds locks.
-    pub(crate) fn carry<T, F>(
+    pub(crate) fn run_to_end<T, F>(
         &self,
         operation: impl FnOnce(Arc<Self>) -> F + Send + 'static,
-    ) -> Answer<'static, T>
+    ) -> StoreFuture<'static, T>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, Fault>> + Send + 'static,
@@ -135,8 +137,8 @@ impl PostgresStore {
     }
 
     /// Does a transaction to its end.
-    pub(crate) fn operate<O: Operation>(&self, operation: O) -> Answer<'static, O::Outcome> {
-        self.carry(async move |store| store.requests.transact(&operation).await)
+    pub(crate) fn operate<O: Operation>(&self, operation: O) -> StoreFuture<'static, O::Outcome> {
+        self.run_to_end(async move |store| store.requests.transact(&operation).await)
     }
 }
 
@@ -160,8 +162,8 @@ pub(crate) const fn uuid(id: &[u8; 16]) -> Uuid {
     Uuid::from_bytes(*id)
 }
 
-impl Health for PostgresStore {
-    fn probe(&self) -> Answer<'_, ()> {
+impl StoreHealth for PostgresStore {
+    fn probe(&self) -> StoreFuture<'_, ()> {
         Box::pin(async {
             let sql = "INSERT INTO probe (at) VALUES (clock_timestamp())
                 ON CONFLICT (single) DO UPDATE SET at = clock_timestamp()";
@@ -173,7 +175,7 @@ impl Health for PostgresStore {
         })
     }
 
-    fn vitals(&self) -> Answer<'_, Vitals> {
+    fn vitals(&self) -> StoreFuture<'_, Vitals> {
         Box::pin(async {
             let sql = "SELECT pg_database_size(current_database()), (SELECT max(created_at) FROM payment)";
             let row = self.workers.read_one(sql, &[]).await?;
@@ -193,7 +195,7 @@ impl Health for PostgresStore {
         Box::pin(self.standing.failed())
     }
 
-    fn shut_down(&self) -> Answer<'_, ()> {
+    fn shut_down(&self) -> StoreFuture<'_, ()> {
         Box::pin(async {
             let was_open = self.standing.close();
             self.under_way.close();

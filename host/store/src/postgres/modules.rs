@@ -10,7 +10,7 @@ use tokio_postgres::Row;
 use crate::postgres::database::{Arguments, Failure, Operation, Tx, execute, row};
 use crate::postgres::{PostgresStore, audit, millis, time};
 use crate::{
-    Answer, Fault, KEPT_VERSIONS, Proposal, SharedModules, SlotChange, SlotContent, SlotStage,
+    Fault, KEPT_VERSIONS, Proposal, SharedModules, SlotChange, SlotContent, SlotStage, StoreFuture,
     TRIAL_CAUSE,
 };
 
@@ -208,7 +208,7 @@ impl SharedModules for PostgresStore {
         true
     }
 
-    fn propose_version(&self, proposal: Proposal, now: Time) -> Answer<'_, Option<u64>> {
+    fn propose_version(&self, proposal: Proposal, now: Time) -> StoreFuture<'_, Option<u64>> {
         self.operate(Propose {
             proposal,
             proposer: self.proposer(),
@@ -221,7 +221,7 @@ impl SharedModules for PostgresStore {
         number: u64,
         audited: Option<Audited>,
         now: Time,
-    ) -> Answer<'_, Option<u64>> {
+    ) -> StoreFuture<'_, Option<u64>> {
         self.operate(Settle {
             number: crate::postgres::number(number),
             audited,
@@ -229,7 +229,7 @@ impl SharedModules for PostgresStore {
         })
     }
 
-    fn withdraw_version(&self, number: u64) -> Answer<'_, ()> {
+    fn withdraw_version(&self, number: u64) -> StoreFuture<'_, ()> {
         let number = crate::postgres::number(number);
         self.operate(Withdraw { number })
     }
@@ -240,7 +240,7 @@ impl SharedModules for PostgresStore {
         content: SlotContent,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, u64> {
+    ) -> StoreFuture<'_, u64> {
         self.operate(ChangeSlot {
             slot,
             content,
@@ -250,7 +250,7 @@ impl SharedModules for PostgresStore {
         })
     }
 
-    fn slot_changes(&self, after: u64) -> Answer<'_, Vec<SlotChange>> {
+    fn slot_changes(&self, after: u64) -> StoreFuture<'_, Vec<SlotChange>> {
         Box::pin(async move {
             let after = crate::postgres::number(after);
             let found = self.workers.read(CHANGES, &[&after]).await?;
@@ -258,7 +258,7 @@ impl SharedModules for PostgresStore {
         })
     }
 
-    fn module_bytes(&self, digest: Digest) -> Answer<'_, Option<Vec<u8>>> {
+    fn module_bytes(&self, digest: Digest) -> StoreFuture<'_, Option<Vec<u8>>> {
         Box::pin(async move {
             let found = self.workers.read_one(BYTES, &[&&digest.0[..]]).await?;
             let bytes = found.map(|row| row.get::<_, Vec<u8>>(0));

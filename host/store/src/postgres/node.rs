@@ -19,12 +19,14 @@ use tokio_postgres::Client;
 use crate::postgres::errors::OpenError;
 use crate::postgres::membership::{BEAT, Demand, GONE, LAPSE, Membership, Moment, Next, Row};
 use crate::postgres::target::Target;
-use crate::{Fault, ModulesInfo, NodeInfo, Share};
+use crate::{Fault, ModulesInfo, NodeInfo, NodeShare};
 
 /// For how long a beat is good where no other node can be there.
 const LAPSE_ALONE: Duration = Duration::from_secs(4);
 /// How long a beat's answer is waited for.
 const ANSWER: Duration = Duration::from_secs(1);
+/// How far this machine's clock may be off the database's before that is told: leases go by the nodes' clocks.
+const CLOCKS_APART: Duration = Duration::from_secs(1);
 /// How long the row of a node of an earlier release is watched: its beats are good for 4 s.
 const GONE_EARLIER: Duration = Duration::from_secs(5);
 /// Between two looks at a row that is in the way.
@@ -155,9 +157,9 @@ impl NodeState {
         live.unwrap_or(1)
     }
 
-    pub(crate) fn share(&self) -> Share {
+    pub(crate) fn share(&self) -> NodeShare {
         let share = self.membership.as_ref().map(|of| of.lock().share());
-        share.unwrap_or(Share::WHOLE)
+        share.unwrap_or(NodeShare::WHOLE)
     }
 
     pub(crate) fn demanded(&self) {
@@ -235,12 +237,13 @@ impl Node {
                 break;
             }
         }
-        let mut beats = Beats {
+        let mut beats = Heartbeats {
             standing: Arc::clone(&standing),
             target: target.clone(),
             client: Some(client),
             demand: Demand::default(),
             counted: Instant::now(),
+            is_clock_off: false,
         };
         // Nothing is served before the first one. What is read by then is told by the second one, at once.
         if beats.beat().await?.is_none() {
@@ -321,7 +324,7 @@ async fn make_way(client: &Client, name: &str) -> Result<(), OpenError> {
     }
 }
 
-struct Beats {
+struct Heartbeats {
     standing: Arc<NodeState>,
     target: Target,
     /// None where the last one is of no use any more.
@@ -329,9 +332,11 @@ struct Beats {
     demand: Demand,
     /// When requests were counted last.
     counted: Instant,
+    /// Whether the clock was off at the last beat.
+    is_clock_off: bool,
 }
 
-impl Beats {
+impl Heartbeats {
     async fn run(mut self) {
         let mut next = Next::AtOnce;
         loop {
@@ -398,7 +403,8 @@ impl Beats {
     async fn beat(&mut self) -> Result<Option<Next>, OpenError> {
         let standing = Arc::clone(&self.standing);
         let passed = self.counted.elapsed();
-        self.counted = Instant::now();
+        let began = Instant::now();
+        self.counted = began;
         let requests = standing.demanded.swap(0, Ordering::Relaxed);
         let demand = self.demand.note(requests, passed);
         let client = self.client().await?;
@@ -411,7 +417,7 @@ impl Beats {
         let rows = client
             .query(BEAT_SQL, &[name, &incarnation, &seen, &demand, &told])
             .await?;
-        let received = standing.now();
+        let (received, took) = (standing.now(), began.elapsed());
         let Some(first) = rows.first() else {
             return Ok(None);
         };
@@ -440,7 +446,27 @@ impl Beats {
                 );
             }
         }
+        let own = rows.iter().find(|row| row.name == *name);
+        if let Some(own) = own {
+            self.compare_clocks(own.beat, took);
+        }
         Ok(Some(next))
+    }
+
+    /// Tells where this machine's clock is off the database's, which wrote that time during a beat that took so long.
+    fn compare_clocks(&mut self, written: SystemTime, took: Duration) {
+        let off = match SystemTime::now().duration_since(written) {
+            Ok(ahead) => ahead.saturating_sub(took),
+            Err(behind) => behind.duration(),
+        };
+        let is_off = off > CLOCKS_APART;
+        if is_off && !self.is_clock_off {
+            tracing::warn!(
+                clock.off_seconds = off.as_secs_f64(),
+                "this machine's clock is off the database's: nodes whose clocks differ take each other's work"
+            );
+        }
+        self.is_clock_off = is_off;
     }
 }
 

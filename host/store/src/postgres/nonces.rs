@@ -2,7 +2,8 @@
 //!
 //! A row whose time has passed is free to be taken again, and is forgotten by a sweep, which notes until when the
 //! latest of them was taken: before that time nothing can be said of what was taken. Another node may sweep while a
-//! nonce is taken, by a clock that is ahead: so the note is read again behind each batch.
+//! nonce is taken, by a clock that is ahead: so the note is read again behind each batch, and a row is kept for
+//! [`KEPT`] beyond its time, or the note would refuse requests at each node whose clock is behind.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -16,12 +17,14 @@ use crate::postgres::database::{Arguments, Database, Failure};
 use crate::postgres::{PostgresStore, millis, number, time};
 use crate::rows::nonces::{NonceDigest, OVERTAKEN, mark};
 use crate::rows::seal::fill;
-use crate::{Answer, Fault, Nonces, Reservation, Reserved};
+use crate::{Fault, Nonces, Reservation, Reserved, StoreFuture};
 
 /// Nonces that are taken at once.
 pub(crate) const AT_ONCE: usize = 64;
 /// Most rows that one sweep forgets.
 const SWEPT: i64 = 64;
+/// How long a row is kept beyond its time: clocks of two nodes may be so far apart.
+const KEPT: Duration = Duration::from_mins(10);
 /// How long after its time a nonce has a request sweep: not each of them is to do so.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -159,8 +162,8 @@ impl Count {
 }
 
 impl Nonces for PostgresStore {
-    fn reserve_nonce(&self, reservation: Reservation, now: Time) -> Answer<'_, Reserved> {
-        self.carry(async move |store| store.reserve(reservation, now).await)
+    fn reserve_nonce(&self, reservation: Reservation, now: Time) -> StoreFuture<'_, Reserved> {
+        self.run_to_end(async move |store| store.reserve(reservation, now).await)
     }
 }
 
@@ -249,14 +252,14 @@ impl PostgresStore {
         Ok(taken)
     }
 
-    /// Forgets nonces whose time has passed, some of them, once one has passed for so long; says when there is more to
-    /// forget.
+    /// Forgets nonces that are kept no longer, some of them, once one has been due for so long; says when there is more
+    /// to forget.
     pub(crate) async fn sweep_nonces(
         &self,
         now: Time,
         grace: Duration,
     ) -> Result<Option<Time>, Fault> {
-        let known = *self.nonces.next_end.lock();
+        let known = self.nonces.next_end.lock().map(|next| next.after(KEPT));
         if known.is_some_and(|next| now < next.after(grace)) {
             return Ok(known);
         }
@@ -268,7 +271,7 @@ impl PostgresStore {
                 RETURNING until)
             UPDATE nonce_end SET freed = greatest(freed, (SELECT max(until) FROM gone))";
         self.workers
-            .write(sql, &[&millis(now), &SWEPT])
+            .write(sql, &[&millis(now.before(KEPT)), &SWEPT])
             .await
             .map_err(Failure::fault)?;
         let row = self
@@ -277,11 +280,11 @@ impl PostgresStore {
             .await?;
         let next = row.and_then(|row| row.get::<_, Option<i64>>(0)).map(time);
         *self.nonces.next_end.lock() = next;
-        Ok(next)
+        Ok(next.map(|next| next.after(KEPT)))
     }
 }
 
-/// Forgets nonces whose time has passed, some of them; says when there is more to forget.
+/// Forgets nonces that are kept no longer, some of them; says when there is more to forget.
 pub(crate) async fn sweep(store: &PostgresStore, now: Time) -> Result<Option<Time>, Fault> {
     store.sweep_nonces(now, Duration::ZERO).await
 }

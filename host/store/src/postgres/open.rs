@@ -142,15 +142,20 @@ pub(crate) async fn check(client: &Client, volatile: bool) -> Result<(), OpenErr
 
 /// Tells where a failover would lose what was acknowledged.
 async fn warn_of_failovers(client: &Client) -> Result<(), OpenError> {
-    let sql = "SELECT current_setting('synchronous_standby_names', true)";
+    let sql = "SELECT current_setting('synchronous_standby_names', true), current_setting('synchronous_commit', true)";
     let row = client
         .query_one(sql, &[])
         .await
         .map_err(|error| OpenError::Database(said(&error)))?;
-    if row.get::<_, Option<&str>>(0) == Some("") {
-        tracing::warn!(
-            "the database names no synchronous standby: a failover can lose payments that were acknowledged"
-        );
+    let loses = "a failover can lose payments that were acknowledged";
+    match (row.get(0), row.get(1)) {
+        (Some(""), _) => tracing::warn!("the database names no synchronous standby: {loses}"),
+        (_, Some("local")) => {
+            tracing::warn!(
+                "the database has synchronous_commit = local, which waits for no standby: {loses}"
+            );
+        }
+        _ => {}
     }
     Ok(())
 }
@@ -223,20 +228,22 @@ impl PostgresStore {
             None => NodeState::of_a_guest(),
         };
         let batched = target.with_generic_plans();
-        let database = |target: &Target, connections| -> Result<_, OpenError> {
+        let database = |name, target: &Target, connections| -> Result<_, OpenError> {
             Ok(Database {
+                name,
                 turn: tokio::sync::Mutex::default(),
                 pool: target.pool(connections)?,
                 standing: Arc::clone(&standing),
             })
         };
-        let (requests, workers) = (database(&target, REQUESTS)?, database(&target, WORKERS)?);
+        let requests = database("requests", &target, REQUESTS)?;
+        let workers = database("workers", &target, WORKERS)?;
         let secrets = Arc::new(secrets);
         let taking = Taking {
-            database: database(&batched, COMMITTERS)?,
+            database: database("nonces", &batched, COMMITTERS)?,
         };
         let creating = Creating {
-            database: database(&batched, COMMITTERS)?,
+            database: database("creates", &batched, COMMITTERS)?,
             secrets: Arc::clone(&secrets),
         };
         Ok(Arc::new_cyclic(|this| Self {

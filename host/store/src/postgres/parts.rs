@@ -10,6 +10,19 @@ use crate::postgres::database::{Database, Failure, Tx, row};
 /// An argument of a part.
 pub(crate) type Argument = Box<dyn ToSql + Sync + Send>;
 
+/// Arguments of a part, or values of a row.
+macro_rules! values {
+    ($($value:expr),* $(,)?) => {
+        vec![$(Box::new($value) as $crate::postgres::parts::Argument),*]
+    };
+}
+pub(crate) use values;
+
+/// A column of what is written together.
+pub(crate) fn column<'b, C, T>(batch: &'b [C], of: impl FnMut(&'b C) -> T) -> Vec<T> {
+    batch.iter().map(of).collect()
+}
+
 /// Parts of a statement.
 #[derive(Default)]
 pub(crate) struct Parts {

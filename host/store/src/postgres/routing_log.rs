@@ -12,7 +12,7 @@ use crate::postgres::database::Arguments;
 use crate::postgres::{PostgresStore, millis, number, time};
 use crate::rows::routing::{self, Entry, Making, Size};
 use crate::rows::schema;
-use crate::{Answer, Fault, Forgotten, Retention, RoutingCursor, RoutingLog, RoutingPage};
+use crate::{Fault, Forgotten, Retention, RoutingCursor, RoutingLog, RoutingPage, StoreFuture};
 
 const NUMBERS: &str = "/* routing log: numbers */ SELECT nextval('routing_log_number')
     FROM generate_series(1, $1::bigint)";
@@ -129,27 +129,31 @@ impl PostgresStore {
 }
 
 impl RoutingLog for PostgresStore {
-    fn append_routing(&self, records: Vec<RoutingRecord>, now: Time) -> Answer<'_, ()> {
-        self.carry(async move |store| store.append(records, now).await)
+    fn append_routing(&self, records: Vec<RoutingRecord>, now: Time) -> StoreFuture<'_, ()> {
+        self.run_to_end(async move |store| store.append(records, now).await)
     }
 
     fn routing_log(
         &self,
         method: MethodId,
         before: Option<RoutingCursor>,
-    ) -> Answer<'_, RoutingPage<RoutingRecord>> {
+    ) -> StoreFuture<'_, RoutingPage<RoutingRecord>> {
         Box::pin(self.routing_page(Slot::of_method(method), before))
     }
 
-    fn append_conversations(&self, conversations: Vec<Conversation>, now: Time) -> Answer<'_, ()> {
-        self.carry(async move |store| store.append(conversations, now).await)
+    fn append_conversations(
+        &self,
+        conversations: Vec<Conversation>,
+        now: Time,
+    ) -> StoreFuture<'_, ()> {
+        self.run_to_end(async move |store| store.append(conversations, now).await)
     }
 
     fn conversations(
         &self,
         slot: &Slot,
         before: Option<RoutingCursor>,
-    ) -> Answer<'_, RoutingPage<Conversation>> {
+    ) -> StoreFuture<'_, RoutingPage<Conversation>> {
         Box::pin(self.routing_page(slot.clone(), before))
     }
 }

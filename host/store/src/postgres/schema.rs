@@ -47,6 +47,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub(crate) async fn migrate(client: &Client) -> Result<(), OpenError> {
     // A change of a table that waits for a reader stops all readers after it: rather try again.
     run(client, "SET lock_timeout = '100ms'").await?;
+    // An index of a large table takes longer than a request may.
+    run(client, "SET statement_timeout = 0").await?;
     run(client, "CREATE SCHEMA IF NOT EXISTS kassette").await?;
     for file in MIGRATIONS {
         for statement in file

@@ -25,6 +25,8 @@ use crate::postgres::errors::{OpenError, said};
 const WAIT: Duration = Duration::from_secs(2);
 /// How long a connection may take to come about.
 const CONNECT: Duration = Duration::from_secs(5);
+/// How long an address is tried before the next one: within the second that a beat has, the second of two is reached.
+const ADDRESS: Duration = Duration::from_millis(500);
 /// For how long a server that is not reached over the network is waited for.
 const GONE: Duration = Duration::from_secs(10);
 /// What every session begins with. A statement ends before its caller gives it up; what holds locks and says
@@ -86,7 +88,7 @@ impl Target {
                 "{SESSION} -c default_transaction_isolation={isolation}"
             ))
             .target_session_attrs(TargetSessionAttrs::ReadWrite)
-            .connect_timeout(CONNECT)
+            .connect_timeout(ADDRESS)
             .keepalives_idle(GONE)
             .tcp_user_timeout(GONE);
         if config.get_application_name().is_none() {

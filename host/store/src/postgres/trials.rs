@@ -7,7 +7,7 @@ use crate::postgres::PostgresStore;
 use crate::postgres::database::{Failure, Operation, Tx, execute, row};
 use crate::rows::trials::{self, TrialRow};
 use crate::rows::{records, schema};
-use crate::{Answer, Fault, Trial, Trials};
+use crate::{Fault, StoreFuture, Trial, Trials};
 
 const KEPT: &str = "/* trials: kept */ SELECT body FROM trial WHERE slot = $1";
 const LOCK: &str = "/* trials: lock */ SELECT body FROM trial WHERE slot = $1 FOR UPDATE";
@@ -54,11 +54,11 @@ impl Trials for PostgresStore {
         &self,
         trial: Trial,
         counted: Vec<(u8, Counts)>,
-    ) -> Answer<'_, Vec<(u8, Counts)>> {
+    ) -> StoreFuture<'_, Vec<(u8, Counts)>> {
         let counted = trials::counted(counted);
         if !counted.is_empty() {
             let count = CountTrial { trial, counted };
-            return self.carry(async move |store| store.workers.transact(&count).await);
+            return self.run_to_end(async move |store| store.workers.transact(&count).await);
         }
         Box::pin(async move {
             let found = self.workers.read_one(KEPT, &[&trial.slot.as_str()]).await?;

@@ -10,14 +10,14 @@ use kassette_domain::time::Time;
 const LINES: i64 = 500;
 
 impl Upkeep for PostgresStore {
-    fn backup(&self, _now: Time) -> Answer<'_, Result<Pieces, NoBackup>> {
+    fn backup(&self, _now: Time) -> StoreFuture<'_, Result<Pieces, NoBackup>> {
         Box::pin(async { Ok(Err(NoBackup::Database)) })
     }
 
-    fn forget(&self, retention: Retention, now: Time) -> Answer<'_, Forgotten> {
-        self.carry(async move |store| store.forget_some(retention, now).await)
+    fn forget(&self, retention: Retention, now: Time) -> StoreFuture<'_, Forgotten> {
+        self.run_to_end(async move |store| store.forget_some(retention, now).await)
     }
-    fn verify_audit(&self) -> Answer<'_, Chain> {
+    fn verify_audit(&self) -> StoreFuture<'_, Chain> {
         Box::pin(async {
             let row = self.workers.read_one(audit::END, &[]).await?;
             let noted = row.as_ref().map(audit::end).transpose()?.flatten();

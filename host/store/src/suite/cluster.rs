@@ -6,7 +6,7 @@ use kassette_domain::id::AttemptId;
 
 use super::Harness;
 use super::fixtures::*;
-use crate::{NodeInfo, Share, Task};
+use crate::{NodeInfo, NodeShare, Task};
 
 /// Longer than a node takes to tell of itself.
 const LONG: Duration = Duration::from_secs(30);
@@ -32,7 +32,7 @@ pub async fn a_node_alone_tells_of_itself_and_has_all_there_is(harness: &dyn Har
         }
     };
     tokio::time::timeout(LONG, is_told).await.unwrap();
-    assert_eq!((store.live_nodes(), store.share()), (1, Share::WHOLE));
+    assert_eq!((store.live_nodes(), store.share()), (1, NodeShare::WHOLE));
     store.demanded();
     assert_eq!(store.share().of(10), 10);
     let waiting = store.reviewed().await.unwrap();

@@ -19,7 +19,7 @@ use super::Harness;
 use super::fixtures::*;
 use super::resellers::{delegate, reseller, resellers_endpoint, resold, roll_out};
 use crate::{
-    Backlog, ClaimedDeliveries, Created, DeliveryFilter, DueDelivery, Hastened, Listed, Oldest,
+    Backlog, ClaimedDeliveries, Created, DeliveryFilter, DueDelivery, Listed, MadeDue, Oldest,
     Page, Paging, Recovered, Redelivered, Store, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
 };
 
@@ -819,14 +819,14 @@ pub async fn what_waits_is_made_due_at_once_and_keeps_its_attempts(harness: &dyn
             let (mut count, mut after, mut line) = (0, None, Some(audited("endpoint.deliver")));
             loop {
                 match store.hasten(of, after, line.take(), at).await.unwrap() {
-                    Hastened::Page { hastened, next } => {
+                    MadeDue::Page { hastened, next } => {
                         count += hastened;
                         after = next;
                         if next.is_none() {
                             return count;
                         }
                     }
-                    Hastened::Unknown => panic!("the endpoint is unknown"),
+                    MadeDue::Unknown => panic!("the endpoint is unknown"),
                 }
             }
         }
@@ -862,7 +862,7 @@ pub async fn what_waits_is_made_due_at_once_and_keeps_its_attempts(harness: &dyn
     assert_eq!(made.count(), 2, "one for each command");
     let missing = endpoint("missing", NOW).id;
     let unknown = store.hasten(missing, None, None, NOW).await;
-    assert_eq!(unknown, Ok(Hastened::Unknown));
+    assert_eq!(unknown, Ok(MadeDue::Unknown));
 }
 
 pub async fn deliveries_are_listed_newest_first(harness: &dyn Harness) {

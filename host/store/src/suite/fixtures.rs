@@ -8,7 +8,9 @@ use kassette_domain::attempt::Choice;
 use kassette_domain::audit::Audited;
 use kassette_domain::candidate::Counts;
 use kassette_domain::connect::{ConnectCode, SiteUrl};
-use kassette_domain::conversation::{self, Call, Conversation, HttpAnswer, HttpRequest, Outcome};
+use kassette_domain::conversation::{
+    self, CallOutcome, Conversation, HttpAnswer, HttpRequest, ProviderCall,
+};
 use kassette_domain::id::{
     AccountId, AttemptId, ConnectCodeId, Digest, EndpointId, KeyId, MerchantId, OperatorId,
     PaymentId, ResellerId, Slot,
@@ -25,7 +27,7 @@ use kassette_domain::payment::{
 };
 use kassette_domain::policy::Policy;
 use kassette_domain::provider::{
-    self, Action, AttemptFacts, Open, Particulars, Payer, Report, Started, VendorSettlement,
+    self, AttemptFacts, Open, Particulars, Payer, PayerAction, Report, Started, VendorSettlement,
     VendorStatus, Verb,
 };
 use kassette_domain::routing::{
@@ -38,8 +40,8 @@ use kassette_domain::time::Time;
 use kassette_domain::webhook::{Endpoint, EndpointSecrets, EventFilter};
 
 use crate::{
-    About, Created, EndpointCreated, Exchange, Listed, NewMerchant, Page, Paging, Reservation,
-    Stepped, Store, Trial,
+    About, ConnectExchange, Created, EndpointCreated, Listed, NewMerchant, Page, Paging,
+    Reservation, Stepped, Store, Trial,
 };
 
 /// When everything begins.
@@ -157,10 +159,11 @@ pub fn attempt_id(name: &str) -> AttemptId {
 /// The vendor took the attempt's payment under a reference.
 pub fn started(name: &str, reference: &str) -> Step {
     Step::Started {
+        held: None,
         attempt: attempt_id(name),
         result: StartResult::Open {
             reference: Some(reference.into()),
-            action: Action::Redirect(format!("https://pay.example/secret-link-of-{name}")),
+            action: PayerAction::Redirect(format!("https://pay.example/secret-link-of-{name}")),
             until: None,
         },
         next: None,
@@ -277,8 +280,8 @@ pub fn connect_code(name: &str, site: &str, environment: Environment) -> Connect
 }
 
 /// Everything that redeeming a code makes, named apart.
-pub fn exchange_of(code: &ConnectCode, made: &str) -> Exchange {
-    Exchange {
+pub fn exchange_of(code: &ConnectCode, made: &str) -> ConnectExchange {
+    ConnectExchange {
         code: code.hash,
         key: api_key(made, KeyOwner::Merchant(code.merchant), code.environment),
         endpoint: Endpoint {
@@ -454,7 +457,7 @@ pub fn conversation(slot: &str, number: u64) -> Conversation {
         },
         payer_hosts: vec!["pay.vendor.example".into()],
         plain_loopback: false,
-        call: Call::Start(AttemptFacts {
+        call: ProviderCall::Start(AttemptFacts {
             id: attempt_id(&number.to_string()),
             method: MethodId::Ideal,
             due: Money {
@@ -473,11 +476,11 @@ pub fn conversation(slot: &str, number: u64) -> Conversation {
             answers: vec![("bank".into(), Secret::new("ing"))],
         }),
         exchanges: vec![
-            conversation::Exchange::Secret {
+            conversation::HostCall::Secret {
                 asked: Digest::of(slot.as_str().as_bytes()),
                 answer: Some(vec![1]),
             },
-            conversation::Exchange::Http {
+            conversation::HostCall::Http {
                 request: HttpRequest {
                     verb: Verb::Post,
                     url,
@@ -492,9 +495,9 @@ pub fn conversation(slot: &str, number: u64) -> Conversation {
                 }),
             },
         ],
-        outcome: Outcome::Start(Ok(Started::Open(Open {
+        outcome: CallOutcome::Start(Ok(Started::Open(Open {
             reference: format!("pay_{number}"),
-            action: Action::Redirect("https://pay.vendor.example/1".into()),
+            action: PayerAction::Redirect("https://pay.vendor.example/1".into()),
             until: None,
         }))),
         slot,

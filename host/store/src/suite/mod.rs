@@ -7,10 +7,9 @@
 //! A [`Harness`] stands for one place where a store is kept, empty at first. Everything here works
 //! through the traits alone, in times and ids that it names itself.
 #![expect(
-    missing_docs,
     clippy::unwrap_used,
     clippy::panic,
-    reason = "tests: each function's name says what it protects, and a failure is told by a panic"
+    reason = "tests: a failure is told by a panic"
 )]
 
 pub mod cluster;

@@ -117,7 +117,8 @@ pub async fn nonces_that_are_over_go_without_any_traffic(harness: &dyn Harness) 
     let just_before = end.before(Duration::from_millis(1));
     let kept = Retention::default();
     let forgotten = store.forget(kept, just_before).await.unwrap();
-    assert_eq!(forgotten.next, Some(end));
+    // Where several nodes may have clocks of their own, later.
+    let end = forgotten.next.filter(|next| *next >= end).unwrap();
     let mut groups = 0;
     while store.forget(kept, end).await.unwrap().next.is_some() {
         groups += 1;

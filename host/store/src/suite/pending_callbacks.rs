@@ -2,7 +2,7 @@
 
 use kassette_domain::event::EventType;
 use kassette_domain::id::PaymentId;
-use kassette_domain::lifecycle::{Change, Outcome};
+use kassette_domain::lifecycle::{Change, StepOutcome};
 use kassette_domain::payment::Status;
 use kassette_domain::provider::VendorStatus;
 
@@ -43,7 +43,7 @@ pub async fn a_pending_report_is_applied_when_its_reference_is_known(harness: &d
     else {
         panic!("{stepped:?}");
     };
-    assert_eq!(outcome, Outcome::Done);
+    assert_eq!(outcome, StepOutcome::Done);
     assert_eq!(aggregate.payment.status, Status::Completed);
     assert_eq!(store.aggregate(payment_of("a")).await, Ok(Some(aggregate)));
     let history = store

@@ -12,7 +12,7 @@ use kassette_domain::money::Minor;
 use kassette_domain::order::IdempotencyKey;
 use kassette_domain::payment::Origin;
 use kassette_domain::provider::{
-    Given, ProviderRefund, RefundState, RefundTerms, Report, VendorStatus,
+    Given, RefundState, RefundTerms, Report, VendorRefund, VendorStatus,
 };
 use kassette_domain::refund::RefundOrigin;
 use kassette_domain::work::{WorkItem, WorkKind};
@@ -339,7 +339,7 @@ pub async fn a_refund_of_a_sum_is_found_until_it_has_another_id(harness: &dyn Ha
     let found = store.aggregate(About::Refund(of_sum)).await;
     assert_eq!(found.unwrap(), Some(aggregate));
     for (id, amount) in [("x", 100), ("y", 200)] {
-        sum.particulars.refunds.push(ProviderRefund {
+        sum.particulars.refunds.push(VendorRefund {
             id: id.into(),
             order: None,
             amount: Minor(amount),

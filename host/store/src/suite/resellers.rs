@@ -9,11 +9,11 @@ use kassette_domain::invitation::{
     BusinessName, Invitation, InvitationRequest, NewInvitation, NotAnswered,
 };
 use kassette_domain::key::{Environment, KeyOwner, TokenHash};
-use kassette_domain::lifecycle::{Act, Outcome, Refusal, StartResult, Step};
+use kassette_domain::lifecycle::{Act, Refusal, StartResult, Step, StepOutcome};
 use kassette_domain::money::Minor;
 use kassette_domain::order::{ClientRef, Email};
 use kassette_domain::payment::{NewPayment, Origin, Status};
-use kassette_domain::reseller::{Barred, Reseller};
+use kassette_domain::reseller::{Reseller, ResellerNotAllowed};
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::Endpoint;
@@ -533,11 +533,11 @@ pub async fn a_payment_needs_key_delegation_rollout_and_approval(harness: &dyn H
     let (in_test, in_live) = (Environment::Test, Environment::Live);
     assert_eq!(
         create("a", 1, in_test, test).await,
-        barred(Barred::NotAuthorized)
+        barred(ResellerNotAllowed::NotAuthorized)
     );
     assert_eq!(
         create("a", 77, in_test, test).await,
-        barred(Barred::NotAuthorized),
+        barred(ResellerNotAllowed::NotAuthorized),
         "the answer does not tell that there is no such merchant"
     );
     delegate(&store, 1, true, NOW).await;
@@ -545,12 +545,12 @@ pub async fn a_payment_needs_key_delegation_rollout_and_approval(harness: &dyn H
     assert_eq!(create("a", 1, in_live, test).await, Created::KeyRefused);
     assert_eq!(
         create("a", 1, in_live, live).await,
-        barred(Barred::NotRolledOut)
+        barred(ResellerNotAllowed::NotRolledOut)
     );
     roll_out(&store, true).await;
     assert_eq!(
         create("b", 2, in_live, live).await,
-        barred(Barred::NotLiveApproved)
+        barred(ResellerNotAllowed::NotLiveApproved)
     );
     assert!(matches!(
         create("a", 1, in_live, live).await,
@@ -559,7 +559,7 @@ pub async fn a_payment_needs_key_delegation_rollout_and_approval(harness: &dyn H
     delegate(&store, 1, false, NOW).await;
     assert_eq!(
         create("a", 1, in_live, live).await,
-        barred(Barred::NotAuthorized),
+        barred(ResellerNotAllowed::NotAuthorized),
         "not even a replay"
     );
 }
@@ -596,13 +596,14 @@ pub async fn after_a_revocation_open_attempts_run_on_and_none_starts(harness: &d
         .await;
     match refused.unwrap() {
         Stepped::Refused { aggregate, refusal } => {
-            assert_eq!(refusal, Refusal::Barred(Barred::NotAuthorized));
+            assert_eq!(refusal, Refusal::Barred(ResellerNotAllowed::NotAuthorized));
             assert_eq!(aggregate.payment.status, Status::Created);
         }
         other => panic!("{other:?}"),
     }
     // A fallback would be a new attempt.
     let step = Step::Started {
+        held: None,
         attempt: attempt_id("attempt of falling"),
         result: StartResult::Unavailable("down".into()),
         next: Some(Box::new(choice("next", "sandbox-test"))),
@@ -615,7 +616,7 @@ pub async fn after_a_revocation_open_attempts_run_on_and_none_starts(harness: &d
         Stepped::Done {
             aggregate, outcome, ..
         } => {
-            assert_eq!(outcome, Outcome::Done);
+            assert_eq!(outcome, StepOutcome::Done);
             assert_eq!(aggregate.attempts.len(), 1);
             assert_eq!(aggregate.payment.status, Status::Created);
         }

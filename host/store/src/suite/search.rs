@@ -118,6 +118,7 @@ pub async fn what_a_filter_says_of_an_attempt_holds_of_one_attempt(harness: &dyn
     let store = harness.open().await;
     start(&store, "a", NOW, "one-test", "vendor-1").await;
     let declined = Step::Started {
+        held: None,
         attempt: attempt_id("attempt of b"),
         result: StartResult::Declined("no".into()),
         next: None,

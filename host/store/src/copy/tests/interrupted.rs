@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
 use crate::report::Unit;
-use crate::sled::maintenance::MaintenanceError;
+use crate::sled::maintenance::{MaintenanceError, always};
 
 /// Ends the process's thread in a part of the work, at some row.
 struct Ends {
@@ -101,7 +101,7 @@ async fn what_was_moved_is_served_and_moved_again_only_without_its_mark() {
     places.to_postgres().await.unwrap();
     assert!(is_moved(SledStore::open(&options(&places.folder))));
     // Its mark would be lost by what writes it anew.
-    let compacted = sled::maintenance::compact(&options(&places.folder), note(), &());
+    let compacted = sled::maintenance::compact(&options(&places.folder), note(), &(), &always);
     let is_kept = matches!(
         compacted,
         Err(MaintenanceError::Open(sled::OpenError::Moved { .. }))

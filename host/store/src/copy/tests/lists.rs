@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use super::*;
 use crate::copy::tables::{COUNTED, LEFT, MADE, OWN, SINGLES, TABLES};
 use crate::copy::{to_postgres, to_sled};
-use crate::sled::judge::kinds::Derived;
 use crate::sled::maintenance::kinds::KINDS;
+use crate::sled::verifier::kinds::Derived;
 
 #[test]
 fn every_kind_of_row_of_the_embedded_store_is_copied_or_follows() {

@@ -21,7 +21,7 @@ use crate::sled::maintenance::AuditNote;
 use crate::sled::{self, SledStore};
 use crate::suite::fixtures::later;
 use crate::suite::full;
-use crate::{Health as _, Payments as _, Store};
+use crate::{Payments as _, Store, StoreHealth as _};
 
 /// A store in a folder, an empty database, and a folder without a store.
 struct Places {

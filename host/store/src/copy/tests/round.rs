@@ -9,9 +9,9 @@ use kassette_domain::method::MethodId;
 
 use super::*;
 use crate::rows::records;
-use crate::sled::judge::kinds::Derived;
 use crate::sled::maintenance::Stopped;
 use crate::sled::maintenance::kinds::KINDS;
+use crate::sled::verifier::kinds::Derived;
 use crate::suite::fixtures::*;
 use crate::suite::full::NAMES;
 use crate::suite::resellers::opens;

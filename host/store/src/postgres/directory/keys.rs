@@ -8,13 +8,10 @@ use tokio_postgres::Row;
 
 use crate::postgres::database::{Database, Failure, Operation, Tx, execute, row};
 use crate::postgres::directory::merchants;
-use crate::postgres::lists::{ListPosition, ListQuery};
+use crate::postgres::lists::ListPosition;
 use crate::postgres::{PostgresStore, audit, millis, number, time, uuid};
 use crate::rows::{records, schema};
-use crate::{Fault, KeyIssued, Listed, Paging};
-
-/// Most sightings that are noted at once; the rest of a longer list is left out and comes again.
-const MAX_SEEN: usize = 4096;
+use crate::{Fault, KeyIssued, Listed, MAX_SEEN, Paging};
 
 /// A key with when it was last seen.
 const SEEN: &str = "SELECT k.hash, k.body, s.seen, k.created_at, k.id FROM api_key k LEFT JOIN api_key_seen s USING (hash)";
@@ -273,22 +270,14 @@ impl PostgresStore {
     ) -> Result<Listed<ApiKey>, Fault> {
         let (kind, owner) = owner(of);
         let tag = [&b"kow/"[..], &kind.to_be_bytes(), &owner.to_be_bytes()].concat();
-        let Some(asked) = ListQuery::read(&tag, &paging) else {
-            return Ok(Listed::BadCursor);
-        };
         let sql = format!(
             "{SEEN} WHERE k.owner_kind = $1 AND k.owner = $2 AND (k.created_at, k.id) < ($3, $4)
                 ORDER BY k.created_at DESC, k.id DESC LIMIT $5"
         );
-        let ListPosition(at, id) = asked.before;
-        let found = self
-            .requests
-            .read(&sql, &[&kind, &owner, &at, &id, &asked.rows()])
-            .await?;
-        let each = found
-            .iter()
-            .map(|row| Ok((ListPosition(row.get(3), row.get(4)), with_last_use(row)?)));
-        Ok(asked.page(each.collect::<Result<_, Fault>>()?))
+        self.list_by_time(&tag, paging, &sql, &[&kind, &owner], |row| {
+            Ok((ListPosition(row.get(3), row.get(4)), with_last_use(row)?))
+        })
+        .await
     }
 
     pub(super) async fn keys_noted(&self, seen: Vec<(TokenHash, Time)>) -> Result<(), Fault> {

@@ -5,8 +5,8 @@ use kassette_domain::id::MerchantId;
 use kassette_domain::merchant::Merchant;
 use kassette_domain::time::Time;
 
+use crate::postgres::columns::merchant_id;
 use crate::postgres::database::{Failure, Operation, Tx, execute, row};
-use crate::postgres::lists::{ListPosition, ListQuery};
 use crate::postgres::{PostgresStore, audit, number};
 use crate::rows::{merchants, schema};
 use crate::{Fault, Listed, Paging, Replaced};
@@ -106,19 +106,10 @@ impl PostgresStore {
     }
 
     pub(super) async fn merchants_listed(&self, paging: Paging) -> Result<Listed<Merchant>, Fault> {
-        let Some(asked) = ListQuery::read(b"mer/", &paging) else {
-            return Ok(Listed::BadCursor);
-        };
         let sql = "SELECT id, body FROM merchant WHERE id < $1 ORDER BY id DESC LIMIT $2";
-        let found = self
-            .requests
-            .read(sql, &[&asked.before.0, &asked.rows()])
-            .await?;
-        let each = found.iter().map(|row| {
-            let id: i64 = row.get(0);
-            let merchant = decode(MerchantId(id.unsigned_abs()), row.get(1))?;
-            Ok((ListPosition(id, uuid::Uuid::nil()), merchant))
-        });
-        Ok(asked.page(each.collect::<Result<_, Fault>>()?))
+        self.list_by_number(b"mer/", paging, sql, |row| {
+            decode(merchant_id(row, 0), row.get(1))
+        })
+        .await
     }
 }

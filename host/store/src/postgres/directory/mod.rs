@@ -10,16 +10,14 @@ use kassette_domain::key::{ApiKey, KeyOwner, TokenHash};
 use kassette_domain::merchant::Merchant;
 use kassette_domain::operator::Operator;
 use kassette_domain::time::Time;
-use uuid::Uuid;
 
 use crate::postgres::database::{Failure, Operation, Tx, execute};
 use crate::postgres::directory::keys::{Issue, Revoke, Rotate};
 use crate::postgres::directory::merchants::{CreateMerchant, ReplaceMerchant};
 use crate::postgres::directory::operators::{CreateOperator, RemoveOperator};
-use crate::postgres::lists::{ListPosition, ListQuery};
 use crate::postgres::{PostgresStore, audit};
 use crate::rows;
-use crate::{Answer, Directory, Fault, KeyIssued, Listed, NewMerchant, Paging, Replaced};
+use crate::{Directory, Fault, KeyIssued, Listed, NewMerchant, Paging, Replaced, StoreFuture};
 
 struct SwitchAccount {
     account: AccountId,
@@ -66,7 +64,7 @@ impl Directory for PostgresStore {
         new: NewMerchant,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, Merchant> {
+    ) -> StoreFuture<'_, Merchant> {
         self.operate(CreateMerchant {
             merchant: new.merchant,
             audited,
@@ -74,11 +72,11 @@ impl Directory for PostgresStore {
         })
     }
 
-    fn merchant(&self, id: MerchantId) -> Answer<'_, Option<Merchant>> {
+    fn merchant(&self, id: MerchantId) -> StoreFuture<'_, Option<Merchant>> {
         Box::pin(self.merchant_read(id))
     }
 
-    fn merchants(&self, paging: Paging) -> Answer<'_, Listed<Merchant>> {
+    fn merchants(&self, paging: Paging) -> StoreFuture<'_, Listed<Merchant>> {
         Box::pin(self.merchants_listed(paging))
     }
 
@@ -88,7 +86,7 @@ impl Directory for PostgresStore {
         after: Merchant,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, Replaced<Merchant>> {
+    ) -> StoreFuture<'_, Replaced<Merchant>> {
         self.operate(ReplaceMerchant {
             before,
             after,
@@ -97,7 +95,7 @@ impl Directory for PostgresStore {
         })
     }
 
-    fn issue_key(&self, key: ApiKey, audited: Audited, now: Time) -> Answer<'_, KeyIssued> {
+    fn issue_key(&self, key: ApiKey, audited: Audited, now: Time) -> StoreFuture<'_, KeyIssued> {
         self.operate(Issue { key, audited, now })
     }
 
@@ -108,7 +106,7 @@ impl Directory for PostgresStore {
         old_ends: Time,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, KeyIssued> {
+    ) -> StoreFuture<'_, KeyIssued> {
         self.operate(Rotate {
             old,
             new,
@@ -118,24 +116,29 @@ impl Directory for PostgresStore {
         })
     }
 
-    fn revoke_key(&self, id: KeyId, audited: Audited, now: Time) -> Answer<'_, Option<ApiKey>> {
+    fn revoke_key(
+        &self,
+        id: KeyId,
+        audited: Audited,
+        now: Time,
+    ) -> StoreFuture<'_, Option<ApiKey>> {
         self.operate(Revoke { id, audited, now })
     }
 
-    fn key(&self, hash: TokenHash) -> Answer<'_, Option<ApiKey>> {
+    fn key(&self, hash: TokenHash) -> StoreFuture<'_, Option<ApiKey>> {
         Box::pin(self.key_read(hash))
     }
 
-    fn key_by_id(&self, id: KeyId) -> Answer<'_, Option<ApiKey>> {
+    fn key_by_id(&self, id: KeyId) -> StoreFuture<'_, Option<ApiKey>> {
         Box::pin(self.key_read_by_id(id))
     }
 
-    fn keys(&self, owner: KeyOwner, paging: Paging) -> Answer<'_, Listed<ApiKey>> {
+    fn keys(&self, owner: KeyOwner, paging: Paging) -> StoreFuture<'_, Listed<ApiKey>> {
         Box::pin(self.keys_listed(owner, paging))
     }
 
-    fn keys_seen(&self, seen: Vec<(TokenHash, Time)>) -> Answer<'_, ()> {
-        self.carry(async move |store| store.keys_noted(seen).await)
+    fn keys_seen(&self, seen: Vec<(TokenHash, Time)>) -> StoreFuture<'_, ()> {
+        self.run_to_end(async move |store| store.keys_noted(seen).await)
     }
 
     fn create_operator(
@@ -143,7 +146,7 @@ impl Directory for PostgresStore {
         operator: Operator,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, Option<Operator>> {
+    ) -> StoreFuture<'_, Option<Operator>> {
         self.operate(CreateOperator {
             operator,
             audited,
@@ -151,11 +154,11 @@ impl Directory for PostgresStore {
         })
     }
 
-    fn operator(&self, hash: TokenHash) -> Answer<'_, Option<Operator>> {
+    fn operator(&self, hash: TokenHash) -> StoreFuture<'_, Option<Operator>> {
         Box::pin(self.operator_read(hash))
     }
 
-    fn operators(&self, paging: Paging) -> Answer<'_, Listed<Operator>> {
+    fn operators(&self, paging: Paging) -> StoreFuture<'_, Listed<Operator>> {
         Box::pin(self.operators_listed(paging))
     }
 
@@ -164,7 +167,7 @@ impl Directory for PostgresStore {
         id: OperatorId,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, Option<Operator>> {
+    ) -> StoreFuture<'_, Option<Operator>> {
         self.operate(RemoveOperator { id, audited, now })
     }
 
@@ -174,7 +177,7 @@ impl Directory for PostgresStore {
         enabled: bool,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, ()> {
+    ) -> StoreFuture<'_, ()> {
         self.operate(SwitchAccount {
             account,
             enabled,
@@ -183,7 +186,7 @@ impl Directory for PostgresStore {
         })
     }
 
-    fn account_switches(&self) -> Answer<'_, Vec<(AccountId, bool)>> {
+    fn account_switches(&self) -> StoreFuture<'_, Vec<(AccountId, bool)>> {
         Box::pin(async {
             let found = self
                 .requests
@@ -196,30 +199,19 @@ impl Directory for PostgresStore {
         })
     }
 
-    fn audit(&self, audited: Audited, now: Time) -> Answer<'_, AuditEntry> {
+    fn audit(&self, audited: Audited, now: Time) -> StoreFuture<'_, AuditEntry> {
         self.operate(Line { audited, now })
     }
 
-    fn audit_log(&self, paging: Paging) -> Answer<'_, Listed<AuditEntry>> {
+    fn audit_log(&self, paging: Paging) -> StoreFuture<'_, Listed<AuditEntry>> {
         Box::pin(async move {
-            let Some(asked) = ListQuery::read(b"aud/", &paging) else {
-                return Ok(Listed::BadCursor);
-            };
             let sql =
                 "SELECT number, body FROM audit WHERE number < $1 ORDER BY number DESC LIMIT $2";
-            let found = self
-                .requests
-                .read(sql, &[&asked.before.0, &asked.rows()])
-                .await?;
-            let each = found.iter().map(|row| {
-                let number: i64 = row.get(0);
-                let key = rows::schema::audit(number.unsigned_abs());
-                Ok((
-                    ListPosition(number, Uuid::nil()),
-                    rows::audit::decode(&key, row.get(1))?,
-                ))
-            });
-            Ok(asked.page(each.collect::<Result<_, Fault>>()?))
+            self.list_by_number(b"aud/", paging, sql, |row| {
+                let key = rows::schema::audit(row.get::<_, i64>(0).unsigned_abs());
+                rows::audit::decode(&key, row.get(1))
+            })
+            .await
         })
     }
 }

@@ -7,13 +7,10 @@ use kassette_domain::operator::Operator;
 use kassette_domain::time::Time;
 
 use crate::postgres::database::{Failure, Operation, Tx, execute, row, rows};
-use crate::postgres::lists::{ListPosition, ListQuery};
+use crate::postgres::lists::ListPosition;
 use crate::postgres::{PostgresStore, audit, millis, uuid};
 use crate::rows::{records, schema};
-use crate::{Fault, Listed, Paging};
-
-/// Most operators: a new one's name is compared with all others'.
-const MAX_OPERATORS: usize = 200;
+use crate::{Fault, Listed, MAX_OPERATORS, Paging};
 
 fn decode(hash: &[u8], body: &[u8]) -> Result<Operator, Fault> {
     let hash = hash
@@ -93,20 +90,13 @@ impl PostgresStore {
     }
 
     pub(super) async fn operators_listed(&self, paging: Paging) -> Result<Listed<Operator>, Fault> {
-        let Some(asked) = ListQuery::read(b"otm/", &paging) else {
-            return Ok(Listed::BadCursor);
-        };
         let sql =
             "SELECT hash, body, created_at, id FROM operator WHERE (created_at, id) < ($1, $2)
             ORDER BY created_at DESC, id DESC LIMIT $3";
-        let ListPosition(at, id) = asked.before;
-        let found = self.requests.read(sql, &[&at, &id, &asked.rows()]).await?;
-        let each = found.iter().map(|row| {
-            Ok((
-                ListPosition(row.get(2), row.get(3)),
-                decode(row.get(0), row.get(1))?,
-            ))
-        });
-        Ok(asked.page(each.collect::<Result<_, Fault>>()?))
+        self.list_by_time(b"otm/", paging, sql, &[], |row| {
+            let operator = decode(row.get(0), row.get(1))?;
+            Ok((ListPosition(row.get(2), row.get(3)), operator))
+        })
+        .await
     }
 }

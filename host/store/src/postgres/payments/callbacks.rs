@@ -1,25 +1,19 @@
 //! Notices about references that no attempt has yet: a callback that is faster than the start's answer. The row of
 //! the reference counts them, so that a step which makes it known knows whether it has seen all.
 
-use std::time::Duration;
-
 use kassette_domain::id::{AccountId, AttemptId};
 use kassette_domain::provider::Report;
 use kassette_domain::time::Time;
 
 use crate::postgres::database::{Database, Failure, Tries};
-use crate::postgres::parts::Parts;
+use crate::postgres::parts::{Parts, values};
 use crate::postgres::{PostgresStore, millis};
 use crate::rows::stored::PendingCallback;
 use crate::rows::{records, schema};
-use crate::{Fault, KeptCallback};
+use crate::{
+    CALLBACK_KEPT_FOR, Fault, KeptCallback, MAX_CALLBACKS_PER_ACCOUNT, MAX_CALLBACKS_PER_REFERENCE,
+};
 
-/// How long a notice waits for its reference (decisions, "Provider callbacks").
-const KEPT_FOR: Duration = Duration::from_secs(3600);
-/// Most notices of one account: at a callback a second of strangers' payments, three hours' worth.
-const MAX_PER_ACCOUNT: i64 = 10_000;
-/// Most notices for one reference: a vendor's events about one payment before its start is answered.
-const MAX_PER_REFERENCE: usize = 32;
 /// Most that one sweep removes.
 const SWEPT: i64 = 1000;
 
@@ -107,10 +101,10 @@ impl PostgresStore {
             FROM (SELECT) one LEFT JOIN reference r ON r.account = $1 AND r.reference = $2
             LEFT JOIN attempt a ON a.payment = r.payment AND a.ordinal = r.ordinal
             LEFT JOIN parked k ON k.account = $1 AND k.reference = $2 ORDER BY k.ordinal";
-        let about = &account.as_str();
+        let (about, most) = (&account.as_str(), i64::from(MAX_CALLBACKS_PER_ACCOUNT));
         let rows = self
             .requests
-            .read(sql, &[about, &reference.as_bytes(), &MAX_PER_ACCOUNT])
+            .read(sql, &[about, &reference.as_bytes(), &most])
             .await?;
         let first = rows.first().ok_or(Failure::Stale)?;
         if let Some(known) = first.get::<_, Option<uuid::Uuid>>(0) {
@@ -132,12 +126,12 @@ impl PostgresStore {
                 alive += 1;
             }
         }
-        if alive >= MAX_PER_REFERENCE || of_account >= MAX_PER_ACCOUNT {
+        if alive >= MAX_CALLBACKS_PER_REFERENCE || of_account >= most {
             // Those whose time has passed make room.
             sweep(&self.workers, now).await?;
             return Ok(KeptCallback::Full);
         }
-        let (parked, until) = (parked.unwrap_or(0), now.after(KEPT_FOR));
+        let (parked, until) = (parked.unwrap_or(0), now.after(CALLBACK_KEPT_FOR));
         let key = schema::pending_callback(account, reference, parked.unsigned_abs());
         let notice = PendingCallback {
             report: report.clone(),
@@ -151,11 +145,11 @@ impl PostgresStore {
                 ON CONFLICT (account, reference) DO UPDATE SET parked = known.parked + 1,
                     until = greatest(known.until, excluded.until)
                 WHERE known.payment IS NULL AND known.parked = $3 RETURNING 1",
-            vec![
-                Box::new(account.as_str().to_owned()),
-                Box::new(reference.as_bytes().to_vec()),
-                Box::new(parked),
-                Box::new(millis(until)),
+            values![
+                account.as_str().to_owned(),
+                reference.as_bytes().to_vec(),
+                parked,
+                millis(until),
             ],
         );
         parts.assert("counted", 1);
@@ -164,12 +158,12 @@ impl PostgresStore {
             // One of this number is left from before the reference was forgotten.
             "INSERT INTO parked (account, reference, ordinal, until, body) VALUES ($1, $2, $3, $4, $5)
                 ON CONFLICT (account, reference, ordinal) DO UPDATE SET until = excluded.until, body = excluded.body",
-            vec![
-                Box::new(account.as_str().to_owned()),
-                Box::new(reference.as_bytes().to_vec()),
-                Box::new(parked),
-                Box::new(millis(until)),
-                Box::new(body),
+            values![
+                account.as_str().to_owned(),
+                reference.as_bytes().to_vec(),
+                parked,
+                millis(until),
+                body,
             ],
         );
         parts.write(&self.requests).await?;

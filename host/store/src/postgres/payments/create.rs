@@ -11,17 +11,18 @@ use kassette_domain::key::{KeyOwner, TokenHash};
 use kassette_domain::lifecycle::PaymentAggregate;
 use kassette_domain::payment::{NewPayment, Origin, Payment, Request};
 use kassette_domain::time::Time;
-use uuid::Uuid;
 
 use crate::postgres::batches::Commit;
+use crate::postgres::columns::payment_id;
 use crate::postgres::database::{Database, Failure, Tries};
 use crate::postgres::directory::keys;
+use crate::postgres::parts::column;
 use crate::postgres::payments::stored::{self, COLUMNS, DECISION, FROM};
 use crate::postgres::{millis, number, resellers, uuid};
 use crate::rows::records;
 use crate::rows::schema::{self, Line};
 use crate::rows::seal::Secrets;
-use crate::rows::stored::{Books, PaymentRow};
+use crate::rows::stored::{PaymentCounters, PaymentRow};
 use crate::{Created, Fault};
 
 /// Payments that are made at once.
@@ -76,9 +77,9 @@ impl Create {
         let aggregate = PaymentAggregate::new(Payment::new(new, email_mark, now));
         let due = aggregate.due_at().map(millis);
         let payment = aggregate.payment;
-        let books = Books {
+        let books = PaymentCounters {
             decisions: u16::from(decision.is_some()),
-            ..Books::default()
+            ..PaymentCounters::default()
         };
         let line = schema::line(payment.id, Line::Decision, 0);
         let decision = decision
@@ -171,7 +172,8 @@ impl Commit for Creating {
     async fn commit(&self, batch: Vec<Create>) -> Vec<Result<Created, Fault>> {
         let (made, began) = match self.insert(&batch).await {
             Ok(made) => (made, Began::Inserted),
-            Err(Failure::Unreachable(fault)) => {
+            // Nor are they tried one by one where a lock was waited for in vain: each would wait as long.
+            Err(Failure::Unreachable(fault) | Failure::Fault(fault @ Fault::Busy)) => {
                 return batch.iter().map(|_| Err(fault.clone())).collect();
             }
             // One that cannot be made must not keep the others from it.
@@ -205,62 +207,32 @@ impl Commit for Creating {
 impl Creating {
     /// Inserts what may be and is new.
     async fn insert(&self, batch: &[Create]) -> Result<HashSet<PaymentId>, Failure> {
-        let each = || batch.iter();
-        let ids: Vec<_> = each()
-            .map(|create| uuid(create.payment.id.as_bytes()))
-            .collect();
-        let kinds: Vec<_> = each().map(|create| create.reference.0).collect();
-        let owners: Vec<_> = each().map(|create| create.reference.1).collect();
-        let references: Vec<_> = each().map(|create| &create.reference.2[..]).collect();
-        let merchants: Vec<_> = each()
-            .map(|create| number(create.payment.merchant.0))
-            .collect();
-        let environments: Vec<_> = each()
-            .map(|create| keys::environment(create.payment.environment))
-            .collect();
-        let times: Vec<_> = each()
-            .map(|create| millis(create.payment.created_at))
-            .collect();
-        let orders: Vec<_> = each()
-            .map(|create| create.payment.order_id.as_str().as_bytes())
-            .collect();
-        let tokens: Vec<_> = each().map(|create| &create.token[..]).collect();
-        let statuses: Vec<_> = each()
-            .map(|create| stored::status(create.payment.status))
-            .collect();
-        let bodies: Vec<_> = each().map(|create| &create.body[..]).collect();
-        let due: Vec<_> = each().map(|create| create.due).collect();
-        let decisions: Vec<_> = each().map(|create| create.decision.as_deref()).collect();
-        let authorities: Vec<_> = each()
-            .map(|create| create.authority.as_ref().map(|hash| &hash.0[..]))
-            .collect();
         let rows = self
             .database
             .write(
                 INSERT,
                 &[
-                    &ids,
-                    &kinds,
-                    &owners,
-                    &references,
-                    &merchants,
-                    &environments,
-                    &times,
-                    &orders,
-                    &tokens,
-                    &statuses,
-                    &bodies,
-                    &due,
-                    &decisions,
-                    &authorities,
+                    &column(batch, |each| uuid(each.payment.id.as_bytes())),
+                    &column(batch, |each| each.reference.0),
+                    &column(batch, |each| each.reference.1),
+                    &column(batch, |each| &each.reference.2[..]),
+                    &column(batch, |each| number(each.payment.merchant.0)),
+                    &column(batch, |each| keys::environment(each.payment.environment)),
+                    &column(batch, |each| millis(each.payment.created_at)),
+                    &column(batch, |each| each.payment.order_id.as_str().as_bytes()),
+                    &column(batch, |each| &each.token[..]),
+                    &column(batch, |each| stored::status(each.payment.status)),
+                    &column(batch, |each| &each.body[..]),
+                    &column(batch, |each| each.due),
+                    &column(batch, |each| each.decision.as_deref()),
+                    &column(batch, |each| {
+                        each.authority.as_ref().map(|hash| &hash.0[..])
+                    }),
                     &DECISION,
                 ],
             )
             .await?;
-        Ok(rows
-            .iter()
-            .map(|row| PaymentId::from_bytes(row.get::<_, Uuid>(0).into_bytes()))
-            .collect())
+        Ok(rows.iter().map(|row| payment_id(row, 0)).collect())
     }
 
     async fn replay(&self, create: &Create) -> Result<Option<(PaymentId, Created)>, Failure> {

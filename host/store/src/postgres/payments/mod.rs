@@ -35,12 +35,12 @@ use crate::rows::records;
 use crate::rows::schema::{self, Key, Line};
 use crate::rows::stored::EventRow;
 use crate::{
-    About, Answer, Created, EventsAsked, Fault, History, KeptCallback, Listed, Paging,
-    PaymentFilter, Payments, RefundOrdered, Stepped,
+    About, Created, EventsAsked, Fault, History, KeptCallback, Listed, Paging, PaymentFilter,
+    Payments, RefundOrdered, Stepped, StoreFuture,
 };
 
 impl Payments for PostgresStore {
-    fn replay(&self, request: Request) -> Answer<'_, Option<Created>> {
+    fn replay(&self, request: Request) -> StoreFuture<'_, Option<Created>> {
         Box::pin(async move {
             let found = replay(&self.requests, &self.secrets, &request).await?;
             Ok(found.map(|(_, created)| created))
@@ -52,8 +52,8 @@ impl Payments for PostgresStore {
         new: NewPayment,
         authority: Option<TokenHash>,
         now: Time,
-    ) -> Answer<'_, Created> {
-        self.carry(async move |store| {
+    ) -> StoreFuture<'_, Created> {
+        self.run_to_end(async move |store| {
             let create = Create::prepare(&store.secrets, new, authority, now)?;
             store.creating.commit(create).await
         })
@@ -65,14 +65,14 @@ impl Payments for PostgresStore {
         step: Step,
         audited: Option<Audited>,
         now: Time,
-    ) -> Answer<'_, Stepped> {
+    ) -> StoreFuture<'_, Stepped> {
         let asked = DoStep {
             about,
             step,
             audited,
             now,
         };
-        self.carry(async move |store| store.do_step(asked).await)
+        self.run_to_end(async move |store| store.do_step(asked).await)
     }
 
     fn refund(
@@ -82,7 +82,7 @@ impl Payments for PostgresStore {
         authority: Option<TokenHash>,
         audited: Option<Audited>,
         now: Time,
-    ) -> Answer<'_, RefundOrdered> {
+    ) -> StoreFuture<'_, RefundOrdered> {
         let asked = OrderRefund {
             payment,
             new,
@@ -90,15 +90,15 @@ impl Payments for PostgresStore {
             audited,
             now,
         };
-        self.carry(async move |store| store.order_refund(asked).await)
+        self.run_to_end(async move |store| store.order_refund(asked).await)
     }
 
     fn set_schedule(&self, schedule: QuerySchedule) {
         self.schedule.store(Arc::new(schedule));
     }
 
-    fn unknown_money(&self, found: NewWork, now: Time) -> Answer<'_, ()> {
-        self.carry(async move |store| store.note_unknown_money(found, now).await)
+    fn unknown_money(&self, found: NewWork, now: Time) -> StoreFuture<'_, ()> {
+        self.run_to_end(async move |store| store.note_unknown_money(found, now).await)
     }
 
     fn keep_callback(
@@ -107,19 +107,26 @@ impl Payments for PostgresStore {
         reference: String,
         report: Option<Report>,
         now: Time,
-    ) -> Answer<'_, KeptCallback> {
-        self.carry(async move |store| store.callback_kept(account, reference, report, now).await)
+    ) -> StoreFuture<'_, KeptCallback> {
+        self.run_to_end(async move |store| {
+            store.callback_kept(account, reference, report, now).await
+        })
     }
 
-    fn claim_due(&self, now: Time, lease: Duration, at_most: usize) -> Answer<'_, Vec<PaymentId>> {
-        self.carry(async move |store| store.due_claimed(now, lease, at_most).await)
+    fn claim_due(
+        &self,
+        now: Time,
+        lease: Duration,
+        at_most: usize,
+    ) -> StoreFuture<'_, Vec<PaymentId>> {
+        self.run_to_end(async move |store| store.due_claimed(now, lease, at_most).await)
     }
 
-    fn next_due(&self) -> Answer<'_, Option<Time>> {
+    fn next_due(&self) -> StoreFuture<'_, Option<Time>> {
         Box::pin(self.due_next())
     }
 
-    fn payment(&self, id: PaymentId) -> Answer<'_, Option<Arc<Payment>>> {
+    fn payment(&self, id: PaymentId) -> StoreFuture<'_, Option<Arc<Payment>>> {
         Box::pin(async move {
             let sql = format!("SELECT {COLUMNS} FROM {FROM} WHERE p.id = $1");
             let found = self
@@ -131,14 +138,14 @@ impl Payments for PostgresStore {
         })
     }
 
-    fn aggregate(&self, about: About) -> Answer<'_, Option<PaymentAggregate>> {
+    fn aggregate(&self, about: About) -> StoreFuture<'_, Option<PaymentAggregate>> {
         Box::pin(async move {
             let loaded = stored::load(&self.requests, &self.secrets.sealer, &about).await?;
             Ok(loaded.map(|loaded| loaded.aggregate))
         })
     }
 
-    fn by_checkout(&self, token: TokenHash) -> Answer<'_, Option<PaymentAggregate>> {
+    fn by_checkout(&self, token: TokenHash) -> StoreFuture<'_, Option<PaymentAggregate>> {
         Box::pin(async move {
             let of = "p.token_hash = $1";
             let loaded =
@@ -148,7 +155,10 @@ impl Payments for PostgresStore {
         })
     }
 
-    fn by_return(&self, token: TokenHash) -> Answer<'_, Option<(AttemptId, PaymentAggregate)>> {
+    fn by_return(
+        &self,
+        token: TokenHash,
+    ) -> StoreFuture<'_, Option<(AttemptId, PaymentAggregate)>> {
         Box::pin(async move {
             let of = "p.id = (SELECT payment FROM attempt WHERE return_hash = $1)";
             let loaded =
@@ -166,7 +176,7 @@ impl Payments for PostgresStore {
         })
     }
 
-    fn history(&self, id: PaymentId) -> Answer<'_, Option<History>> {
+    fn history(&self, id: PaymentId) -> StoreFuture<'_, Option<History>> {
         Box::pin(async move {
             let Some(loaded) =
                 stored::load(&self.requests, &self.secrets.sealer, &About::Payment(id)).await?
@@ -191,27 +201,36 @@ impl Payments for PostgresStore {
         })
     }
 
-    fn payments(&self, filter: PaymentFilter, paging: Paging) -> Answer<'_, Listed<Payment>> {
+    fn payments(&self, filter: PaymentFilter, paging: Paging) -> StoreFuture<'_, Listed<Payment>> {
         Box::pin(self.search(filter, paging))
     }
 
-    fn events(&self, asked: EventsAsked, paging: Paging) -> Answer<'_, Listed<(Event, Payment)>> {
+    fn events(
+        &self,
+        asked: EventsAsked,
+        paging: Paging,
+    ) -> StoreFuture<'_, Listed<(Event, Payment)>> {
         Box::pin(self.events_listed(asked, paging))
     }
 
-    fn accounts_in_use(&self) -> Answer<'_, Vec<AccountId>> {
+    fn accounts_in_use(&self) -> StoreFuture<'_, Vec<AccountId>> {
         Box::pin(self.accounts())
     }
 
-    fn work(&self, open: bool, paging: Paging) -> Answer<'_, Listed<WorkItem>> {
+    fn work(&self, open: bool, paging: Paging) -> StoreFuture<'_, Listed<WorkItem>> {
         Box::pin(self.work_listed(open, paging))
     }
 
-    fn work_item(&self, id: WorkId) -> Answer<'_, Option<WorkItem>> {
+    fn work_item(&self, id: WorkId) -> StoreFuture<'_, Option<WorkItem>> {
         Box::pin(self.work_read(id))
     }
 
-    fn work_done(&self, id: WorkId, audited: Audited, now: Time) -> Answer<'_, Option<WorkItem>> {
+    fn work_done(
+        &self,
+        id: WorkId,
+        audited: Audited,
+        now: Time,
+    ) -> StoreFuture<'_, Option<WorkItem>> {
         self.operate(WorkDone { id, audited, now })
     }
 }

@@ -9,11 +9,11 @@ use kassette_domain::key::{KeyOwner, TokenHash};
 use kassette_domain::lifecycle::{NewRefund, Step};
 use kassette_domain::payment::Payment;
 use kassette_domain::time::Time;
-use uuid::Uuid;
 
+use crate::postgres::columns::{id, payment_id};
 use crate::postgres::database::{Failure, Tries};
 use crate::postgres::directory::keys;
-use crate::postgres::parts::Parts;
+use crate::postgres::parts::{Parts, values};
 use crate::postgres::payments::stored::{self, Loaded, OP, Saved};
 use crate::postgres::payments::work::{self, Works};
 use crate::postgres::{PostgresStore, number, uuid};
@@ -142,11 +142,7 @@ impl PostgresStore {
             // An operator who marks it done meanwhile is waited for, or waits.
             let sql = "SELECT FROM work WHERE attempt = $1 AND kind = $2 AND is_open FOR SHARE";
             let about = uuid(attempt.as_bytes());
-            parts.add(
-                "open_line",
-                sql,
-                vec![Box::new(about), Box::new(kind as i16)],
-            );
+            parts.add("open_line", sql, values![about, kind as i16]);
             parts.assert("open_line", 1);
         }
         let change = Box::new(change);
@@ -183,12 +179,6 @@ impl PostgresStore {
             .requests
             .read_one(sql, &[&merchant, &environment, &key])
             .await?;
-        Ok(found.map(|row| {
-            let (refund, payment): (Uuid, Uuid) = (row.get(0), row.get(1));
-            (
-                RefundId::from_bytes(refund.into_bytes()),
-                PaymentId::from_bytes(payment.into_bytes()),
-            )
-        }))
+        Ok(found.map(|row| (id(&row, 0, RefundId::from_bytes), payment_id(&row, 1))))
     }
 }

@@ -2,9 +2,11 @@
 //! nothing has changed meanwhile; else from the beginning.
 
 use kassette_domain::audit::Audited;
-use kassette_domain::lifecycle::{Change, Outcome, PaymentAggregate, QuerySchedule, Refusal, Step};
+use kassette_domain::lifecycle::{
+    Change, PaymentAggregate, QuerySchedule, Refusal, Step, StepOutcome,
+};
 use kassette_domain::payment::{Origin, Payment};
-use kassette_domain::reseller::Barred;
+use kassette_domain::reseller::ResellerNotAllowed;
 use kassette_domain::time::Time;
 use tokio_postgres::Row;
 
@@ -157,7 +159,7 @@ impl PostgresStore {
         let audited = asked
             .audited
             .clone()
-            .filter(|_| outcome != Outcome::Nothing);
+            .filter(|_| outcome != StepOutcome::Nothing);
         Ok(StepTry {
             done: Stepped::Done {
                 aggregate,
@@ -170,7 +172,11 @@ impl PostgresStore {
     }
 
     /// Why a step may not open an attempt of a reseller's payment; none for steps that open none.
-    async fn bars_opening(&self, payment: &Payment, step: &Step) -> Result<Option<Barred>, Fault> {
+    async fn bars_opening(
+        &self,
+        payment: &Payment,
+        step: &Step,
+    ) -> Result<Option<ResellerNotAllowed>, Fault> {
         let opens = matches!(step, Step::Open(_) | Step::Started { next: Some(_), .. });
         match &payment.origin {
             Origin::Reseller { reseller, .. } if opens => {

@@ -13,13 +13,13 @@ use uuid::Uuid;
 use crate::payment_steps::{self, count, uses_account};
 use crate::postgres::database::Database;
 use crate::postgres::directory::keys;
-use crate::postgres::parts::Parts;
+use crate::postgres::parts::{Parts, column, values};
 use crate::postgres::payments::work;
 use crate::postgres::{millis, number, time, uuid, webhooks};
 use crate::rows::records;
 use crate::rows::schema::{self, Line};
 use crate::rows::seal::{Sealer, Secrets};
-use crate::rows::stored::{Books, EventRow, PaymentRow, encode_attempt, open_attempt};
+use crate::rows::stored::{EventRow, PaymentCounters, PaymentRow, encode_attempt, open_attempt};
 use crate::rows::wants::number_of;
 use crate::{About, Fault};
 
@@ -40,7 +40,7 @@ pub(crate) const OP: usize = 8;
 /// A payment as it was loaded.
 pub(crate) struct Loaded {
     pub(crate) aggregate: PaymentAggregate,
-    pub(crate) books: Books,
+    pub(crate) books: PaymentCounters,
     revision: i64,
     /// Its number in order of arrival.
     number: i64,
@@ -87,7 +87,7 @@ pub(crate) fn open(
     id: Uuid,
     body: &[u8],
     claimed: Option<i64>,
-) -> Result<(Payment, Books), Fault> {
+) -> Result<(Payment, PaymentCounters), Fault> {
     let id = PaymentId::from_bytes(id.into_bytes());
     let (mut payment, books) = PaymentRow::decode(id, &schema::payment(id), body)?.open(sealer)?;
     if let Some(claimed) = claimed {
@@ -242,7 +242,12 @@ impl Saved<'_> {
         Ok(parts)
     }
 
-    fn payment(&self, parts: &mut Parts, sealer: &Sealer, books: Books) -> Result<(), Fault> {
+    fn payment(
+        &self,
+        parts: &mut Parts,
+        sealer: &Sealer,
+        books: PaymentCounters,
+    ) -> Result<(), Fault> {
         let payment = &self.after.payment;
         let (_, body) = PaymentRow::encode(sealer, payment, books)?;
         let mut ops = self.op.to_vec();
@@ -251,12 +256,12 @@ impl Saved<'_> {
             "u",
             "UPDATE payment SET revision = revision + 1, status = $3, ops = $4, body = $5
                 WHERE id = $1 AND revision = $2 RETURNING 1",
-            vec![
-                Box::new(uuid(payment.id.as_bytes())),
-                Box::new(self.before.revision),
-                Box::new(status(payment.status)),
-                Box::new(ops),
-                Box::new(body.to_vec()),
+            values![
+                uuid(payment.id.as_bytes()),
+                self.before.revision,
+                status(payment.status),
+                ops,
+                body.to_vec(),
             ],
         );
         parts.assert("u", 1);
@@ -272,7 +277,7 @@ impl Saved<'_> {
             (true, false) => "DELETE FROM review WHERE payment = $1",
             _ => return,
         };
-        parts.add("review", sql, vec![Box::new(uuid(after.id.as_bytes()))]);
+        parts.add("review", sql, values![uuid(after.id.as_bytes())]);
     }
 
     fn attempts(&self, parts: &mut Parts, sealer: &Sealer) -> Result<(), Fault> {
@@ -299,14 +304,14 @@ impl Saved<'_> {
                 "INSERT INTO attempt (payment, ordinal, id, return_hash, account, in_use, body)
                     SELECT $1, * FROM unnest($2::smallint[], $3::uuid[], $4::bytea[], $5::text[], $6::boolean[], $7::bytea[])
                     ON CONFLICT (payment, ordinal) DO UPDATE SET in_use = excluded.in_use, body = excluded.body",
-                vec![
-                    Box::new(uuid(self.after.payment.id.as_bytes())),
-                    Box::new(ordinals),
-                    Box::new(ids),
-                    Box::new(returns),
-                    Box::new(accounts),
-                    Box::new(uses),
-                    Box::new(bodies),
+                values![
+                    uuid(self.after.payment.id.as_bytes()),
+                    ordinals,
+                    ids,
+                    returns,
+                    accounts,
+                    uses,
+                    bodies,
                 ],
             );
         }
@@ -329,7 +334,7 @@ impl Saved<'_> {
         }
         if !gone.is_empty() {
             let sql = "DELETE FROM refund WHERE id = ANY($1)";
-            parts.add("refunds_gone", sql, vec![Box::new(gone)]);
+            parts.add("refunds_gone", sql, values![gone]);
         }
         if ids.is_empty() {
             return;
@@ -339,12 +344,12 @@ impl Saved<'_> {
             "refunds",
             "INSERT INTO refund (id, payment, merchant, environment, key)
                 SELECT v.id, $3, $4, $5, v.key FROM unnest($1::uuid[], $2::bytea[]) AS v (id, key)",
-            vec![
-                Box::new(ids),
-                Box::new(texts),
-                Box::new(uuid(payment.id.as_bytes())),
-                Box::new(number(payment.merchant.0)),
-                Box::new(keys::environment(payment.environment)),
+            values![
+                ids,
+                texts,
+                uuid(payment.id.as_bytes()),
+                number(payment.merchant.0),
+                keys::environment(payment.environment),
             ],
         );
     }
@@ -354,22 +359,8 @@ impl Saved<'_> {
         if self.named.is_empty() {
             return;
         }
-        let accounts: Vec<_> = self
-            .named
-            .iter()
-            .map(|each| each.account.as_str().to_owned())
-            .collect();
-        let references: Vec<_> = self
-            .named
-            .iter()
-            .map(|each| each.reference.clone().into_bytes())
-            .collect();
-        let ordinals: Vec<_> = self
-            .named
-            .iter()
-            .map(|each| i16::from(each.ordinal))
-            .collect();
-        let parked: Vec<_> = self.named.iter().map(|each| each.parked).collect();
+        let accounts = column(self.named, |each| each.account.as_str().to_owned());
+        let references = column(self.named, |each| each.reference.clone().into_bytes());
         parts.add(
             "named",
             "INSERT INTO reference AS known (account, reference, payment, ordinal, parked)
@@ -380,12 +371,12 @@ impl Saved<'_> {
                 WHERE known.parked = excluded.parked AND (known.payment IS NULL
                     OR known.payment = excluded.payment AND known.ordinal = excluded.ordinal)
                 RETURNING 1",
-            vec![
-                Box::new(uuid(self.after.payment.id.as_bytes())),
-                Box::new(accounts.clone()),
-                Box::new(references.clone()),
-                Box::new(ordinals),
-                Box::new(parked),
+            values![
+                uuid(self.after.payment.id.as_bytes()),
+                accounts.clone(),
+                references.clone(),
+                column(self.named, |each| i16::from(each.ordinal)),
+                column(self.named, |each| each.parked),
             ],
         );
         parts.assert("named", self.named.len());
@@ -393,7 +384,7 @@ impl Saved<'_> {
             parts.add(
                 "applied",
                 "DELETE FROM parked WHERE (account, reference) IN (SELECT * FROM unnest($1::text[], $2::bytea[]))",
-                vec![Box::new(accounts), Box::new(references)],
+                values![accounts, references],
             );
         }
     }
@@ -417,12 +408,12 @@ impl Saved<'_> {
                 "INSERT INTO search_reference (reference, created_at, number, payment, ordinal)
                     SELECT v.reference, $2, $3, $1, v.ordinal
                     FROM unnest($4::bytea[], $5::smallint[]) AS v (reference, ordinal) ON CONFLICT DO NOTHING",
-                vec![
-                    Box::new(uuid(self.after.payment.id.as_bytes())),
-                    Box::new(millis(self.after.payment.created_at)),
-                    Box::new(self.before.number),
-                    Box::new(references),
-                    Box::new(ordinals),
+                values![
+                    uuid(self.after.payment.id.as_bytes()),
+                    millis(self.after.payment.created_at),
+                    self.before.number,
+                    references,
+                    ordinals,
                 ],
             );
         }
@@ -445,12 +436,12 @@ impl Saved<'_> {
                 "INSERT INTO due AS known (payment, due_at, claimed_until, claim) VALUES ($1, $2, $3, $4)
                     ON CONFLICT (payment) DO UPDATE SET due_at = excluded.due_at, claimed_until = excluded.claimed_until
                     WHERE known.claim = excluded.claim RETURNING 1",
-                vec![Box::new(id), Box::new(due), Box::new(claimed.map(millis)), Box::new(claim)],
+                values![id, due, claimed.map(millis), claim],
             ),
             None => parts.add(
                 "timer",
                 "DELETE FROM due WHERE payment = $1 AND claim = $2 RETURNING 1",
-                vec![Box::new(id), Box::new(claim)],
+                values![id, claim],
             ),
         }
         parts.assert(
@@ -483,11 +474,11 @@ impl Lines {
             "lines",
             "INSERT INTO timeline (payment, kind, ordinal, body)
                 SELECT $1, * FROM unnest($2::smallint[], $3::integer[], $4::bytea[])",
-            vec![
-                Box::new(uuid(payment.as_bytes())),
-                Box::new(self.kinds),
-                Box::new(self.ordinals),
-                Box::new(self.bodies),
+            values![
+                uuid(payment.as_bytes()),
+                self.kinds,
+                self.ordinals,
+                self.bodies,
             ],
         );
     }
@@ -512,26 +503,18 @@ fn listed(parts: &mut Parts, payment: &Payment, events: &[(u16, Event)]) {
     if events.is_empty() {
         return;
     }
-    let (mut times, mut ids) = (Vec::new(), Vec::new());
-    let (mut kinds, mut ordinals) = (Vec::new(), Vec::new());
-    for (ordinal, event) in events {
-        times.push(millis(event.created_at));
-        ids.push(uuid(event.id.as_bytes()));
-        kinds.push(i16::from(number_of(event.kind)));
-        ordinals.push(i32::from(*ordinal));
-    }
     parts.add(
         "events",
         "INSERT INTO event (merchant, environment, payment, created_at, id, kind, ordinal)
             SELECT $1, $2, $3, * FROM unnest($4::bigint[], $5::uuid[], $6::smallint[], $7::integer[])",
-        vec![
-            Box::new(number(payment.merchant.0)),
-            Box::new(keys::environment(payment.environment)),
-            Box::new(uuid(payment.id.as_bytes())),
-            Box::new(times),
-            Box::new(ids),
-            Box::new(kinds),
-            Box::new(ordinals),
+        values![
+            number(payment.merchant.0),
+            keys::environment(payment.environment),
+            uuid(payment.id.as_bytes()),
+            column(events, |(_, event)| millis(event.created_at)),
+            column(events, |(_, event)| uuid(event.id.as_bytes())),
+            column(events, |(_, event)| i16::from(number_of(event.kind))),
+            column(events, |(ordinal, _)| i32::from(*ordinal)),
         ],
     );
 }

@@ -9,8 +9,8 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use crate::postgres::database::{Database, Failure, Operation, Tries, Tx, execute, row};
-use crate::postgres::lists::{ListPosition, ListQuery};
-use crate::postgres::parts::Parts;
+use crate::postgres::lists::ListPosition;
+use crate::postgres::parts::{Parts, column, values};
 use crate::postgres::{PostgresStore, audit, millis, uuid};
 use crate::rows::seal::random_id;
 use crate::rows::{records, schema};
@@ -109,14 +109,9 @@ pub(crate) fn write(parts: &mut Parts, mut lines: Vec<Line>) -> Result<(), Fault
         return Ok(());
     }
     lines.sort_by_key(|line| (line.is_new, line.item.id));
-    let (mut ids, mut attempts, mut kinds) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut opened, mut opens, mut bodies) = (Vec::new(), Vec::new(), Vec::new());
-    for Line { item, .. } in &lines {
-        ids.push(uuid(item.id.as_bytes()));
-        attempts.push(uuid(item.attempt.as_bytes()));
-        kinds.push(item.kind as i16);
-        opened.push(millis(item.opened_at));
-        opens.push(item.done_at.is_none());
+    let items = column(&lines, |line| &line.item);
+    let mut bodies = Vec::new();
+    for item in &items {
         bodies.push(records::encode(&schema::work(item.opened_at, item.id), item)?.to_vec());
     }
     parts.add(
@@ -125,13 +120,13 @@ pub(crate) fn write(parts: &mut Parts, mut lines: Vec<Line>) -> Result<(), Fault
             SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::bigint[], $5::boolean[], $6::bytea[])
             ON CONFLICT (id) DO UPDATE SET is_open = excluded.is_open, body = excluded.body WHERE known.is_open
             RETURNING 1",
-        vec![
-            Box::new(ids),
-            Box::new(attempts),
-            Box::new(kinds),
-            Box::new(opened),
-            Box::new(opens),
-            Box::new(bodies),
+        values![
+            column(&items, |item| uuid(item.id.as_bytes())),
+            column(&items, |item| uuid(item.attempt.as_bytes())),
+            column(&items, |item| item.kind as i16),
+            column(&items, |item| millis(item.opened_at)),
+            column(&items, |item| item.done_at.is_none()),
+            bodies,
         ],
     );
     parts.assert("works", lines.len());
@@ -204,19 +199,14 @@ impl PostgresStore {
         paging: Paging,
     ) -> Result<Listed<WorkItem>, Fault> {
         let tag: &[u8] = if open { b"wro/" } else { b"wrk/" };
-        let Some(asked) = ListQuery::read(tag, &paging) else {
-            return Ok(Listed::BadCursor);
-        };
         let only = if open { "AND is_open" } else { "" };
         let sql = format!(
             "SELECT id, opened_at, body FROM work WHERE (opened_at, id) < ($1, $2) {only}
                 ORDER BY opened_at DESC, id DESC LIMIT $3"
         );
-        let ListPosition(at, id) = asked.before;
-        let found = self.requests.read(&sql, &[&at, &id, &asked.rows()]).await?;
-        let each = found
-            .iter()
-            .map(|row| Ok((ListPosition(row.get(1), row.get(0)), read(row)?)));
-        Ok(asked.page(each.collect::<Result<_, Fault>>()?))
+        self.list_by_time(tag, paging, &sql, &[], |row| {
+            Ok((ListPosition(row.get(1), row.get(0)), read(row)?))
+        })
+        .await
     }
 }

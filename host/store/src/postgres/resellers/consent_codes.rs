@@ -9,10 +9,8 @@ use crate::Fault;
 use crate::postgres::database::{Failure, Operation, Tx, execute, row};
 use crate::postgres::directory::merchants;
 use crate::postgres::{audit, millis};
+use crate::resellers::MAX_SWEPT;
 use crate::rows::{records, schema};
-
-/// Ended codes that one issue takes away; more than one, so that they never grow.
-const MAX_SWEPT: i64 = 16;
 
 /// Loads the code of a handle, and keeps it as it is until the transaction ends.
 pub(super) async fn lock(tx: &Tx<'_>, handle: TokenHash) -> Result<Option<ConsentCode>, Failure> {
@@ -51,7 +49,7 @@ impl Operation for IssueConsentCode {
         let sql = "/* consent codes: sweep */ DELETE FROM consent_code WHERE handle IN (
             SELECT handle FROM consent_code WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2
             FOR UPDATE SKIP LOCKED)";
-        execute(tx, sql, &[&millis(self.now), &MAX_SWEPT]).await?;
+        execute(tx, sql, &[&millis(self.now), &i64::from(MAX_SWEPT)]).await?;
         let body = records::encode(&schema::resellers::consent(code.handle), code)?;
         let sql = "/* consent code: insert */ INSERT INTO consent_code (handle, expires_at, body)
             VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";

@@ -4,11 +4,11 @@ use kassette_domain::audit::Audited;
 use kassette_domain::delegation::{self, DelegatedMerchant, Delegation, DelegationStatus};
 use kassette_domain::id::{InvitationId, MerchantId, ResellerId};
 use kassette_domain::key::Environment;
-use kassette_domain::reseller::{Barred, may_work};
+use kassette_domain::reseller::{ResellerNotAllowed, may_work};
 use kassette_domain::time::Time;
 use tokio_postgres::Row;
-use uuid::Uuid;
 
+use crate::postgres::columns::{id, merchant_id, reseller_id};
 use crate::postgres::database::{Database, Failure, Operation, Tx, execute, row};
 use crate::postgres::directory::merchants;
 use crate::postgres::lists::{ListPosition, ListQuery};
@@ -27,12 +27,10 @@ pub(super) const ONE: &str = "/* delegation */ SELECT reseller, merchant, body F
 /// A delegation, from its columns `reseller`, `merchant` and `body` in a row, from `at` on; none where a join has
 /// found none.
 pub(super) fn joined(row: &Row, at: usize) -> Result<Option<Delegation>, Fault> {
-    let Some(reseller) = row.get::<_, Option<i64>>(at) else {
+    if row.get::<_, Option<i64>>(at).is_none() {
         return Ok(None);
-    };
-    let reseller = ResellerId(reseller.unsigned_abs());
-    let merchant = MerchantId(row.get::<_, i64>(at + 1).unsigned_abs());
-    let key = schema::resellers::delegation(reseller, merchant);
+    }
+    let key = schema::resellers::delegation(reseller_id(row, at), merchant_id(row, at + 1));
     records::decode(&key, row.get(at + 2)).map(Some)
 }
 
@@ -143,7 +141,7 @@ pub(crate) async fn bars(
     reseller: ResellerId,
     merchant: MerchantId,
     environment: Environment,
-) -> Result<Option<Barred>, Fault> {
+) -> Result<Option<ResellerNotAllowed>, Fault> {
     let standing = standing(database, reseller, merchant, environment).await?;
     Ok(standing.err())
 }
@@ -154,11 +152,13 @@ pub(crate) async fn bars_creation(
     reseller: ResellerId,
     merchant: MerchantId,
     environment: Environment,
-) -> Result<Option<Barred>, Fault> {
+) -> Result<Option<ResellerNotAllowed>, Fault> {
     Ok(
         match standing(database, reseller, merchant, environment).await? {
             Err(barred) => Some(barred),
-            Ok(false) if environment == Environment::Live => Some(Barred::NotLiveApproved),
+            Ok(false) if environment == Environment::Live => {
+                Some(ResellerNotAllowed::NotLiveApproved)
+            }
             Ok(_) => None,
         },
     )
@@ -170,12 +170,12 @@ async fn standing(
     reseller: ResellerId,
     merchant: MerchantId,
     environment: Environment,
-) -> Result<Result<bool, Barred>, Fault> {
+) -> Result<Result<bool, ResellerNotAllowed>, Fault> {
     let found = database
         .read_one(BARS, &[&number(reseller.0), &number(merchant.0)])
         .await?;
     let Some(found) = found else {
-        return Ok(Err(Barred::NotAuthorized));
+        return Ok(Err(ResellerNotAllowed::NotAuthorized));
     };
     let who = registry::decode(reseller, found.get(0))?;
     let delegation = joined(&found, 1)?;
@@ -254,7 +254,7 @@ fn shown(row: &Row, now: Time) -> Result<Option<DelegatedMerchant>, Fault> {
             created_at: delegation.created_at,
         }));
     }
-    let id = InvitationId::from_bytes(row.get::<_, Uuid>(1).into_bytes());
+    let id = id(row, 1, InvitationId::from_bytes);
     let invitation: InvitationRow =
         records::decode(&schema::resellers::invitation(id), row.get(3))?;
     Ok(invitation.delegated(id, delegation, now))

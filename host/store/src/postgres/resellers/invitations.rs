@@ -10,8 +10,8 @@ use kassette_domain::reseller::Reseller;
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use tokio_postgres::Row;
-use uuid::Uuid;
 
+use crate::postgres::columns::id;
 use crate::postgres::database::{Failure, Operation, Tx, execute, row};
 use crate::postgres::directory::keys;
 use crate::postgres::resellers::{consent_codes, delegations, registry};
@@ -40,7 +40,7 @@ const BY_REFERENCE: &str = standing!("i.reseller = $1 AND i.client_ref = $2");
 
 /// An invitation with where its reseller stands, from a row of [`standing`].
 fn standing(sealer: &Sealer, row: &Row, now: Time) -> Result<InvitationStanding, Fault> {
-    let id = InvitationId::from_bytes(row.get::<_, Uuid>(0).into_bytes());
+    let id = id(row, 0, InvitationId::from_bytes);
     let key = schema::resellers::invitation(id);
     let invitation = invitations::open(sealer, id, records::decode(&key, row.get(1))?)?;
     let delegation = delegations::joined(row, 2)?;

@@ -20,22 +20,26 @@ use kassette_domain::payment::Payment;
 use kassette_domain::reseller::Reseller;
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
-use uuid::Uuid;
 
-use crate::postgres::lists::{ListPosition, ListQuery};
+use crate::postgres::columns::reseller_id;
 use crate::postgres::resellers::consent_codes::IssueConsentCode;
 use crate::postgres::resellers::delegations::SetDelegation;
 use crate::postgres::resellers::invitations::{Accept, Decline, Invite};
 use crate::postgres::resellers::registry::{CreateReseller, SetLiveRollout};
 use crate::postgres::{PostgresStore, number};
-use crate::{Answer, Answered, Fault, InvitationStanding, Invited, Listed, Paging, Resellers};
+use crate::{Answered, InvitationStanding, Invited, Listed, Paging, Resellers, StoreFuture};
 
 impl Resellers for PostgresStore {
-    fn create_reseller(&self, name: String, audited: Audited, now: Time) -> Answer<'_, Reseller> {
+    fn create_reseller(
+        &self,
+        name: String,
+        audited: Audited,
+        now: Time,
+    ) -> StoreFuture<'_, Reseller> {
         self.operate(CreateReseller { name, audited, now })
     }
 
-    fn reseller(&self, id: ResellerId) -> Answer<'_, Option<Reseller>> {
+    fn reseller(&self, id: ResellerId) -> StoreFuture<'_, Option<Reseller>> {
         Box::pin(async move {
             let found = self
                 .requests
@@ -47,23 +51,14 @@ impl Resellers for PostgresStore {
         })
     }
 
-    fn resellers(&self, paging: Paging) -> Answer<'_, Listed<Reseller>> {
+    fn resellers(&self, paging: Paging) -> StoreFuture<'_, Listed<Reseller>> {
         Box::pin(async move {
-            let Some(asked) = ListQuery::read(b"reseller/", &paging) else {
-                return Ok(Listed::BadCursor);
-            };
             let sql = "/* resellers: list */ SELECT id, body FROM reseller WHERE id < $1
                 ORDER BY id DESC LIMIT $2";
-            let found = self
-                .requests
-                .read(sql, &[&asked.before.0, &asked.rows()])
-                .await?;
-            let each = found.iter().map(|row| {
-                let id: i64 = row.get(0);
-                let reseller = registry::decode(ResellerId(id.unsigned_abs()), row.get(1))?;
-                Ok((ListPosition(id, Uuid::nil()), reseller))
-            });
-            Ok(asked.page(each.collect::<Result<_, Fault>>()?))
+            self.list_by_number(b"reseller/", paging, sql, |row| {
+                registry::decode(reseller_id(row, 0), row.get(1))
+            })
+            .await
         })
     }
 
@@ -73,7 +68,7 @@ impl Resellers for PostgresStore {
         enabled: bool,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, Option<Reseller>> {
+    ) -> StoreFuture<'_, Option<Reseller>> {
         self.operate(SetLiveRollout {
             id,
             enabled,
@@ -87,7 +82,7 @@ impl Resellers for PostgresStore {
         new: NewInvitation,
         authority: Option<TokenHash>,
         now: Time,
-    ) -> Answer<'_, Invited> {
+    ) -> StoreFuture<'_, Invited> {
         self.operate(Invite {
             new,
             authority,
@@ -96,7 +91,11 @@ impl Resellers for PostgresStore {
         })
     }
 
-    fn invitation(&self, token: TokenHash, now: Time) -> Answer<'_, Option<InvitationStanding>> {
+    fn invitation(
+        &self,
+        token: TokenHash,
+        now: Time,
+    ) -> StoreFuture<'_, Option<InvitationStanding>> {
         Box::pin(self.read_invitation(token, now))
     }
 
@@ -105,7 +104,7 @@ impl Resellers for PostgresStore {
         token: TokenHash,
         presented: Secret,
         now: Time,
-    ) -> Answer<'_, Answered> {
+    ) -> StoreFuture<'_, Answered> {
         self.operate(Accept {
             token,
             presented,
@@ -114,7 +113,7 @@ impl Resellers for PostgresStore {
         })
     }
 
-    fn decline_invitation(&self, token: TokenHash, now: Time) -> Answer<'_, Answered> {
+    fn decline_invitation(&self, token: TokenHash, now: Time) -> StoreFuture<'_, Answered> {
         self.operate(Decline {
             token,
             now,
@@ -127,7 +126,7 @@ impl Resellers for PostgresStore {
         code: ConsentCode,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, bool> {
+    ) -> StoreFuture<'_, bool> {
         self.operate(IssueConsentCode { code, audited, now })
     }
 
@@ -138,7 +137,7 @@ impl Resellers for PostgresStore {
         authorized: bool,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, Option<Delegation>> {
+    ) -> StoreFuture<'_, Option<Delegation>> {
         self.operate(SetDelegation {
             reseller,
             merchant,
@@ -152,7 +151,7 @@ impl Resellers for PostgresStore {
         &self,
         reseller: ResellerId,
         merchant: MerchantId,
-    ) -> Answer<'_, Option<Delegation>> {
+    ) -> StoreFuture<'_, Option<Delegation>> {
         Box::pin(async move {
             let between = [&number(reseller.0) as _, &number(merchant.0) as _];
             let found = self.requests.read_one(delegations::ONE, &between).await?;
@@ -168,7 +167,7 @@ impl Resellers for PostgresStore {
         reseller: ResellerId,
         paging: Paging,
         now: Time,
-    ) -> Answer<'_, Listed<DelegatedMerchant>> {
+    ) -> StoreFuture<'_, Listed<DelegatedMerchant>> {
         Box::pin(self.list_merchants(reseller, paging, now))
     }
 
@@ -178,7 +177,7 @@ impl Resellers for PostgresStore {
         merchant: MerchantId,
         environment: Environment,
         paging: Paging,
-    ) -> Answer<'_, Listed<Payment>> {
+    ) -> StoreFuture<'_, Listed<Payment>> {
         Box::pin(self.payments_of_reseller(reseller, merchant, environment, paging))
     }
 }

@@ -9,8 +9,8 @@ use super::nodes::{node, scratch};
 use crate::postgres::PostgresStore;
 use crate::suite::fixtures::*;
 use crate::{
-    Health as _, KEPT_VERSIONS, Proposal, SharedModules as _, SlotChange, SlotContent, SlotStage,
-    TRIAL_CAUSE, Trials as _,
+    KEPT_VERSIONS, Proposal, SharedModules as _, SlotChange, SlotContent, SlotStage,
+    StoreHealth as _, TRIAL_CAUSE, Trials as _,
 };
 
 fn slot() -> Slot {

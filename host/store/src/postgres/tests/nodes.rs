@@ -17,8 +17,8 @@ use crate::postgres::target::Target;
 use crate::postgres::{OpenOptions, PostgresStore, migrate};
 use crate::suite::fixtures::*;
 use crate::{
-    Cluster as _, Created, Directory as _, Fault, Health as _, NodeInfo, Nonces as _,
-    Payments as _, Reserved, Share, Store, Task,
+    Cluster as _, Created, Directory as _, Fault, NodeInfo, NodeShare, Nonces as _, Payments as _,
+    Reserved, Store, StoreHealth as _, Task,
 };
 
 /// Longer than anything here takes.
@@ -381,7 +381,7 @@ async fn a_limit_goes_where_the_requests_come() {
         a.share().of(100) == 100
     })
     .await;
-    assert_ne!(a.share(), Share { own: 0, all: 1 });
+    assert_ne!(a.share(), NodeShare { own: 0, all: 1 });
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -447,10 +447,42 @@ async fn what_one_node_has_forgotten_of_nonces_the_other_one_does_not_take_again
         Ok(Reserved::Fresh)
     );
     // The other node's clock is ahead: to it the nonce is over.
-    let ahead = asked.until.after(Duration::from_secs(60));
-    crate::postgres::nonces::sweep(&b, ahead).await.unwrap();
+    let ahead = |seconds| asked.until.after(Duration::from_secs(seconds));
+    crate::postgres::nonces::sweep(&b, ahead(60)).await.unwrap();
+    let again = a.reserve_nonce(asked.clone(), NOW).await;
+    assert_eq!(again, Ok(Reserved::Used));
+    let another = a.reserve_nonce(nonce_of("another", NOW), NOW).await;
+    assert_eq!(another, Ok(Reserved::Fresh));
+    crate::postgres::nonces::sweep(&b, ahead(660))
+        .await
+        .unwrap();
     let again = a.reserve_nonce(asked, NOW).await;
     assert!(matches!(again, Err(Fault::Unavailable(_))), "{again:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn creates_behind_a_locked_table_are_answered_together_and_not_one_after_the_other() {
+    let Some(scratch) = scratch().await else {
+        return;
+    };
+    let store: Arc<dyn Store> = node(&scratch, "a").await;
+    shop(&store).await;
+    let locking = session(&scratch).await;
+    let lock = "BEGIN; LOCK TABLE kassette.payment IN ACCESS EXCLUSIVE MODE";
+    locking.batch_execute(lock).await.unwrap();
+    let mut creating = tokio::task::JoinSet::new();
+    for each in 0..40 {
+        let store = Arc::clone(&store);
+        let new = new_payment(&format!("locked-{each}"));
+        creating.spawn(async move { store.create(new, None, NOW).await });
+    }
+    // One alone waits for two seconds.
+    let all = tokio::time::timeout(LONG, creating.join_all());
+    for created in all.await.unwrap() {
+        assert!(matches!(created, Err(Fault::Busy)), "{created:?}");
+    }
+    locking.batch_execute("ROLLBACK").await.unwrap();
+    create(&store, "locked-0", NOW).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -13,8 +13,8 @@ use crate::rows::seal::MasterKey;
 use crate::suite::fixtures::*;
 use crate::suite::resellers::{reseller, resellers_endpoint};
 use crate::{
-    Created, Fault, Health as _, Payments as _, Proposal, SharedModules as _, SlotContent, Store,
-    Trials as _,
+    Created, Fault, Payments as _, Proposal, SharedModules as _, SlotContent, Store,
+    StoreHealth as _, Trials as _,
 };
 
 /// A database of a test; none where there is no PostgreSQL.

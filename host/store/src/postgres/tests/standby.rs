@@ -13,6 +13,7 @@ async fn a_commit_whose_wait_for_the_standby_an_operator_cancels_is_not_taken_fo
     let scratch = Scratch::new().await.unwrap();
     let target = Target::parse(&scratch.options().url).unwrap();
     let database = Database {
+        name: "requests",
         turn: tokio::sync::Mutex::default(),
         pool: target.pool(1).unwrap(),
         standing: NodeState::of_a_guest(),

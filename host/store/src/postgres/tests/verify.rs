@@ -7,7 +7,7 @@ use crate::Store;
 use crate::postgres::scratch::Scratch;
 use crate::postgres::target::Target;
 use crate::postgres::{PostgresStore, verify};
-use crate::report::Report;
+use crate::report::VerifyReport;
 use crate::suite::fixtures::*;
 use crate::suite::full;
 
@@ -256,7 +256,7 @@ async fn filled() -> Option<(Scratch, Arc<PostgresStore>)> {
     Some((scratch, store))
 }
 
-async fn read(scratch: &Scratch) -> Report {
+async fn read(scratch: &Scratch) -> VerifyReport {
     verify(&scratch.options(), &()).await.unwrap()
 }
 

@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use kassette_domain::connect::{ConnectCode, Connection};
+use kassette_domain::connect::{ConnectCode, ShopConnection};
 use kassette_domain::consent::ConsentCode;
 use kassette_domain::delegation::{Delegation, DelegationStatus};
-use kassette_domain::id::{InvitationId, MerchantId, ResellerId};
+use kassette_domain::id::InvitationId;
 use kassette_domain::invitation::Reply;
 use kassette_domain::key::{ApiKey, TokenHash};
 use kassette_domain::operator::Operator;
@@ -13,6 +13,7 @@ use kassette_domain::reseller::Reseller;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+use crate::postgres::columns::{id, merchant_id, reseller_id};
 use crate::postgres::directory::{account, keys};
 use crate::postgres::errors::OpenError;
 use crate::postgres::verify::COLUMNS;
@@ -64,7 +65,7 @@ pub(super) async fn read(reading: &mut Reading<'_>) -> Result<(), OpenError> {
     reading.each("reseller", RESELLERS, reseller).await?;
     reading.each("invitation", INVITATIONS, invitation).await?;
     reading.each("delegation", DELEGATIONS, delegation).await?;
-    let known = Known {
+    let known = NamedIds {
         merchants: reading.all(KNOWN_MERCHANTS, |row| row.get(0)).await?,
         keys: reading.all(KNOWN_KEYS, |row| row.get(0)).await?,
         connections: reading.all(CONNECTIONS, connection_key).await?,
@@ -78,18 +79,10 @@ pub(super) async fn read(reading: &mut Reading<'_>) -> Result<(), OpenError> {
 }
 
 /// What bodies name that no column beside them does.
-struct Known {
+struct NamedIds {
     merchants: HashSet<i64>,
     keys: HashSet<Uuid>,
     connections: HashSet<Key>,
-}
-
-fn merchant_id(row: &Row, column: usize) -> MerchantId {
-    MerchantId(row.get::<_, i64>(column).unsigned_abs())
-}
-
-fn reseller_id(row: &Row) -> ResellerId {
-    ResellerId(row.get::<_, i64>(0).unsigned_abs())
 }
 
 /// The hash in the first column; one of another length is that of no row.
@@ -154,10 +147,11 @@ fn switch(row: &Row, _: &Secrets) -> CheckedRow {
 }
 
 fn reseller(row: &Row, _: &Secrets) -> CheckedRow {
-    let key = schema::resellers::reseller(reseller_id(row));
+    let id = reseller_id(row, 0);
+    let key = schema::resellers::reseller(id);
     let looked = records::decode::<Reseller>(&key, row.get(1)).map(|reseller| {
         vec![
-            (reseller.id == reseller_id(row), "it is another reseller's"),
+            (reseller.id == id, "it is another reseller's"),
             (reseller.live_rollout == row.get::<_, bool>(2), COLUMNS),
         ]
     });
@@ -165,7 +159,7 @@ fn reseller(row: &Row, _: &Secrets) -> CheckedRow {
 }
 
 fn invitation(row: &Row, secrets: &Secrets) -> CheckedRow {
-    let id = InvitationId::from_bytes(row.get::<_, Uuid>(0).into_bytes());
+    let id = id(row, 0, InvitationId::from_bytes);
     let key = schema::resellers::invitation(id);
     let decoded = records::decode(&key, row.get(1));
     let opened = decoded.and_then(|decoded| invitations::open(&secrets.sealer, id, decoded));
@@ -190,7 +184,7 @@ fn invitation(row: &Row, secrets: &Secrets) -> CheckedRow {
 }
 
 fn delegation(row: &Row, _: &Secrets) -> CheckedRow {
-    let (reseller, merchant) = (reseller_id(row), merchant_id(row, 1));
+    let (reseller, merchant) = (reseller_id(row, 0), merchant_id(row, 1));
     let key = schema::resellers::delegation(reseller, merchant);
     let looked = records::decode::<Delegation>(&key, row.get(2)).map(|delegation| {
         let between = (delegation.reseller, delegation.merchant);
@@ -214,7 +208,7 @@ fn delegation(row: &Row, _: &Secrets) -> CheckedRow {
     (key, looked)
 }
 
-fn consent_code(known: &Known, row: &Row) -> CheckedRow {
+fn consent_code(known: &NamedIds, row: &Row) -> CheckedRow {
     let key = schema::resellers::consent(hash(row));
     let looked = records::decode::<ConsentCode>(&key, row.get(1)).map(|code| {
         let is_known = known.merchants.contains(&number(code.merchant.0));
@@ -227,7 +221,7 @@ fn consent_code(known: &Known, row: &Row) -> CheckedRow {
     (key, looked)
 }
 
-fn connect_code(known: &Known, row: &Row) -> CheckedRow {
+fn connect_code(known: &NamedIds, row: &Row) -> CheckedRow {
     let key = schema::connect::code(hash(row));
     let looked = records::decode::<ConnectCode>(&key, row.get(1)).map(|code| {
         let columns = uuid(code.id.as_bytes()) == row.get::<_, Uuid>(2)
@@ -257,9 +251,9 @@ fn connection_key(row: &Row) -> Key {
 }
 
 /// What an exchange made. Its endpoint may have been removed since.
-fn connection(known: &Known, row: &Row) -> CheckedRow {
+fn connection(known: &NamedIds, row: &Row) -> CheckedRow {
     let key = connection_key(row);
-    let looked = records::decode::<Connection>(&key, row.get(3)).map(|made| {
+    let looked = records::decode::<ShopConnection>(&key, row.get(3)).map(|made| {
         let own = schema::connect::connection(made.merchant, made.environment, &made.origin);
         let has_key = known.keys.contains(&uuid(made.key.as_bytes()));
         let is_known = known.merchants.contains(&number(made.merchant.0));

@@ -27,7 +27,7 @@ use crate::postgres::errors::OpenError;
 use crate::postgres::open::{self, OpenOptions};
 use crate::postgres::target::Target;
 use crate::postgres::verify::reading::Reading;
-use crate::report::{Progress, Report, Unit};
+use crate::report::{Progress, Unit, VerifyReport};
 
 /// Columns of a row are not those that its body leads to.
 const COLUMNS: &str = "its columns say something else than its body";
@@ -41,7 +41,7 @@ const COLUMNS: &str = "its columns say something else than its body";
 pub async fn verify(
     options: &OpenOptions,
     progress: &(dyn Progress + Sync),
-) -> Result<Report, OpenError> {
+) -> Result<VerifyReport, OpenError> {
     let mut client = Target::parse(&options.url)?.connect().await?;
     // What it would lose when its machine stops does not matter to a reader.
     open::check(&client, true).await?;

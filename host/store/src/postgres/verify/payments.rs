@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use kassette_domain::attempt::Attempt;
-use kassette_domain::id::{EventId, MerchantId, PaymentId, RefundId, WorkId};
-use kassette_domain::key::{Environment, TokenHash};
+use kassette_domain::id::{EventId, MerchantId, RefundId, WorkId};
+use kassette_domain::key::TokenHash;
 use kassette_domain::lifecycle::{PaymentAggregate, Transition};
 use kassette_domain::payment::{Payment, RoutingDecision};
 use kassette_domain::work::WorkItem;
@@ -13,6 +13,7 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use crate::payment_steps::{contradiction, uses_account};
+use crate::postgres::columns::{self, id, payment_id};
 use crate::postgres::directory::keys::environment;
 use crate::postgres::errors::OpenError;
 use crate::postgres::payments::stored::{self, DECISION, EVENT, TRANSITION, status};
@@ -24,7 +25,7 @@ use crate::retention::Rule;
 use crate::rows::records;
 use crate::rows::schema::{self, Key, Line};
 use crate::rows::seal::Secrets;
-use crate::rows::stored::{Books, EventRow, PendingCallback, open_attempt};
+use crate::rows::stored::{EventRow, PaymentCounters, PendingCallback, open_attempt};
 use crate::rows::wants::number_of;
 
 /// A payment; the last column says whether retention has been at its routing decisions.
@@ -113,10 +114,6 @@ pub(super) async fn read(reading: &mut Reading<'_>) -> Result<(), OpenError> {
     reading.each("retention-laggard", LAGGARDS, laggard).await
 }
 
-fn payment_id(row: &Row, column: usize) -> PaymentId {
-    PaymentId::from_bytes(row.get::<_, Uuid>(column).into_bytes())
-}
-
 /// An attempt's number; one that none can have is no attempt's.
 fn ordinal(row: &Row) -> u8 {
     u8::try_from(row.get::<_, i16>(1)).unwrap_or(u8::MAX)
@@ -136,13 +133,10 @@ fn line_named(row: &Row) -> (&'static str, Key) {
 }
 
 fn listed_named(row: &Row) -> (&'static str, Key) {
-    let environment = match row.get::<_, i16>(2) {
-        0 => Environment::Test,
-        _ => Environment::Live,
-    };
     let merchant = MerchantId(u64::try_from(row.get::<_, i64>(1)).unwrap_or_default());
-    let id = EventId::from_bytes(row.get::<_, Uuid>(4).into_bytes());
-    let key = schema::listed_event(merchant, environment, time(row.get(3)), id);
+    let world = columns::environment(row, 2);
+    let id = id(row, 4, EventId::from_bytes);
+    let key = schema::listed_event(merchant, world, time(row.get(3)), id);
     ("event-by-time", key)
 }
 
@@ -155,8 +149,8 @@ fn due_named(row: &Row) -> (&'static str, Key) {
 }
 
 fn refund_named(row: &Row) -> (&'static str, Key) {
-    let id = RefundId::from_bytes(row.get::<_, Uuid>(1).into_bytes());
-    ("refund-by-id", schema::refund_index(id))
+    let key = schema::refund_index(id(row, 1, RefundId::from_bytes));
+    ("refund-by-id", key)
 }
 
 fn reference_named(row: &Row) -> (&'static str, Key) {
@@ -313,7 +307,7 @@ fn history(
     reading: &mut Reading<'_>,
     key: &[u8],
     payment: &Payment,
-    books: &Books,
+    books: &PaymentCounters,
     row: &Row,
     own: &Own,
 ) -> Result<(), OpenError> {
@@ -389,7 +383,7 @@ impl Lines<'_, '_, '_> {
 
 /// A line of the work list. One about unknown money names no payment, and an attempt that is not here.
 fn work(row: &Row, _: &Secrets) -> CheckedRow {
-    let id = WorkId::from_bytes(row.get::<_, Uuid>(0).into_bytes());
+    let id = id(row, 0, WorkId::from_bytes);
     let key = schema::work(time(row.get(1)), id);
     let item = records::decode::<WorkItem>(&key, row.get(2));
     let looked = item.map(|item| {

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::Fault;
 use crate::postgres::errors::OpenError;
-use crate::report::{ELSEWHERE, Findings, MISSING, Progress, Report, STRAY};
+use crate::report::{ELSEWHERE, Findings, MISSING, Progress, STRAY, VerifyReport};
 use crate::rows::schema::Key;
 use crate::rows::seal::Secrets;
 
@@ -54,9 +54,9 @@ impl<'a> Reading<'a> {
         }
     }
 
-    pub(super) fn report(self) -> Report {
+    pub(super) fn report(self) -> VerifyReport {
         let rows_of = |kind| self.rows.get(kind).copied().unwrap_or_default();
-        Report {
+        VerifyReport {
             payments: rows_of("payment"),
             audit_lines: rows_of("audit-line"),
             rows: self.rows,

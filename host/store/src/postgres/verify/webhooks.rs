@@ -6,6 +6,7 @@ use serde_json::Value;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+use crate::postgres::columns::id;
 use crate::postgres::directory::keys::environment;
 use crate::postgres::errors::OpenError;
 use crate::postgres::millis;
@@ -49,13 +50,13 @@ pub(super) async fn read(reading: &mut Reading<'_>) -> Result<(), OpenError> {
 }
 
 fn named(row: &Row) -> (&'static str, Key) {
-    let id = DeliveryId::from_bytes(row.get::<_, Uuid>(0).into_bytes());
+    let id = id(row, 0, DeliveryId::from_bytes);
     ("delivery", schema::webhooks::delivery(id))
 }
 
 /// An endpoint: it opens, its owner is there, and its columns say what it wants.
 fn endpoint(row: &Row, secrets: &Secrets) -> CheckedRow {
-    let id = EndpointId::from_bytes(row.get::<_, Uuid>(0).into_bytes());
+    let id = id(row, 0, EndpointId::from_bytes);
     let key = schema::webhooks::endpoint(id);
     let opened = endpoints::open(&secrets.sealer, &key, row.get(1));
     let looked = opened.map(|(endpoint, _)| {
@@ -80,7 +81,7 @@ fn endpoint(row: &Row, secrets: &Secrets) -> CheckedRow {
 
 /// An event with its deliveries, which it counts.
 fn judge(reading: &mut Reading<'_>, row: &Row, own: &[Row]) -> Result<(), OpenError> {
-    let id = EventId::from_bytes(row.get::<_, Uuid>(0).into_bytes());
+    let id = id(row, 0, EventId::from_bytes);
     let key = [schema::webhooks::BODIES, id.as_bytes()].concat();
     if !is_body(row, id) {
         reading.find("webhook-event", &key, "its body is not this event's");

@@ -6,20 +6,19 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use kassette_domain::id::{DeliveryId, EndpointId, EventId, PaymentId};
+use kassette_domain::id::{DeliveryId, EndpointId, EventId};
 use kassette_domain::time::Time;
 use parking_lot::Mutex;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
 use crate::bell::Bell;
-use crate::postgres::database::{Arguments, execute};
+use crate::deliveries::MAX_CLAIM;
+use crate::postgres::database::{Arguments, count_lapsed, execute};
 use crate::postgres::webhooks::outbox::{self, damaged};
-use crate::postgres::{PostgresStore, millis, time, uuid};
+use crate::postgres::{PostgresStore, columns, millis, time, uuid};
 use crate::{ClaimedDeliveries, DueDelivery, Fault};
 
-/// Most deliveries of one claim.
-const MAX_CLAIM: usize = 64;
 /// How far a clock of another node may be behind this one: what it queues is due so much earlier.
 const SLACK: Duration = Duration::from_secs(5);
 /// How often a claim looks at all that waits for an endpoint, and not from a mark on.
@@ -127,13 +126,13 @@ impl Claims {
 const CLAIM: &str = "/* deliveries: claim */
     WITH lightly AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)),
     page AS MATERIALIZED (
-        SELECT d.id FROM lightly, delivery d
+        SELECT d.id, d.leased_until > 0 AS lapsed FROM lightly, delivery d
         WHERE d.endpoint = $1 AND d.status = 0 AND d.next_at >= $2 AND d.next_at <= $3 AND d.leased_until <= $3
             AND EXISTS (SELECT FROM endpoint e WHERE e.id = $1 AND e.enabled)
         ORDER BY d.next_at, d.id LIMIT $5 FOR UPDATE OF d SKIP LOCKED),
     leased AS (
         UPDATE delivery d SET leased_until = $4 FROM page p WHERE d.id = p.id
-        RETURNING d.id, d.event, d.kind, d.created_at, d.next_at, d.attempts, d.payment)
+        RETURNING d.id, d.event, d.kind, d.created_at, d.next_at, d.attempts, d.payment, p.lapsed)
     SELECT (SELECT e.enabled FROM endpoint e WHERE e.id = $1),
         (SELECT d.next_at FROM delivery d
             WHERE d.endpoint = $1 AND d.status = 0 AND d.next_at >= $2 ORDER BY d.next_at, d.id LIMIT 1),
@@ -142,7 +141,7 @@ const CLAIM: &str = "/* deliveries: claim */
                 AND (d.next_at > $3 OR ((SELECT count(*) FROM page) = $5
                     AND NOT EXISTS (SELECT FROM page p WHERE p.id = d.id)))
             ORDER BY d.next_at, d.id LIMIT 1),
-        l.id, l.event, l.kind, l.created_at, l.next_at, l.attempts, b.body, l.payment
+        l.id, l.event, l.kind, l.created_at, l.next_at, l.attempts, b.body, l.payment, l.lapsed
     FROM (VALUES (true)) AS always LEFT JOIN leased l ON true LEFT JOIN event_body b ON b.id = l.event
     ORDER BY l.next_at, l.id";
 
@@ -179,6 +178,10 @@ impl PostgresStore {
         let next = first.get::<_, Option<i64>>(2).map(time);
         let waits_since = first.get::<_, Option<i64>>(1).map(time);
         self.claims.note(endpoint, mark, waits_since, now);
+        let lapsed = found
+            .iter()
+            .filter(|row| row.get::<_, Option<bool>>(11) == Some(true));
+        count_lapsed("delivery", lapsed.count());
         // One damaged delivery must not keep the others waiting: it is looked at again when its lease ends.
         let deliveries: Vec<_> = found.iter().filter_map(due).collect();
         self.claims.leased(&deliveries, until, now);
@@ -224,9 +227,9 @@ fn due(row: &Row) -> Option<DueDelivery> {
     };
     Some(DueDelivery {
         id,
-        event: EventId::from_bytes(row.get::<_, Uuid>(4).into_bytes()),
+        event: columns::id(row, 4, EventId::from_bytes),
         kind,
-        payment: PaymentId::from_bytes(row.get::<_, Uuid>(10).into_bytes()),
+        payment: columns::payment_id(row, 10),
         created_at: time(row.get(6)),
         due_at: time(row.get(7)),
         attempts: usize::try_from(row.get::<_, i16>(8)).unwrap_or_default(),

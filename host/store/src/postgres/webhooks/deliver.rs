@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kassette_domain::audit::Audited;
 use kassette_domain::id::{DeliveryId, EndpointId};
 use kassette_domain::time::Time;
-use kassette_domain::webhook::{Delivery, DeliveryStatus, Recorded, Tried};
+use kassette_domain::webhook::{AttemptRecord, Delivery, DeliveryStatus, Tried};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -19,10 +19,10 @@ use crate::postgres::webhooks::endpoints;
 use crate::postgres::webhooks::outbox::{
     self, delivery, delivery_columns, log, new_id, status_number,
 };
-use crate::postgres::{millis, time, uuid};
+use crate::postgres::{columns, millis, time, uuid};
 use crate::rows::schema;
 use crate::rows::seal::Secrets;
-use crate::{Fault, Hastened, Pruned, Recovered, Redelivered, SwitchOff, TriedOutcome};
+use crate::{Fault, MadeDue, Pruned, Recovered, Redelivered, SwitchOff, TriedOutcome};
 
 /// Deliveries by their ids.
 pub(crate) const SOME: &str = concat!(
@@ -154,20 +154,20 @@ const HASTEN: &str = "/* deliveries: hasten */
         (SELECT next_at FROM last)";
 
 /// Makes due what waits for its time.
-pub(super) struct Hasten {
+pub(super) struct MakeDue {
     pub(super) endpoint: EndpointId,
     pub(super) after: Option<(Time, DeliveryId)>,
     pub(super) audited: Option<Audited>,
     pub(super) now: Time,
 }
 
-impl Operation for Hasten {
-    type Outcome = Hastened;
+impl Operation for MakeDue {
+    type Outcome = MadeDue;
     const CHANGES_DIRECTORY: bool = false;
 
-    async fn apply(&self, tx: &Tx<'_>) -> Result<Hastened, Failure> {
+    async fn apply(&self, tx: &Tx<'_>) -> Result<MadeDue, Failure> {
         if !endpoints::is_there(tx, self.endpoint).await? {
-            return Ok(Hastened::Unknown);
+            return Ok(MadeDue::Unknown);
         }
         // What is due by now stands before: it is left as it is, and so is what a page has made due.
         let due = (self.now, DeliveryId::from_bytes(LAST));
@@ -179,7 +179,7 @@ impl Operation for Hasten {
             audit::append(tx, audited.clone(), self.now).await?;
         }
         let last = found.get::<_, Option<i64>>(3).map(time);
-        Ok(Hastened::Page {
+        Ok(MadeDue::Page {
             hastened: count(&found, 2),
             next: last.zip(next_id(&found, PAGE)),
         })
@@ -194,8 +194,7 @@ impl PostgresStore {
         let Some(found) = self.workers.read_one(sql, &[&uuid(id.as_bytes())]).await? else {
             return Ok(false);
         };
-        let endpoint = EndpointId::from_bytes(found.get::<_, Uuid>(1).into_bytes());
-        let endpoint = endpoints::plain(endpoint, &found)?;
+        let endpoint = endpoints::plain(columns::id(&found, 1, EndpointId::from_bytes), &found)?;
         Ok(endpoint.enabled && endpoint.url == off.url)
     }
 
@@ -352,7 +351,7 @@ fn judge(
             && delivery.attempts.len() == tried.after + 1
             && delivery.attempts.last() == Some(&tried.attempt);
         let was_pending = is_in_the_log || delivery.status == DeliveryStatus::Pending;
-        if !is_in_the_log && delivery.record(tried.clone()) == Recorded::Late {
+        if !is_in_the_log && delivery.record(tried.clone()) == AttemptRecord::Late {
             outcomes.push(TriedOutcome::Late);
             continue;
         }

@@ -10,14 +10,13 @@ use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{Endpoint, EndpointSecrets};
 use tokio_postgres::Row;
-use uuid::Uuid;
 
 use crate::postgres::database::{Failure, Operation, Tx, execute, row, rows};
 use crate::postgres::directory::keys::environment;
 use crate::postgres::directory::merchants;
 use crate::postgres::resellers;
 use crate::postgres::webhooks::endings;
-use crate::postgres::{audit, millis, number, uuid};
+use crate::postgres::{audit, columns, millis, number, uuid};
 use crate::rows::seal::{Sealer, Secrets};
 use crate::rows::wants::Wants;
 use crate::rows::{endpoints, schema};
@@ -77,10 +76,9 @@ pub(crate) async fn beside(
     let ((merchant, reseller), id) = (owner(endpoint.owner), uuid(endpoint.id.as_bytes()));
     let world = environment(endpoint.environment);
     let found = rows(tx, sql, &[&merchant, &reseller, &world, &id, &leaving]).await?;
-    let each = found.iter().map(|row| {
-        let id = EndpointId::from_bytes(row.get::<_, Uuid>(1).into_bytes());
-        plain(id, row)
-    });
+    let each = found
+        .iter()
+        .map(|row| plain(columns::id(row, 1, EndpointId::from_bytes), row));
     Ok(each.collect::<Result<_, Fault>>()?)
 }
 

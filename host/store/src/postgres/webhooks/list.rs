@@ -7,6 +7,9 @@ use kassette_domain::webhook::{Delivery, DeliveryStatus, Endpoint};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+use crate::deliveries::MAX_WAITING;
+use crate::postgres::columns::id;
+use crate::postgres::database::Arguments;
 use crate::postgres::directory::keys::environment;
 use crate::postgres::lists::{ListPosition, ListQuery};
 use crate::postgres::webhooks::endpoints;
@@ -17,8 +20,6 @@ use crate::{Backlog, DeliveryFilter, Fault, Listed, Oldest, Paging};
 
 /// Most deliveries that one call looks at.
 const MAX_SCAN: i64 = 2000;
-/// Most endpoints of one page of those that something waits for.
-const MAX_WAITING: usize = 1000;
 
 /// Deliveries before `$2`, the newest first, at most `$3`. `$1` is the endpoint.
 macro_rules! newest {
@@ -106,29 +107,17 @@ impl PostgresStore {
         paging: Paging,
     ) -> Result<Listed<Endpoint>, Fault> {
         let tag = schema::webhooks::endpoints_of(owner);
-        let Some(asked) = ListQuery::read(&tag, &paging) else {
-            return Ok(Listed::BadCursor);
-        };
         let sql = "/* endpoints: list */ SELECT body, created_at, id FROM endpoint
-            WHERE merchant = $1 AND reseller = $6 AND (created_at, id) < ($2, $3)
-                AND ($5::smallint IS NULL OR environment = $5)
-            ORDER BY created_at DESC, id DESC LIMIT $4";
-        let (merchant, reseller) = endpoints::owner(owner);
-        let (ListPosition(at, id), world) = (asked.before, of.map(environment));
-        let found = self
-            .requests
-            .read(
-                sql,
-                &[&merchant, &at, &id, &asked.rows(), &world, &reseller],
-            )
-            .await?;
-        let mut listed = Vec::new();
-        for row in found {
-            let place = ListPosition(row.get(1), row.get(2));
-            let id = EndpointId::from_bytes(place.1.into_bytes());
-            listed.push((place, endpoints::plain(id, &row)?));
-        }
-        Ok(asked.page(listed))
+            WHERE merchant = $1 AND reseller = $2 AND (created_at, id) < ($4, $5)
+                AND ($3::smallint IS NULL OR environment = $3)
+            ORDER BY created_at DESC, id DESC LIMIT $6";
+        let ((merchant, reseller), world) = (endpoints::owner(owner), of.map(environment));
+        let own: Arguments<'_> = &[&merchant, &reseller, &world];
+        self.list_by_time(&tag, paging, sql, own, |row| {
+            let endpoint = endpoints::plain(id(row, 2, EndpointId::from_bytes), row)?;
+            Ok((ListPosition(row.get(1), row.get(2)), endpoint))
+        })
+        .await
     }
 
     /// Deliveries, newest first.
@@ -231,10 +220,9 @@ impl PostgresStore {
         let after = after.map_or(Uuid::nil(), |id| uuid(id.as_bytes()));
         let at_most = i64::try_from(at_most.min(MAX_WAITING)).unwrap_or_default();
         let found = self.workers.read(sql, &[&after, &at_most]).await?;
-        let each = found.iter().map(|row| {
-            let endpoint = EndpointId::from_bytes(row.get::<_, Uuid>(0).into_bytes());
-            (endpoint, time(row.get(1)))
-        });
+        let each = found
+            .iter()
+            .map(|row| (id(row, 0, EndpointId::from_bytes), time(row.get(1))));
         Ok(each.collect())
     }
 

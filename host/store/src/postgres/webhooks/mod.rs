@@ -19,16 +19,16 @@ use kassette_domain::webhook::{Delivery, Endpoint, EndpointSecrets, Tried};
 
 use crate::postgres::database::Operation;
 use crate::postgres::webhooks::deliver::{
-    Hasten, Prune, QueueTest, RecordAndDisable, Recover, Redeliver,
+    MakeDue, Prune, QueueTest, RecordAndDisable, Recover, Redeliver,
 };
 use crate::postgres::webhooks::endpoints::{
     CreateEndpoint, DeleteEndpoint, ReplaceEndpoint, RotateEndpoint,
 };
 use crate::postgres::{PostgresStore, uuid};
 use crate::{
-    Answer, Backlog, ClaimedDeliveries, Deliveries, DeliveryFilter, EndpointCreated,
-    EndpointDeleted, EndpointReplaced, EndpointRotated, Hastened, Listed, Paging, Pruned,
-    Recovered, Redelivered, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
+    Backlog, ClaimedDeliveries, Deliveries, DeliveryFilter, EndpointCreated, EndpointDeleted,
+    EndpointReplaced, EndpointRotated, Listed, MadeDue, Paging, Pruned, Recovered, Redelivered,
+    StoreFuture, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
 };
 
 impl PostgresStore {
@@ -37,8 +37,8 @@ impl PostgresStore {
         &self,
         operation: O,
         (endpoint, at): (EndpointId, Time),
-    ) -> Answer<'static, O::Outcome> {
-        self.carry(async move |store| {
+    ) -> StoreFuture<'static, O::Outcome> {
+        self.run_to_end(async move |store| {
             let done = store.requests.transact(&operation).await;
             // Where its answer was lost it may have been done.
             store.claims.ring(&[endpoint], at);
@@ -54,7 +54,7 @@ impl Deliveries for PostgresStore {
         secrets: EndpointSecrets,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, EndpointCreated> {
+    ) -> StoreFuture<'_, EndpointCreated> {
         self.operate(CreateEndpoint {
             endpoint,
             endpoint_secrets: secrets,
@@ -64,7 +64,7 @@ impl Deliveries for PostgresStore {
         })
     }
 
-    fn endpoint(&self, id: EndpointId) -> Answer<'_, Option<Endpoint>> {
+    fn endpoint(&self, id: EndpointId) -> StoreFuture<'_, Option<Endpoint>> {
         Box::pin(async move {
             let found = self
                 .requests
@@ -74,7 +74,10 @@ impl Deliveries for PostgresStore {
         })
     }
 
-    fn endpoint_secrets(&self, id: EndpointId) -> Answer<'_, Option<(Endpoint, EndpointSecrets)>> {
+    fn endpoint_secrets(
+        &self,
+        id: EndpointId,
+    ) -> StoreFuture<'_, Option<(Endpoint, EndpointSecrets)>> {
         Box::pin(async move {
             let found = self
                 .workers
@@ -92,7 +95,7 @@ impl Deliveries for PostgresStore {
         owner: KeyOwner,
         environment: Option<Environment>,
         paging: Paging,
-    ) -> Answer<'_, Listed<Endpoint>> {
+    ) -> StoreFuture<'_, Listed<Endpoint>> {
         Box::pin(self.list_endpoints(owner, environment, paging))
     }
 
@@ -102,7 +105,7 @@ impl Deliveries for PostgresStore {
         after: Endpoint,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, EndpointReplaced> {
+    ) -> StoreFuture<'_, EndpointReplaced> {
         // What waits for it may go on.
         let ringing = (before.id, Time::default());
         let replace = ReplaceEndpoint {
@@ -120,7 +123,7 @@ impl Deliveries for PostgresStore {
         id: EndpointId,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, Option<EndpointDeleted>> {
+    ) -> StoreFuture<'_, Option<EndpointDeleted>> {
         // The rest of a great many is for the worker to end.
         self.operate_ringing(DeleteEndpoint { id, audited, now }, (id, Time::default()))
     }
@@ -132,7 +135,7 @@ impl Deliveries for PostgresStore {
         overlap: Duration,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, EndpointRotated> {
+    ) -> StoreFuture<'_, EndpointRotated> {
         self.operate(RotateEndpoint {
             id,
             secret,
@@ -148,7 +151,7 @@ impl Deliveries for PostgresStore {
         endpoint: EndpointId,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, Option<Delivery>> {
+    ) -> StoreFuture<'_, Option<Delivery>> {
         let test = QueueTest {
             endpoint,
             audited,
@@ -157,8 +160,13 @@ impl Deliveries for PostgresStore {
         self.operate_ringing(test, (endpoint, now))
     }
 
-    fn redeliver(&self, id: DeliveryId, audited: Audited, now: Time) -> Answer<'_, Redelivered> {
-        self.carry(async move |store| {
+    fn redeliver(
+        &self,
+        id: DeliveryId,
+        audited: Audited,
+        now: Time,
+    ) -> StoreFuture<'_, Redelivered> {
+        self.run_to_end(async move |store| {
             let queued = store
                 .requests
                 .transact(&Redeliver { id, audited, now })
@@ -177,7 +185,7 @@ impl Deliveries for PostgresStore {
         after: Option<DeliveryId>,
         audited: Option<Audited>,
         now: Time,
-    ) -> Answer<'_, Recovered> {
+    ) -> StoreFuture<'_, Recovered> {
         let recover = Recover {
             endpoint,
             since,
@@ -194,8 +202,8 @@ impl Deliveries for PostgresStore {
         after: Option<(Time, DeliveryId)>,
         audited: Option<Audited>,
         now: Time,
-    ) -> Answer<'_, Hastened> {
-        let hasten = Hasten {
+    ) -> StoreFuture<'_, MadeDue> {
+        let hasten = MakeDue {
             endpoint,
             after,
             audited,
@@ -204,11 +212,15 @@ impl Deliveries for PostgresStore {
         self.operate_ringing(hasten, (endpoint, now))
     }
 
-    fn deliveries(&self, filter: DeliveryFilter, paging: Paging) -> Answer<'_, Listed<Delivery>> {
+    fn deliveries(
+        &self,
+        filter: DeliveryFilter,
+        paging: Paging,
+    ) -> StoreFuture<'_, Listed<Delivery>> {
         Box::pin(self.list_deliveries(filter, paging))
     }
 
-    fn delivery(&self, id: DeliveryId) -> Answer<'_, Option<Delivery>> {
+    fn delivery(&self, id: DeliveryId) -> StoreFuture<'_, Option<Delivery>> {
         Box::pin(async move {
             let ids = [uuid(id.as_bytes())];
             let found = self
@@ -219,7 +231,7 @@ impl Deliveries for PostgresStore {
         })
     }
 
-    fn queued(&self) -> Answer<'_, Vec<EndpointId>> {
+    fn queued(&self) -> StoreFuture<'_, Vec<EndpointId>> {
         Box::pin(async move { Ok(self.claims.bell.queued().await) })
     }
 
@@ -227,7 +239,7 @@ impl Deliveries for PostgresStore {
         &self,
         after: Option<EndpointId>,
         at_most: usize,
-    ) -> Answer<'_, Vec<(EndpointId, Time)>> {
+    ) -> StoreFuture<'_, Vec<(EndpointId, Time)>> {
         Box::pin(self.list_waiting(after, at_most))
     }
 
@@ -237,12 +249,14 @@ impl Deliveries for PostgresStore {
         now: Time,
         lease: Duration,
         at_most: usize,
-    ) -> Answer<'_, ClaimedDeliveries> {
-        self.carry(async move |store| store.claim_deliveries(endpoint, now, lease, at_most).await)
+    ) -> StoreFuture<'_, ClaimedDeliveries> {
+        self.run_to_end(async move |store| {
+            store.claim_deliveries(endpoint, now, lease, at_most).await
+        })
     }
 
-    fn give_back(&self, deliveries: Vec<DeliveryId>) -> Answer<'_, ()> {
-        self.carry(async move |store| store.give_deliveries_back(&deliveries).await)
+    fn give_back(&self, deliveries: Vec<DeliveryId>) -> StoreFuture<'_, ()> {
+        self.run_to_end(async move |store| store.give_deliveries_back(&deliveries).await)
     }
 
     fn tried(
@@ -251,9 +265,9 @@ impl Deliveries for PostgresStore {
         tried: Tried,
         disable: Option<SwitchOff>,
         now: Time,
-    ) -> Answer<'_, TriedOutcome> {
+    ) -> StoreFuture<'_, TriedOutcome> {
         let secrets = Arc::clone(&self.secrets);
-        self.carry(async move |store| {
+        self.run_to_end(async move |store| {
             let tried = [(id, tried)];
             let outcomes = match disable {
                 Some(disable) if store.is_gone(id, &disable).await? => {
@@ -277,20 +291,20 @@ impl Deliveries for PostgresStore {
         &self,
         tried: Vec<(DeliveryId, Tried)>,
         _now: Time,
-    ) -> Answer<'_, Vec<TriedOutcome>> {
+    ) -> StoreFuture<'_, Vec<TriedOutcome>> {
         debug_assert!(tried.len() <= TRIED_MOST, "others wait meanwhile");
-        self.carry(async move |store| {
+        self.run_to_end(async move |store| {
             let outcomes = store.record(&tried).await?;
             store.end_leases(&tried, &outcomes).await;
             Ok(outcomes)
         })
     }
 
-    fn sweep(&self, endpoint: EndpointId, now: Time) -> Answer<'_, Swept> {
-        self.carry(async move |store| store.sweep_endpoint(endpoint, now).await)
+    fn sweep(&self, endpoint: EndpointId, now: Time) -> StoreFuture<'_, Swept> {
+        self.run_to_end(async move |store| store.sweep_endpoint(endpoint, now).await)
     }
 
-    fn backlog(&self) -> Answer<'_, Backlog> {
+    fn backlog(&self) -> StoreFuture<'_, Backlog> {
         Box::pin(self.count_waiting())
     }
 
@@ -299,12 +313,12 @@ impl Deliveries for PostgresStore {
         before: Time,
         after: Option<DeliveryId>,
         at_most: usize,
-    ) -> Answer<'_, Pruned> {
+    ) -> StoreFuture<'_, Pruned> {
         let prune = Prune {
             before,
             after,
             at_most,
         };
-        self.carry(async move |store| store.workers.transact(&prune).await)
+        self.run_to_end(async move |store| store.workers.transact(&prune).await)
     }
 }

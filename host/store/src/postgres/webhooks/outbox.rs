@@ -6,13 +6,12 @@ use kassette_domain::payment::{Origin, Payment};
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{Delivery, DeliveryAttempt, DeliveryStatus, Message};
 use tokio_postgres::Row;
-use uuid::Uuid;
 
 use crate::Fault;
 use crate::postgres::database::{Failure, Tx, execute};
 use crate::postgres::directory::keys::environment;
-use crate::postgres::parts::{Argument, Parts};
-use crate::postgres::{millis, number, time, uuid};
+use crate::postgres::parts::{Parts, column, values};
+use crate::postgres::{columns, millis, number, time, uuid};
 use crate::rows::seal::random_id;
 use crate::rows::wants::{Wants, number_of};
 use crate::rows::{records, schema};
@@ -50,27 +49,14 @@ pub(crate) fn add(parts: &mut Parts, payment: &Payment, events: &[Event]) {
     if events.is_empty() {
         return;
     }
-    let each = |of: fn(&Event) -> i64| events.iter().map(of).collect::<Vec<_>>();
-    let ids: Vec<_> = events
-        .iter()
-        .map(|event| uuid(event.id.as_bytes()))
-        .collect();
-    let kinds: Vec<_> = events
-        .iter()
-        .map(|event| i16::from(number_of(event.kind)))
-        .collect();
-    let bodies: Vec<_> = events
-        .iter()
-        .map(|event| Message::of(event, payment).body())
-        .collect();
-    let mut arguments: Vec<Argument> = vec![
-        Box::new(ids),
-        Box::new(kinds),
-        Box::new(each(|event| Wants::asking_for(event.kind))),
-        Box::new(each(|event| millis(event.created_at))),
-        Box::new(bodies),
-        Box::new(number(payment.merchant.0)),
-        Box::new(environment(payment.environment)),
+    let mut arguments = values![
+        column(events, |event| uuid(event.id.as_bytes())),
+        column(events, |event| i16::from(number_of(event.kind))),
+        column(events, |event| Wants::asking_for(event.kind)),
+        column(events, |event| millis(event.created_at)),
+        column(events, |event| Message::of(event, payment).body()),
+        number(payment.merchant.0),
+        environment(payment.environment),
     ];
     let told = match payment.origin {
         Origin::Merchant { .. } => told!(""),
@@ -90,7 +76,7 @@ pub(crate) fn add(parts: &mut Parts, payment: &Payment, events: &[Event]) {
         "bodies",
         "INSERT INTO event_body (id, kind, payment, body, deliveries)
             SELECT event, kind, $1, body, count(*) FROM told GROUP BY event, kind, body",
-        vec![Box::new(uuid(payment.id.as_bytes()))],
+        values![uuid(payment.id.as_bytes())],
     );
     parts.add(
         "queued",
@@ -99,7 +85,7 @@ pub(crate) fn add(parts: &mut Parts, payment: &Payment, events: &[Event]) {
             new_id!("at"),
             ", event, kind, endpoint, $1, 0, at, at FROM told RETURNING endpoint"
         ),
-        vec![Box::new(uuid(payment.id.as_bytes()))],
+        values![uuid(payment.id.as_bytes())],
     );
     parts.answer("ARRAY(SELECT DISTINCT endpoint FROM queued)");
 }
@@ -192,17 +178,17 @@ pub(crate) use delivery_columns;
 
 /// A delivery, from a row of the columns of [`delivery_columns`].
 pub(crate) fn delivery(row: &Row) -> Result<Delivery, Fault> {
-    let id = DeliveryId::from_bytes(row.get::<_, Uuid>(0).into_bytes());
+    let id = columns::id(row, 0, DeliveryId::from_bytes);
     let log: Option<&[u8]> = row.get(8);
     let attempts: Option<Vec<DeliveryAttempt>> = log
         .map(|log| records::decode(&schema::webhooks::delivery(id), log))
         .transpose()?;
     Ok(Delivery {
         id,
-        event: EventId::from_bytes(row.get::<_, Uuid>(1).into_bytes()),
+        event: columns::id(row, 1, EventId::from_bytes),
         kind: kind(row.get(2)).ok_or_else(|| damaged(id, "its kind is not known"))?,
-        endpoint: EndpointId::from_bytes(row.get::<_, Uuid>(3).into_bytes()),
-        payment: PaymentId::from_bytes(row.get::<_, Uuid>(4).into_bytes()),
+        endpoint: columns::id(row, 3, EndpointId::from_bytes),
+        payment: columns::payment_id(row, 4),
         status: status(row.get(5)).ok_or_else(|| damaged(id, "its status is not known"))?,
         created_at: time(row.get(6)),
         next_attempt_at: row.get::<_, Option<i64>>(7).map(time),
