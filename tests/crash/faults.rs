@@ -10,13 +10,13 @@ use rustix::process::Signal;
 use tokio::time::sleep;
 
 use crate::database::{Database, Stopped, signal};
-use crate::dice::Dice;
 use crate::kills::{Load, OFFICE, found, judge_all, merchant};
 use crate::process::{Home, Node, Running, start};
 use crate::proxy::Faults;
 use crate::receiver::Receiver;
-use crate::rest;
 use crate::revocations::Revocations;
+use crate::seeded_random::SeededRandom;
+use crate::steady_state;
 use crate::wire::{Ask, Line};
 
 const NODES: usize = 3;
@@ -101,14 +101,14 @@ impl fmt::Display for Fault {
 }
 
 /// So many faults in a random order.
-fn deck(count: usize, dice: &mut Dice) -> Vec<Fault> {
+fn deck(count: usize, random: &mut SeededRandom) -> Vec<Fault> {
     let stops = STOPS.into_iter().flat_map(|(times, time)| {
         std::iter::repeat_n(Fault::NodeStopped(time), times * count / OF)
     });
     let others = KINDS.into_iter().cycle();
     let mut deck: Vec<Fault> = stops.chain(others).take(count).collect();
     for at in 0..deck.len() {
-        let with = at + dice.roll(deck.len() - at);
+        let with = at + random.roll(deck.len() - at);
         deck.swap(at, with);
     }
     deck
@@ -127,7 +127,7 @@ pub(crate) async fn run(count: usize, seed: u64) -> Result<String, String> {
 
 async fn strike_all(home: &mut Home, count: usize, seed: u64) -> Result<String, String> {
     let began = Instant::now();
-    let mut dice = Dice::of(seed, 0xFA17);
+    let mut random = SeededRandom::of(seed, 0xFA17);
     let database = Database::start(home.path(), seed).await?;
     home.on(&database.url(), NODES);
     let run = Arc::new(start(home).ready().await?);
@@ -147,11 +147,11 @@ async fn strike_all(home: &mut Home, count: usize, seed: u64) -> Result<String, 
         slowest: Duration::ZERO,
     };
     let (mut unproved, mut claims_hold) = (Vec::new(), Instant::now());
-    for (life, fault) in (1..).zip(deck(count, &mut dice)) {
+    for (life, fault) in (1..).zip(deck(count, &mut random)) {
         let wrong = |wrong: String| format!("fault {life}: {wrong}");
         if usize::is_multiple_of(life, OFFICE) {
             let merchant = merchant(&mut site.desk(), "Office").await?;
-            world.office.lock().await.moves_to(merchant);
+            world.operators.lock().await.moves_to(merchant);
         }
         world.over.store(false, Ordering::Relaxed);
         site.run.asks_again.store(false, Ordering::Relaxed);
@@ -159,23 +159,24 @@ async fn strike_all(home: &mut Home, count: usize, seed: u64) -> Result<String, 
         let load = Load::begin(&world, &site.run, life);
         let revoking: Vec<_> = (0..REVOKERS)
             .map(|number| {
-                let dice = Dice::of(seed, (0x3A2D << 32) + (life * REVOKERS + number) as u64);
+                let random =
+                    SeededRandom::of(seed, (0x3A2D << 32) + (life * REVOKERS + number) as u64);
                 let (revocations, world, run) =
                     (revocations.clone(), world.clone(), site.run.clone());
                 tokio::spawn(
-                    async move { revocations.press_on(&run, dice, || world.is_over()).await },
+                    async move { revocations.press_on(&run, random, || world.is_over()).await },
                 )
             })
             .collect();
-        sleep(Duration::from_millis(200 + dice.roll(LOAD) as u64)).await;
-        let name = format!("n{}", 1 + dice.roll(NODES));
+        sleep(Duration::from_millis(200 + random.roll(LOAD) as u64)).await;
+        let name = format!("n{}", 1 + random.roll(NODES));
         let at = began.elapsed().as_secs_f64();
-        let struck = site.strike(fault, &name, &mut dice).await;
+        let struck = site.strike(fault, &name, &mut random).await;
         let struck = struck.map_err(|why| wrong(format!("{fault}: {why}")))?;
         if fault.loses_claims() {
             claims_hold = Instant::now();
         }
-        sleep(Duration::from_millis(dice.roll(LOAD) as u64)).await;
+        sleep(Duration::from_millis(random.roll(LOAD) as u64)).await;
         world.over.store(true, Ordering::Relaxed);
         load.end(&world, GRACE).await.map_err(wrong)?;
         for each in revoking {
@@ -185,7 +186,7 @@ async fn strike_all(home: &mut Home, count: usize, seed: u64) -> Result<String, 
         site.run.asks_again.store(true, Ordering::Relaxed);
         let touched = world.journal.take_touched();
         unproved.extend(touched.iter().cloned());
-        let judged = judge_all(&world, &site.run, touched, &mut unproved, life, &mut dice).await;
+        let judged = judge_all(&world, &site.run, touched, &mut unproved, life, &mut random).await;
         judged.map_err(wrong)?;
         revocations.judge(&site.run, since).await.map_err(wrong)?;
         receiver.judge_claims(claims_hold).map_err(wrong)?;
@@ -196,23 +197,23 @@ async fn strike_all(home: &mut Home, count: usize, seed: u64) -> Result<String, 
         println!("{at:7.1} s  {life:3}. {struck}; {acknowledged} acknowledgements, 0 lost");
     }
     let struck_for = began.elapsed().as_secs_f64();
-    let ends = rest::settle(&world, &site.run).await?;
+    let ends = steady_state::settle(&world, &site.run).await?;
     let events = receiver.judge(&world, &site.run).await?;
-    let office = world.office.lock().await;
+    let operators = world.operators.lock().await;
     let promotions = site
         .promotions
         .iter()
         .map(|time| format!("{:.1}", time.as_secs_f64()));
     let text = format!(
         "seed {seed}: {count} faults in {struck_for:.0} s, {} requests met one at the proxy\n{} requests for \
-         payments, {} acknowledgements, 0 lost, {} without an answer, {} changes by the office\nno payment \
+         payments, {} acknowledgements, 0 lost, {} without an answer, {} changes by the operators\nno payment \
          captured twice; {events}\n{}\nready after a fault within {:.1} s, after promotions within [{}] s\n\
          at rest after {:.0} s: {ends:?}",
         site.database.met(),
         world.journal.len(),
         world.acknowledged.load(Ordering::Relaxed),
         world.unanswered.load(Ordering::Relaxed),
-        office.changes,
+        operators.changes,
         revocations.told(),
         site.slowest.as_secs_f64(),
         promotions.collect::<Vec<_>>().join(" "),
@@ -251,10 +252,10 @@ impl Site {
         &mut self,
         fault: Fault,
         name: &str,
-        dice: &mut Dice,
+        random: &mut SeededRandom,
     ) -> Result<String, String> {
         let mut millis =
-            |from: usize, to: usize| Duration::from_millis((from + dice.roll(to - from)) as u64);
+            |from: usize, to: usize| Duration::from_millis((from + random.roll(to - from)) as u64);
         let node = self.node(name)?;
         let mut of = String::new();
         match fault {
@@ -279,7 +280,7 @@ impl Site {
                     Fault::DatabaseStopped => millis(500, 4_000),
                     _ => Duration::ZERO,
                 };
-                let by = dice.one_of(&[Signal::INT, Signal::QUIT, Signal::KILL]);
+                let by = random.one_of(&[Signal::INT, Signal::QUIT, Signal::KILL]);
                 self.database.stop(by, down).await?;
             }
             Fault::DatabasePaused => self.database.pause(millis(300, 6_000)).await,
@@ -302,7 +303,7 @@ impl Site {
             Fault::StandbyPaused => self.database.pause_standby(millis(300, 4_000)).await,
             Fault::Failover => {
                 let time = millis(300, 2_000);
-                let is_cut_off = dice.once_in(2);
+                let is_cut_off = random.once_in(2);
                 let cut_off = if is_cut_off { time } else { Duration::ZERO };
                 self.database.lose(cut_off).await;
                 let promoted = self.database.fail_over(None).await?;

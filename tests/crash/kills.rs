@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use tokio::task::JoinHandle;
 
-use crate::dice::Dice;
 use crate::journal::{Entry, Shop};
 use crate::judge;
 use crate::load::{Client, World};
-use crate::office::Office;
+use crate::operators::Operators;
 use crate::process::{Desk, Home, Running, start};
-use crate::rest;
+use crate::seeded_random::SeededRandom;
+use crate::steady_state;
 
 /// Clients at once.
 const CLIENTS: usize = 8;
@@ -21,7 +21,7 @@ const CLIENTS: usize = 8;
 const SHOPS: usize = 3;
 /// Payments of long ago that are judged again after each restart.
 const OLD: usize = 15;
-/// Lives after which the office gets a merchant of its own: its list of keys is read whole each time.
+/// Lives after which the operators get a merchant of their own: its list of keys is read whole each time.
 pub(crate) const OFFICE: usize = 25;
 /// The books grow with each life: they are read every second life from 100 lives on, every third from 150 on, and so on.
 const BOOKS: usize = 50;
@@ -41,7 +41,7 @@ pub(crate) async fn run(cycles: usize, load: usize, seed: u64) -> Result<String,
 
 async fn cycle(home: &Home, cycles: usize, load: usize, seed: u64) -> Result<String, String> {
     let began = Instant::now();
-    let mut dice = Dice::of(seed, 0);
+    let mut random = SeededRandom::of(seed, 0);
     let mut run = Arc::new(start(home).ready().await?);
     let world = Arc::new(found(&run, seed).await?);
     let (mut early, mut slowest, mut starts) = (0, Duration::ZERO, Duration::ZERO);
@@ -49,16 +49,16 @@ async fn cycle(home: &Home, cycles: usize, load: usize, seed: u64) -> Result<Str
     for life in 1..=cycles {
         if life.is_multiple_of(OFFICE) {
             let merchant = merchant(&mut run.desk(), "Office").await?;
-            world.office.lock().await.moves_to(merchant);
+            world.operators.lock().await.moves_to(merchant);
         }
-        let load_for = Duration::from_millis(dice.roll(load) as u64);
+        let load_for = Duration::from_millis(random.roll(load) as u64);
         load_and_kill(&world, &run, life, load_for).await?;
-        while dice.once_in(6) {
+        while random.once_in(6) {
             // Again while it starts, before or after it has opened the store.
             let starting = start(home);
             let least = starts.max(Duration::from_millis(100));
             let most = usize::try_from(least.as_millis()).unwrap_or(usize::MAX);
-            tokio::time::sleep(Duration::from_millis(dice.roll(most) as u64)).await;
+            tokio::time::sleep(Duration::from_millis(random.roll(most) as u64)).await;
             starting.kill();
             early += 1;
         }
@@ -69,7 +69,7 @@ async fn cycle(home: &Home, cycles: usize, load: usize, seed: u64) -> Result<Str
         world.over.store(false, Ordering::Relaxed);
         let touched = world.journal.take_touched();
         unproved.extend(touched.iter().cloned());
-        let judged = judge_all(&world, &run, touched, &mut unproved, life, &mut dice).await;
+        let judged = judge_all(&world, &run, touched, &mut unproved, life, &mut random).await;
         judged.map_err(|wrong| format!("after kill {life}: {wrong}"))?;
         if !run.is_alive() {
             return Err(format!("after kill {life}: the server ended by itself"));
@@ -81,33 +81,33 @@ async fn cycle(home: &Home, cycles: usize, load: usize, seed: u64) -> Result<Str
         }
     }
     let cycles_took = began.elapsed();
-    let ends = rest::settle(&world, &run).await?;
-    let office = world.office.lock().await;
+    let ends = steady_state::settle(&world, &run).await?;
+    let operators = world.operators.lock().await;
     let text = format!(
         "seed {seed}: {cycles} cycles in {:.0} s, {early} more kills while starting, starts up to \
          {:.2} s\n{} requests for payments, {} acknowledgements, {} without an answer, {} changes \
-         by the office\nat rest after {:.0} s: {ends:?}",
+         by the operators\nat rest after {:.0} s: {ends:?}",
         cycles_took.as_secs_f64(),
         slowest.as_secs_f64(),
         world.journal.len(),
         world.acknowledged.load(Ordering::Relaxed),
         world.unanswered.load(Ordering::Relaxed),
-        office.changes,
+        operators.changes,
         began.elapsed().as_secs_f64(),
     );
     run.kill();
     Ok(text)
 }
 
-/// The shops and the office.
+/// The shops and the operators.
 pub(crate) async fn found(run: &Running, seed: u64) -> Result<World, String> {
     let mut desk = run.desk();
     let mut shops = Vec::new();
     for _ in 0..SHOPS {
         shops.push(shop(&mut desk).await?);
     }
-    let office = Office::new(merchant(&mut desk, "Office").await?);
-    Ok(World::new(seed, shops, office))
+    let operators = Operators::new(merchant(&mut desk, "Office").await?);
+    Ok(World::new(seed, shops, operators))
 }
 
 /// A merchant that may take live payments.
@@ -159,10 +159,10 @@ async fn load_and_kill(
     ended.map_err(|wrong| format!("before kill {life}: {wrong}"))
 }
 
-/// Clients and the office at work.
+/// Clients and the operators at work.
 pub(crate) struct Load {
     clients: Vec<JoinHandle<()>>,
-    office: JoinHandle<Result<(), String>>,
+    operators: JoinHandle<Result<(), String>>,
 }
 
 impl Load {
@@ -171,15 +171,15 @@ impl Load {
         let clients = (0..CLIENTS)
             .map(|number| tokio::spawn(Client::new(world, run, life, number).press_on()))
             .collect();
-        let office = tokio::spawn({
+        let operators = tokio::spawn({
             let (world, run) = (Arc::clone(world), Arc::clone(run));
             async move {
-                let dice = Dice::of(world.seed, (life * 64 + CLIENTS) as u64);
-                let mut office = world.office.lock().await;
-                office.press_on(&run, dice, || world.is_over()).await
+                let random = SeededRandom::of(world.seed, (life * 64 + CLIENTS) as u64);
+                let mut operators = world.operators.lock().await;
+                operators.press_on(&run, random, || world.is_over()).await
             }
         });
-        Self { clients, office }
+        Self { clients, operators }
     }
 
     /// Waits for its end, for clients only so long: what one has not been answered by then proves nothing.
@@ -192,7 +192,7 @@ impl Load {
                 () = &mut until => client.abort(),
             }
         }
-        self.office.await.map_err(|error| error.to_string())??;
+        self.operators.await.map_err(|error| error.to_string())??;
         match world.wrong.lock().first() {
             Some(wrong) => Err(wrong.clone()),
             None => Ok(()),
@@ -207,10 +207,10 @@ pub(crate) async fn judge_all(
     mut entries: Vec<Arc<Entry>>,
     unproved: &mut Vec<Arc<Entry>>,
     life: usize,
-    dice: &mut Dice,
+    random: &mut SeededRandom,
 ) -> Result<(), String> {
     let count = world.journal.len();
-    let old = (0..OLD.min(count)).filter_map(|_| world.journal.get(dice.roll(count)));
+    let old = (0..OLD.min(count)).filter_map(|_| world.journal.get(random.roll(count)));
     entries.extend(old);
     entries.sort_by_key(|entry| entry.number);
     entries.dedup_by_key(|entry| entry.number);
@@ -220,6 +220,6 @@ pub(crate) async fn judge_all(
         let books = judge::books(&mut desk).await?;
         judge::outcomes(&std::mem::take(unproved), &books, &mut desk).await?;
     }
-    let mut office = world.office.lock().await;
-    office.judge(run, dice).await
+    let mut operators = world.operators.lock().await;
+    operators.judge(run, random).await
 }

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use serde_json::json;
 
-use crate::dice::Dice;
 use crate::journal::{Entry, Journal, Shop};
-use crate::office::Office;
+use crate::operators::Operators;
 use crate::process::{Desk, Running};
+use crate::seeded_random::SeededRandom;
 use crate::wire::{Answer, Ask, Line, Lost};
 
 /// Faults of a simulator that clients order now and then; those that hang are cut off by the kill.
@@ -63,7 +63,7 @@ pub(crate) struct World {
     pub(crate) seed: u64,
     pub(crate) shops: Vec<Shop>,
     pub(crate) journal: Journal,
-    pub(crate) office: tokio::sync::Mutex<Office>,
+    pub(crate) operators: tokio::sync::Mutex<Operators>,
     /// The request that several clients send just now.
     shared: Mutex<Option<Arc<Entry>>>,
     /// Set before the server is killed.
@@ -76,12 +76,12 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new(seed: u64, shops: Vec<Shop>, office: Office) -> Self {
+    pub(crate) fn new(seed: u64, shops: Vec<Shop>, operators: Operators) -> Self {
         Self {
             seed,
             shops,
             journal: Journal::default(),
-            office: tokio::sync::Mutex::new(office),
+            operators: tokio::sync::Mutex::new(operators),
             shared: Mutex::new(None),
             over: AtomicBool::new(false),
             pause: Duration::ZERO,
@@ -108,7 +108,7 @@ pub(crate) struct Client {
     pub(crate) line: Line,
     desk: Desk,
     pub(crate) life: usize,
-    pub(crate) dice: Dice,
+    pub(crate) random: SeededRandom,
 }
 
 impl Client {
@@ -116,7 +116,7 @@ impl Client {
         Self {
             line: run.line(),
             desk: run.desk(),
-            dice: Dice::of(world.seed, (life * 64 + number) as u64),
+            random: SeededRandom::of(world.seed, (life * 64 + number) as u64),
             world: Arc::clone(world),
             run: Arc::clone(run),
             life,
@@ -143,7 +143,7 @@ impl Client {
     }
 
     async fn act(&mut self) -> Result<(), Trouble> {
-        match self.dice.roll(100) {
+        match self.random.roll(100) {
             0..30 => self.create_own().await,
             30..45 => self.create_shared().await,
             45..55 => self.repeat().await,
@@ -160,12 +160,12 @@ impl Client {
 
     /// A request with a key of its own, written down and not yet sent.
     fn draw(&mut self) -> Arc<Entry> {
-        let shop = self.dice.roll(self.world.shops.len());
-        let live = self.dice.once_in(4);
-        let direct = self.dice.roll(3) > 0;
-        let method = self.dice.one_of(&METHODS);
-        let cents = 100 + self.dice.roll(9_900);
-        let email = self.dice.once_in(2);
+        let shop = self.random.roll(self.world.shops.len());
+        let live = self.random.once_in(4);
+        let direct = self.random.roll(3) > 0;
+        let method = self.random.one_of(&METHODS);
+        let cents = 100 + self.random.roll(9_900);
+        let email = self.random.once_in(2);
         let life = self.life;
         self.world.journal.enter(|number| {
             let order_id = format!("order-{number}");
@@ -199,7 +199,7 @@ impl Client {
         let entry = self.draw();
         create(&self.world, &mut self.line, &entry).await?;
         // A payer in a hurry, or one who meets the kill between two steps.
-        if entry.direct && self.dice.once_in(3) {
+        if entry.direct && self.random.once_in(3) {
             self.pay_for(&entry).await?;
         }
         Ok(())
@@ -207,7 +207,7 @@ impl Client {
 
     async fn create_shared(&mut self) -> Result<(), Trouble> {
         let known = self.world.shared.lock().clone();
-        let entry = match known.filter(|_| !self.dice.once_in(5)) {
+        let entry = match known.filter(|_| !self.random.once_in(5)) {
             Some(entry) => entry,
             None => {
                 let entry = self.draw();
@@ -222,8 +222,12 @@ impl Client {
     /// A payment of late, or now and then of long ago.
     fn pick(&mut self) -> Option<Arc<Entry>> {
         let count = self.world.journal.len();
-        let back = if self.dice.once_in(5) { count } else { RECENT };
-        let number = count.checked_sub(1 + self.dice.roll(count.min(back)))?;
+        let back = if self.random.once_in(5) {
+            count
+        } else {
+            RECENT
+        };
+        let number = count.checked_sub(1 + self.random.roll(count.min(back)))?;
         self.world.journal.get(number)
     }
 
@@ -296,7 +300,7 @@ impl Client {
         let Some(entry) = self.pick_in("review") else {
             return Ok(());
         };
-        let decision = self.dice.one_of(&["approve", "decline"]);
+        let decision = self.random.one_of(&["approve", "decline"]);
         let body = json!({ "decision": decision, "actor": "ann", "reason": "looked at it" });
         self.decide(&entry, "review", body, decision).await
     }
@@ -324,17 +328,17 @@ impl Client {
     }
 
     async fn order_fault(&mut self) -> Result<(), Trouble> {
-        let account = if self.dice.once_in(4) {
+        let account = if self.random.once_in(4) {
             "sandbox-live"
         } else {
             "sandbox-test"
         };
-        let fault = if self.dice.once_in(3) {
+        let fault = if self.random.once_in(3) {
             "none"
         } else {
-            self.dice.one_of(&FAULTS)
+            self.random.one_of(&FAULTS)
         };
-        let times = 1 + self.dice.roll(2);
+        let times = 1 + self.random.roll(2);
         let body = json!({ "provider_id": account, "fault": fault, "times": times });
         self.desk.call("POST", "/dev/faults", Some(&body)).await?;
         Ok(())

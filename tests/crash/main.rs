@@ -20,34 +20,35 @@
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
-    missing_docs,
     clippy::allow_attributes
 )]
 
+mod callers;
 mod database;
-mod dice;
 mod faults;
-mod herd;
 mod journal;
 mod judge;
 mod kills;
 mod laws;
 mod load;
-mod office;
+mod operators;
 mod payers;
 mod process;
 #[path = "../../host/store/src/postgres/tests/proxy.rs"]
 mod proxy;
 mod receiver;
-mod rest;
 mod revocations;
+mod seeded_random;
+mod steady_state;
+#[path = "../store.rs"]
+mod store;
 mod wire;
 
 use std::process::ExitCode;
 use std::time::Instant;
 
 const KILLS: &str = "what_was_acknowledged_survives_every_kill";
-const HERD: &str = "each_key_makes_one_payment_whoever_asks_and_whatever_is_killed";
+const CALLERS: &str = "each_key_makes_one_payment_whoever_asks_and_whatever_is_killed";
 const FAULTS: &str = "what_was_acknowledged_survives_faults_of_nodes_and_their_database";
 
 /// What is asked for.
@@ -113,7 +114,7 @@ impl Options {
 
 fn main() -> ExitCode {
     let options = Options::read();
-    let cases = [KILLS, HERD, FAULTS];
+    let cases = [KILLS, CALLERS, FAULTS];
     if options.list {
         for case in cases {
             println!("{case}: test");
@@ -136,7 +137,7 @@ fn main() -> ExitCode {
         let told = runtime.block_on(async {
             match *case {
                 KILLS => kills::run(options.cycles, options.load, options.seed).await,
-                HERD => herd::run(options.callers, options.keys, options.seed).await,
+                CALLERS => callers::run(options.callers, options.keys, options.seed).await,
                 _ => faults::run(options.faults, options.seed).await,
             }
         });

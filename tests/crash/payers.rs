@@ -14,7 +14,7 @@ impl Client {
     /// A payer pays for a payment of late.
     pub(crate) async fn start_and_pay(&mut self) -> Result<(), Trouble> {
         let pending = self.pick_in("pending");
-        let entry = match pending.filter(|_| self.dice.once_in(2)) {
+        let entry = match pending.filter(|_| self.random.once_in(2)) {
             Some(entry) => Some(entry),
             None => self.pick_in("created"),
         };
@@ -32,11 +32,11 @@ impl Client {
         let outcomes = [
             "approve", "approve", "approve", "approve", "decline", "review", "pending",
         ];
-        let outcome = self.dice.one_of(&outcomes);
+        let outcome = self.random.one_of(&outcomes);
         let Some(back) = self.press(entry, &page, outcome).await? else {
             return Ok(());
         };
-        if self.dice.once_in(2) {
+        if self.random.once_in(2) {
             // The payer's browser comes back, which proves nothing and asks the vendor.
             let path = back.split_once("/return/").map(|(_, rest)| rest.to_owned());
             let path = format!("/return/{}", path.unwrap_or_default());
@@ -124,7 +124,7 @@ impl Client {
             return Ok(());
         };
         let nth = match count {
-            count if count > 0 && self.dice.once_in(3) => self.dice.roll(count),
+            count if count > 0 && self.random.once_in(3) => self.random.roll(count),
             _ => self.draw_refund(&entry),
         };
         self.world.journal.touch(&entry);
@@ -141,8 +141,8 @@ impl Client {
 
     /// A refund with a key of its own, written down and not yet sent: all that is left, or a part.
     fn draw_refund(&mut self, entry: &Entry) -> usize {
-        let part = 1 + self.dice.roll(2_000);
-        let all = self.dice.once_in(3);
+        let part = 1 + self.random.roll(2_000);
+        let all = self.random.once_in(3);
         let mut told = entry.told.lock();
         let nth = told.refunds.len();
         let mut body = json!({ "idempotency_key": format!("refund-{nth}-of-{}", entry.number) });
@@ -162,7 +162,7 @@ impl Client {
             return Ok(());
         };
         let page = entry.told.lock().redirects.last().cloned();
-        let outcome = self.dice.one_of(&["refund", "dispute"]);
+        let outcome = self.random.one_of(&["refund", "dispute"]);
         if let Some(page) = page {
             self.press(&entry, &page, outcome).await?;
         }

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use serde_json::Value;
 
+use crate::store;
 use crate::wire::{Answer, Ask, Line, Lost};
 
 /// Longest that a start may take on a machine with much to do.
@@ -56,7 +57,7 @@ impl Home {
             path: folder.path().to_owned(),
             folder: Some(folder),
             watchdog,
-            store: store(),
+            store: store::options(),
         }
     }
 
@@ -101,18 +102,6 @@ pub(crate) struct Starting {
     child: Child,
     home: PathBuf,
     began: Instant,
-}
-
-/// Options for the store that `KASSETTE_TEST_STORE` names: `postgres`, or `dev`'s own where it is not set; on the
-/// former as many nodes as `KASSETTE_TEST_NODES` says.
-fn store() -> Vec<String> {
-    let set = |name, option: &str| {
-        let value = std::env::var(name).ok()?;
-        Some([option.to_owned(), value])
-    };
-    let kind = set("KASSETTE_TEST_STORE", "--store");
-    let nodes = set("KASSETTE_TEST_NODES", "--nodes");
-    kind.into_iter().chain(nodes).flatten().collect()
 }
 
 /// Starts the server on a folder.

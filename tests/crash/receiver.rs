@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 
 use crate::load::World;
 use crate::process::{Desk, Running};
-use crate::rest::{AGAIN, PATIENCE, advance};
+use crate::steady_state::{AGAIN, PATIENCE, advance};
 
 const LOOK: Duration = Duration::from_millis(500);
 /// What failed is tried again after 4.5 s at the earliest, what was claimed and not recorded after a minute: an event

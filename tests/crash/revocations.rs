@@ -10,8 +10,8 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::dice::Dice;
 use crate::process::{Desk, Node, Running};
+use crate::seeded_random::SeededRandom;
 use crate::wire::{Ask, Line, Lost};
 
 /// How long a request waits for its answer: longer than a node is ever stopped.
@@ -47,12 +47,12 @@ impl Revocations {
     pub(crate) async fn press_on(
         self: &std::sync::Arc<Self>,
         run: &Running,
-        mut dice: Dice,
+        mut random: SeededRandom,
         over: impl Fn() -> bool,
     ) {
         let mut desk = run.desk();
         while !over() {
-            if self.one(&mut desk, run, &mut dice, &over).await.is_err() {
+            if self.one(&mut desk, run, &mut random, &over).await.is_err() {
                 sleep(PAUSE).await;
             }
         }
@@ -63,7 +63,7 @@ impl Revocations {
         self: &std::sync::Arc<Self>,
         desk: &mut Desk,
         run: &Running,
-        dice: &mut Dice,
+        random: &mut SeededRandom,
         over: impl Fn() -> bool,
     ) -> Result<(), Lost> {
         let path = format!("/merchants/{}/keys", self.merchant);
@@ -73,7 +73,7 @@ impl Revocations {
         let text = |name: &str| issued[name].as_str().unwrap_or_default().to_owned();
         let (id, key) = (text("key_id"), text("key"));
         // Every node remembers it.
-        let until = Instant::now() + Duration::from_millis(dice.roll(BEFORE) as u64);
+        let until = Instant::now() + Duration::from_millis(random.roll(BEFORE) as u64);
         loop {
             let nodes = run.nodes();
             let uses = nodes
@@ -93,8 +93,8 @@ impl Revocations {
         self.revoked.lock().push((key.clone(), Instant::now()));
         for node in run.nodes() {
             for _ in 0..TRIES {
-                let later = Duration::from_millis(dice.roll(AFTER) as u64);
-                self.attempt(&node, &key, later, dice.once_in(3));
+                let later = Duration::from_millis(random.roll(AFTER) as u64);
+                self.attempt(&node, &key, later, random.once_in(3));
             }
         }
         Ok(())

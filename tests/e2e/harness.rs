@@ -2,6 +2,8 @@
 
 #[path = "../openapi/contract.rs"]
 mod contract;
+#[path = "../store.rs"]
+mod store;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -16,6 +18,8 @@ use self::contract::{Contract, Exchange};
 
 /// Longest that a test waits for anything.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// Longest that a start may take: one of several nodes with every module, beside others that start.
+const START: Duration = Duration::from_secs(180);
 
 /// The provider module that most tests need alone.
 const SANDBOX: &str = "sandbox";
@@ -73,18 +77,6 @@ impl Answer {
     }
 }
 
-/// Options for the store that `KASSETTE_TEST_STORE` names: `postgres`, or `dev`'s own where it is not set; on the
-/// former as many nodes as `KASSETTE_TEST_NODES` says.
-pub(crate) fn store() -> Vec<String> {
-    let set = |name, option: &str| {
-        let value = std::env::var(name).ok()?;
-        Some([option.to_owned(), value])
-    };
-    let kind = set("KASSETTE_TEST_STORE", "--store");
-    let nodes = set("KASSETTE_TEST_NODES", "--nodes");
-    kind.into_iter().chain(nodes).flatten().collect()
-}
-
 /// One server that tests share which only add payments of their own.
 pub(crate) async fn shared() -> &'static Server {
     static SHARED: OnceCell<Server> = OnceCell::const_new();
@@ -137,7 +129,7 @@ impl Server {
 
     /// Starts on a folder by a command that ends in the binary's name and becomes it.
     pub(crate) async fn through(command: Command, folder: Arc<tempfile::TempDir>) -> Self {
-        Self::with_options(command, folder, store()).await
+        Self::with_options(command, folder, store::options()).await
     }
 
     async fn with_options(
@@ -203,7 +195,7 @@ impl Server {
             }
             let ended = self.child.lock().as_mut().unwrap().try_wait().unwrap();
             assert!(
-                ended.is_none() && began.elapsed() < PATIENCE,
+                ended.is_none() && began.elapsed() < START,
                 "not ready:\n{}",
                 self.log()
             );

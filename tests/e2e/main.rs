@@ -3,7 +3,6 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    missing_docs,
     clippy::allow_attributes
 )]
 

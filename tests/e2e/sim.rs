@@ -194,4 +194,5 @@ async fn an_accounts_books_come_in_pages_that_agree_with_the_whole() {
     let of_all = read("limit=1").await.expect(422).json();
     assert_eq!(of_all["error"], "limit: needs a provider_id");
     read("provider_id=sandbox-test&limit=0").await.expect(422);
+    read("provider_id=sandbox-test&cursor=1").await.expect(422);
 }

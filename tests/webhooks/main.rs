@@ -9,7 +9,6 @@
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
-    missing_docs,
     dead_code,
     clippy::allow_attributes
 )]

@@ -9,10 +9,10 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::dice::Dice;
 use crate::journal::Shop;
 use crate::kills::shop;
 use crate::process::{Home, Running, start};
+use crate::seeded_random::SeededRandom;
 use crate::wire::{Ask, Line};
 
 /// Kills of a run.
@@ -27,7 +27,7 @@ struct Answered {
     made: usize,
 }
 
-struct Herd {
+struct Callers {
     shop: Shop,
     keys: Vec<Mutex<Answered>>,
     /// The server of now; none between a kill and the next start.
@@ -49,9 +49,9 @@ pub(crate) async fn run(callers: usize, keys: usize, seed: u64) -> Result<String
 
 async fn drive(home: &Home, callers: usize, keys: usize, seed: u64) -> Result<String, String> {
     let began = Instant::now();
-    let mut dice = Dice::of(seed, 0xCA11);
+    let mut random = SeededRandom::of(seed, 0xCA11);
     let first = Arc::new(start(home).ready().await?);
-    let herd = Arc::new(Herd {
+    let shared = Arc::new(Callers {
         shop: shop(&mut first.desk()).await?,
         keys: (0..keys).map(|_| Mutex::default()).collect(),
         server: watch::Sender::new(Some(first)),
@@ -61,44 +61,44 @@ async fn drive(home: &Home, callers: usize, keys: usize, seed: u64) -> Result<St
     });
     let calls: Vec<_> = (0..callers)
         .map(|caller| {
-            let herd = Arc::clone(&herd);
-            let dice = Dice::of(seed, caller as u64);
-            tokio::spawn(async move { herd.call(dice).await })
+            let shared = Arc::clone(&shared);
+            let random = SeededRandom::of(seed, caller as u64);
+            tokio::spawn(async move { shared.call(random).await })
         })
         .collect();
     let whole = callers * keys;
     for kill in 1..=KILLS {
         // Spread over the run, each at a random place of its part.
         let part = whole / (KILLS + 1);
-        let at = kill * part + dice.roll(part / 2);
-        while herd.answers.load(Ordering::Relaxed) < at && !herd.over.load(Ordering::Relaxed) {
+        let at = kill * part + random.roll(part / 2);
+        while shared.answers.load(Ordering::Relaxed) < at && !shared.over.load(Ordering::Relaxed) {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        if herd.over.load(Ordering::Relaxed) {
+        if shared.over.load(Ordering::Relaxed) {
             break;
         }
-        if let Some(server) = herd.server.send_replace(None) {
+        if let Some(server) = shared.server.send_replace(None) {
             server.kill();
         }
         let next = start(home).ready().await;
         let next = next.map_err(|wrong| format!("after kill {kill}: {wrong}"))?;
-        herd.server.send_replace(Some(Arc::new(next)));
+        shared.server.send_replace(Some(Arc::new(next)));
     }
     for call in calls {
         call.await.map_err(|error| error.to_string())??;
     }
-    let ids = herd.judge().await?;
+    let ids = shared.judge().await?;
     Ok(format!(
         "seed {seed}: {callers} callers with {keys} keys each and {KILLS} kills: {} payments, {} \
          answers, {} calls lost, {:.0} s",
         ids.len(),
-        herd.answers.load(Ordering::Relaxed),
-        herd.lost.load(Ordering::Relaxed),
+        shared.answers.load(Ordering::Relaxed),
+        shared.lost.load(Ordering::Relaxed),
         began.elapsed().as_secs_f64(),
     ))
 }
 
-impl Herd {
+impl Callers {
     /// The server of now, once there is one.
     async fn server(&self) -> Result<Arc<Running>, String> {
         let mut server = self.server.subscribe();
@@ -108,20 +108,20 @@ impl Herd {
     }
 
     /// One caller: every key once, again and again until it is answered.
-    async fn call(&self, mut dice: Dice) -> Result<(), String> {
-        let told = self.try_call(&mut dice).await;
+    async fn call(&self, mut random: SeededRandom) -> Result<(), String> {
+        let told = self.try_call(&mut random).await;
         if told.is_err() {
             self.over.store(true, Ordering::Relaxed);
         }
         told
     }
 
-    async fn try_call(&self, dice: &mut Dice) -> Result<(), String> {
+    async fn try_call(&self, random: &mut SeededRandom) -> Result<(), String> {
         let mut server = self.server().await?;
         let mut line = server.line();
         let mut order: Vec<usize> = (0..self.keys.len()).collect();
         for at in 0..order.len() {
-            let with = at + dice.roll(APART.min(order.len() - at));
+            let with = at + random.roll(APART.min(order.len() - at));
             order.swap(at, with);
         }
         for key in order {

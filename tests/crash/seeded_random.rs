@@ -1,17 +1,17 @@
 //! Repeatable choices.
 
 /// A generator (xorshift64*).
-pub(crate) struct Dice(u64);
+pub(crate) struct SeededRandom(u64);
 
-impl Dice {
+impl SeededRandom {
     /// Of a seed and what it is for.
     pub(crate) fn of(seed: u64, what: u64) -> Self {
         let mixed = (seed ^ 0x9E37_79B9_7F4A_7C15)
             .wrapping_mul(0xBF58_476D_1CE4_E5B9)
             .wrapping_add(what.wrapping_mul(0x94D0_49BB_1331_11EB));
-        let mut dice = Self(mixed | 1);
-        dice.roll(2);
-        dice
+        let mut random = Self(mixed | 1);
+        random.roll(2);
+        random
     }
 
     /// 0 to `sides` - 1.

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::dice::Dice;
 use crate::journal::Entry;
 use crate::judge;
 use crate::laws::cents;
 use crate::load::World;
 use crate::process::{Desk, Running};
+use crate::seeded_random::SeededRandom;
 
 /// Longest that nothing may come nearer to rest.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
@@ -35,7 +35,7 @@ pub(crate) async fn settle(
     for seconds in TIMES {
         advance(&mut desk, seconds).await?;
     }
-    let mut dice = Dice::of(world.seed, u64::MAX);
+    let mut random = SeededRandom::of(world.seed, u64::MAX);
     let (mut fewest, mut since) = (usize::MAX, Instant::now());
     loop {
         let waiting = waiting(&mut desk).await?;
@@ -51,7 +51,7 @@ pub(crate) async fn settle(
             return Err(format!("never at rest: {waiting:?} {reviewed:?}"));
         }
         for payment in reviewed {
-            decide(&mut desk, &payment, &mut dice).await?;
+            decide(&mut desk, &payment, &mut random).await?;
         }
         advance(&mut desk, AGAIN).await?;
     }
@@ -82,8 +82,8 @@ async fn waiting(desk: &mut Desk) -> Result<Vec<Value>, String> {
 }
 
 /// An operator decides; what needs the vendor's word first is tried again later.
-async fn decide(desk: &mut Desk, payment: &Value, dice: &mut Dice) -> Result<(), String> {
-    let decision = dice.one_of(&["approve", "decline"]);
+async fn decide(desk: &mut Desk, payment: &Value, random: &mut SeededRandom) -> Result<(), String> {
+    let decision = random.one_of(&["approve", "decline"]);
     let body = json!({ "decision": decision, "actor": "ann", "reason": "the end of the day" });
     let id = payment["payment_id"].as_str().unwrap_or_default();
     let path = format!("/payments/{id}/review");

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use crate::dice::Dice;
 use crate::load::Trouble;
 use crate::process::{Desk, Running};
+use crate::seeded_random::SeededRandom;
 use crate::wire::{Ask, Lost};
 
 /// Keys that work at once; further ones are revoked first.
@@ -31,9 +31,9 @@ enum Open {
     Change(u64),
 }
 
-/// The office of one merchant.
+/// The operators of one merchant.
 #[derive(Debug)]
-pub(crate) struct Office {
+pub(crate) struct Operators {
     merchant: u64,
     keys: BTreeMap<String, Key>,
     /// Keys whose issuing was not answered: they are there, and no client has seen them.
@@ -52,7 +52,7 @@ pub(crate) struct Office {
     pub(crate) changes: usize,
 }
 
-impl Office {
+impl Operators {
     pub(crate) fn new(merchant: u64) -> Self {
         Self {
             merchant,
@@ -82,12 +82,12 @@ impl Office {
     pub(crate) async fn press_on(
         &mut self,
         run: &Running,
-        mut dice: Dice,
+        mut random: SeededRandom,
         over: impl Fn() -> bool,
     ) -> Result<(), String> {
         let mut desk = run.desk();
         while !over() {
-            match self.act(&mut desk, run, &mut dice).await {
+            match self.act(&mut desk, run, &mut random).await {
                 Ok(()) => {}
                 Err(Trouble::Lost) => return Ok(()),
                 Err(Trouble::Wrong(what)) => return Err(what),
@@ -100,7 +100,7 @@ impl Office {
         &mut self,
         desk: &mut Desk,
         run: &Running,
-        dice: &mut Dice,
+        random: &mut SeededRandom,
     ) -> Result<(), Trouble> {
         let working: Vec<String> = self
             .keys
@@ -108,8 +108,8 @@ impl Office {
             .filter(|(_, key)| key.works)
             .map(|(id, _)| id.clone())
             .collect();
-        let some = (!working.is_empty()).then(|| working[dice.roll(working.len())].clone());
-        match (dice.roll(5), some) {
+        let some = (!working.is_empty()).then(|| working[random.roll(working.len())].clone());
+        match (random.roll(5), some) {
             (0, Some(id)) => self.rotate(desk, id).await?,
             (1, Some(id)) => self.revoke(desk, id).await?,
             (2, _) => self.change(desk).await?,
@@ -196,9 +196,13 @@ impl Office {
     }
 
     /// Judges after a restart, and learns what became of what was not answered.
-    pub(crate) async fn judge(&mut self, run: &Running, dice: &mut Dice) -> Result<(), String> {
+    pub(crate) async fn judge(
+        &mut self,
+        run: &Running,
+        random: &mut SeededRandom,
+    ) -> Result<(), String> {
         let mut desk = run.desk();
-        self.judge_keys(&mut desk, run, dice).await?;
+        self.judge_keys(&mut desk, run, random).await?;
         let path = format!("/merchants/{}", self.merchant);
         let merchant = desk.read(&path).await?;
         let is = |version: u64| {
@@ -219,7 +223,7 @@ impl Office {
         &mut self,
         desk: &mut Desk,
         run: &Running,
-        dice: &mut Dice,
+        random: &mut SeededRandom,
     ) -> Result<(), String> {
         let path = format!("/merchants/{}/keys", self.merchant);
         let listed = desk.list(&path, "keys").await?;
@@ -267,7 +271,7 @@ impl Office {
         }
         let mut tried: Vec<String> = std::mem::take(&mut self.just_ended);
         let all: Vec<&String> = self.keys.keys().collect();
-        tried.extend((0..TRIED.min(all.len())).map(|_| all[dice.roll(all.len())].clone()));
+        tried.extend((0..TRIED.min(all.len())).map(|_| all[random.roll(all.len())].clone()));
         tried.extend(
             self.keys
                 .iter()
