@@ -27,7 +27,6 @@
     clippy::print_stdout,
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
-    missing_docs,
     clippy::allow_attributes
 )]
 

@@ -12,7 +12,6 @@
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
-    missing_docs,
     clippy::allow_attributes
 )]
 
@@ -28,7 +27,7 @@ use axum::http::{HeaderMap, Uri};
 use kassette_domain::id::AttemptId;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor, Money};
-use kassette_domain::provider::{Action, CallbackRequest, Started, Verb};
+use kassette_domain::provider::{CallbackRequest, PayerAction, Started, Verb};
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_http::{Client, Guard, Request};
@@ -251,17 +250,17 @@ fn attempt(method: &str, number: usize) -> kassette_domain::provider::AttemptFac
 }
 
 /// Approves a payment on the vendor's page.
-async fn pay(action: Action) {
+async fn pay(action: PayerAction) {
     let http = reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
         .no_proxy()
         .build()
         .unwrap();
     let request = match &action {
-        Action::Redirect(url) => http.get(url),
-        Action::Post { url, fields } => http.post(url).form(fields),
-        Action::Show(shown) => http.get(shown.link.as_ref().unwrap()),
-        Action::Ask(asked) => panic!("{asked:?}"),
+        PayerAction::Redirect(url) => http.get(url),
+        PayerAction::Post { url, fields } => http.post(url).form(fields),
+        PayerAction::Show(shown) => http.get(shown.link.as_ref().unwrap()),
+        PayerAction::Ask(asked) => panic!("{asked:?}"),
     };
     let page = request.send().await.unwrap();
     let url = page.url().clone();

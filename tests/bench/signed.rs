@@ -226,7 +226,9 @@ fn store(time: Duration) -> f64 {
             move || work::create(Arc::clone(&store))
         };
         let run = work::run(CONNECTIONS, End::After(time), create).await;
-        kassette_store::Health::shut_down(&*store).await.unwrap();
+        kassette_store::StoreHealth::shut_down(&*store)
+            .await
+            .unwrap();
         run.rate
     })
 }

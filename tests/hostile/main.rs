@@ -23,7 +23,6 @@
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
-    missing_docs,
     unreachable_pub,
     clippy::allow_attributes
 )]

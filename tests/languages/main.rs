@@ -9,7 +9,6 @@
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
-    missing_docs,
     unreachable_pub,
     clippy::allow_attributes
 )]
@@ -25,7 +24,7 @@ use std::time::Duration;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor};
 use kassette_domain::routing::{AccountCandidate, Availability, Context, Ground, Verdict};
-use kassette_runtime::{Class, Compiler, CompilerChild, LoadError, MethodModule, Runtime};
+use kassette_runtime::{Compiler, CompilerChild, LoadError, MethodModule, ModuleClass, Runtime};
 use support::{NOW, candidate, context, runtime_with, slot};
 
 /// Installs a module as the server does.
@@ -119,7 +118,7 @@ fn follows_the_rule(module: &MethodModule, currency: Currency, home: &str) {
 #[ignore = "needs clang with wasi-libc"]
 fn a_module_in_c_follows_its_rule_as_a_native_one() {
     let module = load(MethodId::CashApp, &build::c()).unwrap();
-    assert_eq!(module.class(), Class::Native);
+    assert_eq!(module.class(), ModuleClass::Native);
     assert_eq!(module.description().label, "Cash App");
     follows_the_rule(&module, Currency::USD, "US");
     let one = module.rank(&dollars(&["a"])).unwrap().unwrap();
@@ -136,7 +135,7 @@ fn dollars(candidates: &[&str]) -> Context {
 #[ignore = "needs node and npm's componentize-qjs"]
 fn a_module_in_javascript_follows_its_rule_as_an_interpreted_one() {
     let module = load(MethodId::Klarna, &build::javascript("klarna.mjs", true)).unwrap();
-    assert_eq!(module.class(), Class::Interpreted);
+    assert_eq!(module.class(), ModuleClass::Interpreted);
     let description = module.description();
     assert_eq!(description.label, "Klarna");
     assert_eq!(description.translations[0].language, "de");
@@ -162,7 +161,7 @@ fn javascript_that_keeps_its_wasi_finds_the_clock_of_the_question() {
 #[ignore = "needs rustup's target wasm32-wasip2"]
 fn chance_of_rusts_standard_library_is_the_same_for_the_same_question() {
     let module = load(MethodId::Paypal, &build::rust_with_std()).unwrap();
-    assert_eq!(module.class(), Class::Native);
+    assert_eq!(module.class(), ModuleClass::Native);
     let names = ["a", "b", "c", "d", "e", "f"];
     let question = context(&names);
     let first = module.rank(&question).unwrap().unwrap();

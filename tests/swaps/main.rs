@@ -16,7 +16,6 @@
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
-    missing_docs,
     dead_code,
     unreachable_pub,
     clippy::allow_attributes

@@ -36,7 +36,6 @@ pub struct Built {
     pub path: PathBuf,
     /// The file had these very bytes before and was left alone.
     pub fresh: bool,
-    /// Its size.
     pub bytes: usize,
 }
 
@@ -49,7 +48,6 @@ pub enum Progress {
     Installing(&'static str),
     /// A crate is done.
     Compiled {
-        /// Its package.
         package: String,
         /// Nothing had to be compiled.
         fresh: bool,

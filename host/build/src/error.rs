@@ -20,7 +20,6 @@ pub enum BuildError {
     Spawn {
         /// Its name or path.
         program: String,
-        /// The system's reason.
         source: std::io::Error,
     },
     /// A program was stopped at its time limit.
@@ -28,7 +27,6 @@ pub enum BuildError {
     TimedOut {
         /// Its name or path.
         program: String,
-        /// The limit.
         seconds: u64,
     },
     /// cargo refused; the text is the end of what it wrote to stderr.
@@ -66,9 +64,7 @@ pub enum BuildError {
     Io {
         /// What was tried: "write".
         action: &'static str,
-        /// Where.
         path: PathBuf,
-        /// The system's reason.
         source: std::io::Error,
     },
 }

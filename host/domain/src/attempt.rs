@@ -6,7 +6,7 @@ use crate::id::{AccountId, AttemptId, Digest, PaymentId, Slot};
 use crate::method::MethodId;
 use crate::money::{Minor, Money};
 use crate::payment::RoutingDecision;
-use crate::provider::{Action, Particulars, VendorSettlement, VendorStatus};
+use crate::provider::{Particulars, PayerAction, VendorSettlement, VendorStatus};
 use crate::returns::Returns;
 use crate::secret::Secret;
 use crate::time::Time;
@@ -34,7 +34,6 @@ impl Via {
     }
 }
 
-/// Where an attempt stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttemptState {
@@ -67,7 +66,6 @@ pub enum AttemptState {
 }
 
 impl AttemptState {
-    /// All of them.
     pub const ALL: [Self; 13] = [
         Self::Open,
         Self::Unknown,
@@ -120,13 +118,11 @@ impl AttemptState {
 /// What the vendor last said, in its own figures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VendorFacts {
-    /// Where it stands there.
     pub status: VendorStatus,
     /// Whether the money is safe there.
     pub settlement: VendorSettlement,
     /// Received so far.
     pub received: Minor,
-    /// Of which currency.
     pub currency: String,
     /// Given back so far.
     pub returned: Minor,
@@ -141,22 +137,18 @@ pub struct VendorFacts {
 pub struct Attempt {
     /// Idempotency key and reference at the vendor.
     pub id: AttemptId,
-    /// Of which payment.
     pub payment: PaymentId,
-    /// Through which account.
     pub account: AccountId,
     /// The module that speaks to it.
     pub slot: Slot,
     /// The version that started it.
     pub digest: Digest,
-    /// By which method.
     pub method: MethodId,
     /// What is to be paid.
     pub due: Money,
-    /// Where it stands.
     pub state: AttemptState,
     /// What the payer does next; none until the start has been recorded.
-    pub action: Option<Action>,
+    pub action: Option<PayerAction>,
     /// Until when `action` can be used again.
     pub until: Option<Time>,
     /// The vendor's ids for it, the newest first.
@@ -206,11 +198,9 @@ pub struct Attempt {
     pub particulars: Particulars,
     /// Reports that already have their line "changed nothing": one for each way and status.
     pub heard: Vec<(Via, VendorStatus)>,
-    /// When it was opened.
     pub opened_at: Time,
     /// When its own time passes; never after the payment's.
     pub expires_at: Time,
-    /// When it ended.
     pub ended_at: Option<Time>,
     /// Why it ended or what is odd about it, for the operator.
     pub detail: String,
@@ -287,17 +277,14 @@ impl Attempt {
 /// What a new attempt is opened with; ids and tokens are drawn by the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// The attempt's id.
     pub attempt: AttemptId,
     /// Opens `/return/<token>`.
     pub return_token: Secret,
-    /// Through which account.
     pub account: AccountId,
     /// Its module.
     pub slot: Slot,
     /// The module's version.
     pub digest: Digest,
-    /// By which method.
     pub method: MethodId,
     /// When the attempt's own time passes; capped at the payment's.
     pub expires_at: Time,

@@ -56,9 +56,7 @@ impl Audited {
 pub struct AuditEntry {
     /// Counted from 1, without gaps.
     pub id: u64,
-    /// When.
     pub at: Time,
-    /// What.
     pub audited: Audited,
     /// Hash of the entry before; zeros for the first.
     pub prev_hash: [u8; 32],

@@ -101,7 +101,6 @@ impl Logo {
     /// Most pixels of a side.
     pub const SIDE: u32 = 320;
 
-    /// The file.
     pub fn png(&self) -> &[u8] {
         &self.0
     }

@@ -235,7 +235,6 @@ pub struct ConnectCode {
     pub id: ConnectCodeId,
     /// SHA-256 of the whole code.
     pub hash: TokenHash,
-    /// Whose shop connects.
     pub merchant: MerchantId,
     /// Where its payments will be.
     pub environment: Environment,
@@ -243,7 +242,6 @@ pub struct ConnectCode {
     pub origin: SiteOrigin,
     /// What the key will be allowed.
     pub scopes: Vec<Scope>,
-    /// When it was issued.
     pub created_at: Time,
     /// From when on it is refused.
     pub expires_at: Time,
@@ -251,7 +249,6 @@ pub struct ConnectCode {
     pub wrong: u8,
     /// How often the shop was asked.
     pub fetches: u8,
-    /// When it was redeemed.
     pub redeemed_at: Option<Time>,
 }
 
@@ -260,11 +257,9 @@ pub struct ConnectCode {
 pub enum CodeState {
     /// It can be redeemed.
     Live,
-    /// It was.
     Redeemed,
     /// Too many wrong proofs.
     Burned,
-    /// Its time has passed.
     Expired,
 }
 
@@ -331,12 +326,9 @@ pub enum CodeUse {
 
 /// What an exchange has made: the next one of the same merchant, environment and site takes its place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Connection {
-    /// Whose shop.
+pub struct ShopConnection {
     pub merchant: MerchantId,
-    /// Where its payments are.
     pub environment: Environment,
-    /// Its site.
     pub origin: SiteOrigin,
     /// The code that was redeemed.
     pub code: ConnectCodeId,
@@ -344,7 +336,6 @@ pub struct Connection {
     pub key: KeyId,
     /// Where its events go.
     pub endpoint: EndpointId,
-    /// When.
     pub connected_at: Time,
 }
 

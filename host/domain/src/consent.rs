@@ -22,15 +22,12 @@ pub struct ConsentCode {
     pub handle: TokenHash,
     /// SHA-256 of the whole code.
     pub hash: TokenHash,
-    /// Who consents with it.
     pub merchant: MerchantId,
-    /// When it was issued.
     pub created_at: Time,
     /// From when on it is refused.
     pub expires_at: Time,
     /// How often a visitor presented its beginning with another end.
     pub wrong_tries: u8,
-    /// When it was used.
     pub used_at: Option<Time>,
 }
 

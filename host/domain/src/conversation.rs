@@ -30,35 +30,30 @@ pub struct Conversation {
     pub payer_hosts: Vec<String>,
     /// Whether loopback was allowed, as for simulated accounts.
     pub plain_loopback: bool,
-    /// What was asked.
-    pub call: Call,
+    pub call: ProviderCall,
     /// What the module asked its host, in its order.
-    pub exchanges: Vec<Exchange>,
+    pub exchanges: Vec<HostCall>,
     /// What the host made of the module's answer.
-    pub outcome: Outcome,
+    pub outcome: CallOutcome,
 }
 
 /// A function of a provider's module, with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Call {
-    /// `start`.
+pub enum ProviderCall {
     Start(AttemptFacts),
-    /// `callback`.
     Callback(CallbackRequest),
-    /// `query`.
     Query {
-        /// Which attempt.
         attempt: AttemptFacts,
-        /// The provider's id for it.
+        /// The vendor's id for it.
         reference: Option<String>,
-        /// What is wished.
+        /// What the query is for.
         purpose: QueryPurpose,
         /// The raw query with which the payer came back.
         returned: Option<Secret>,
     },
 }
 
-impl Call {
+impl ProviderCall {
     /// What is to be paid; none for a callback.
     pub const fn due(&self) -> Option<Money> {
         match self {
@@ -70,7 +65,7 @@ impl Call {
 
 /// One question of a module to its host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Exchange {
+pub enum HostCall {
     /// A request, and how it ended.
     Http {
         /// Before credentials were written into it.
@@ -90,26 +85,22 @@ pub enum Exchange {
 /// A module's request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HttpRequest {
-    /// HTTP method.
     pub verb: Verb,
     /// The whole address.
     pub url: String,
     /// Names and values, in their order.
     pub headers: Vec<(String, String)>,
-    /// The body.
     pub body: Vec<u8>,
     /// Which secrets the host was asked to add and where, and which token to keep.
     pub secrets: Vec<String>,
 }
 
-/// What came back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HttpAnswer {
     /// HTTP status.
     pub status: u16,
     /// Names and values, in their order.
     pub headers: Vec<(String, String)>,
-    /// The body.
     pub body: Vec<u8>,
 }
 
@@ -122,14 +113,10 @@ pub enum SendFailure {
     NoAnswer(String),
 }
 
-/// How a call ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Outcome {
-    /// Of `start`.
+pub enum CallOutcome {
     Start(Result<Started, StartFailure>),
-    /// Of `callback`.
     Callback(Result<CallbackReply, CallbackFailure>),
-    /// Of `query`.
     Query(Result<Report, QueryFailure>),
     /// The module gave no answer that counts: the word for how it failed.
     Failed(String),
@@ -138,11 +125,11 @@ pub enum Outcome {
 /// The first thing that another version does otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deviation {
-    /// It asks the provider something else, or in another order.
+    /// It asks the vendor something else, or in another order.
     Requests,
     /// It fails, or for another reason.
     Failure,
-    /// It gives the payment another reference at the provider.
+    /// It gives the payment another reference at the vendor.
     Reference,
     /// It tells the payer to do something else, or until another time.
     Action,
@@ -189,8 +176,8 @@ impl Conversation {
 
     fn requests(&self) -> impl Iterator<Item = &HttpRequest> {
         self.exchanges.iter().filter_map(|exchange| match exchange {
-            Exchange::Http { request, .. } => Some(request),
-            Exchange::Secret { .. } => None,
+            HostCall::Http { request, .. } => Some(request),
+            HostCall::Secret { .. } => None,
         })
     }
 }
@@ -219,7 +206,7 @@ impl HttpRequest {
     }
 }
 
-impl Outcome {
+impl CallOutcome {
     /// Whether a start gave the payer something to do.
     pub const fn is_open(&self) -> bool {
         matches!(self, Self::Start(Ok(_)))
@@ -290,12 +277,14 @@ fn is_same_report(one: &Report, other: &Report) -> bool {
 mod tests {
     use super::*;
     use crate::money::Minor;
-    use crate::provider::{Action, Open, Particulars, Subject, VendorSettlement, VendorStatus};
+    use crate::provider::{
+        Open, Particulars, PayerAction, Subject, VendorSettlement, VendorStatus,
+    };
 
-    fn open(reference: &str, to: &str) -> Outcome {
-        Outcome::Start(Ok(Started::Open(Open {
+    fn open(reference: &str, to: &str) -> CallOutcome {
+        CallOutcome::Start(Ok(Started::Open(Open {
             reference: reference.into(),
-            action: Action::Redirect(to.into()),
+            action: PayerAction::Redirect(to.into()),
             until: None,
         })))
     }
@@ -313,8 +302,8 @@ mod tests {
         }
     }
 
-    fn reply(report: Option<Report>, status: u16) -> Outcome {
-        Outcome::Callback(Ok(CallbackReply {
+    fn reply(report: Option<Report>, status: u16) -> CallOutcome {
+        CallOutcome::Callback(Ok(CallbackReply {
             proved: true,
             notices: vec![Notice {
                 about: Subject::Reference("pay_1".into()),
@@ -330,10 +319,10 @@ mod tests {
     #[test]
     fn outcomes_differ_by_what_they_mean_and_not_by_texts_for_operators() {
         use Deviation::{Action, Failure, Notices, Reference, Reply, Report as Reported};
-        let declined = |why: &str| Outcome::Start(Err(StartFailure::Declined(why.into())));
-        let unavailable = Outcome::Start(Err(StartFailure::Unavailable("x".into())));
-        let queried = |status, detail: &str| Outcome::Query(Ok(report(status, detail)));
-        let absent = Outcome::Query(Err(QueryFailure::Absent));
+        let declined = |why: &str| CallOutcome::Start(Err(StartFailure::Declined(why.into())));
+        let unavailable = CallOutcome::Start(Err(StartFailure::Unavailable("x".into())));
+        let queried = |status, detail: &str| CallOutcome::Query(Ok(report(status, detail)));
+        let absent = CallOutcome::Query(Err(QueryFailure::Absent));
         let (paid, pending) = (VendorStatus::Completed, VendorStatus::Pending);
         for (one, other, expected) in [
             (open("a", "https://x"), open("a", "https://x"), None),
@@ -367,8 +356,8 @@ mod tests {
                 Some(Notices),
             ),
             (
-                Outcome::Failed("trap".into()),
-                Outcome::Failed("trap".into()),
+                CallOutcome::Failed("trap".into()),
+                CallOutcome::Failed("trap".into()),
                 Some(Failure),
             ),
         ] {

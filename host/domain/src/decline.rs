@@ -1,4 +1,4 @@
-//! Why an attempt ended without money, in words that mean the same at every provider.
+//! Why an attempt ended without money, in words that mean the same at every vendor.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use crate::provider::VendorStatus;
 /// Why. Stored by number: new ones come at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DeclineCode {
-    /// The provider or the payer's bank said no, without a reason that has a word of its own here.
+    /// The vendor or the payer's bank said no, without a reason that has a word of its own here.
     Declined,
     /// The payer has too little money.
     InsufficientFunds,
@@ -20,14 +20,13 @@ pub enum DeclineCode {
     LimitExceeded,
     /// The payer called it off.
     Cancelled,
-    /// The provider could not be used; surely nothing was created there.
+    /// The vendor could not be used; surely nothing was created there.
     Unavailable,
-    /// The provider ended it for good.
+    /// The vendor ended it for good.
     Failed,
 }
 
 impl DeclineCode {
-    /// All of them.
     pub const ALL: [Self; 8] = [
         Self::Declined,
         Self::InsufficientFunds,
@@ -85,7 +84,7 @@ impl DeclineCode {
     }
 }
 
-/// What a provider's own word says, whichever way it spells it: `insufficient_funds`, `Not enough balance`.
+/// What a vendor's own word says, whichever way it spells it: `insufficient_funds`, `Not enough balance`.
 fn of_reason(reason: &str) -> Option<DeclineCode> {
     let letters = reason.chars().filter(char::is_ascii_alphanumeric);
     let word = letters.collect::<String>().to_ascii_lowercase();

@@ -18,16 +18,13 @@ pub enum DelegationStatus {
     Invited,
     /// The merchant, or an operator for it, said yes.
     Authorized,
-    /// The merchant said no.
     Declined,
     /// The merchant did not answer in time.
     Expired,
-    /// It was taken back.
     Revoked,
 }
 
 impl DelegationStatus {
-    /// All of them.
     pub const ALL: [Self; 5] = [
         Self::Invited,
         Self::Authorized,
@@ -133,7 +130,7 @@ pub struct DelegatedMerchant {
     pub authorized_at: Option<Time>,
     /// The reference of the invitation; none where it was never invited.
     pub client_ref: Option<ClientRef>,
-    /// The invitation.
+    /// None likewise.
     pub invitation: Option<InvitationId>,
     /// When it was invited, or authorized without that.
     pub created_at: Time,

@@ -8,9 +8,7 @@ use crate::money::Minor;
 use crate::payment::{Payment, Settlement, Status};
 use crate::time::Time;
 
-/// The kinds of event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the wire names say it")]
 pub enum EventType {
     #[serde(rename = "payment.pending")]
     PaymentPending,
@@ -39,7 +37,6 @@ pub enum EventType {
 }
 
 impl EventType {
-    /// All of them.
     pub const ALL: [Self; 12] = [
         Self::PaymentPending,
         Self::PaymentProcessing,
@@ -108,11 +105,9 @@ impl EventType {
 pub struct Event {
     /// Its id, the same for every receiver.
     pub id: EventId,
-    /// What happened.
     pub kind: EventType,
     /// The time given to the transaction.
     pub created_at: Time,
-    /// Which payment.
     pub payment: PaymentId,
     /// The payment's status then.
     pub status: Status,
@@ -127,7 +122,6 @@ pub struct Event {
 /// A refund that succeeded, as an event tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GivenBack {
-    /// Which.
     pub refund: RefundId,
     /// Minor units of the currency received.
     pub amount: Minor,

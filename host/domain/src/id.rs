@@ -191,7 +191,6 @@ impl AccountId {
         Self::try_from(text.to_owned())
     }
 
-    /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -306,7 +305,6 @@ pub enum SlotKind {
 }
 
 impl Slot {
-    /// Reads a slot's name.
     pub fn parse(text: &str) -> Option<Self> {
         let (kind, name) = text.split_once('.')?;
         let named = !name.is_empty()
@@ -341,7 +339,6 @@ impl Slot {
         self.0.split_once('.').map_or("", |(_, name)| name)
     }
 
-    /// The slot as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -62,11 +62,9 @@ impl fmt::Display for BusinessName {
 /// Whom a reseller wants to invite; what a replay must repeat exactly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvitationRequest {
-    /// Who invites.
     pub reseller: ResellerId,
     /// Its reference: one invitation for each, whatever the environment of the key.
     pub client_ref: ClientRef,
-    /// Whom.
     pub email: Email,
     /// What it calls them.
     pub business_name: BusinessName,
@@ -77,7 +75,6 @@ pub struct InvitationRequest {
 pub struct NewInvitation {
     /// Its id, drawn by the caller.
     pub id: InvitationId,
-    /// What was asked for.
     pub request: InvitationRequest,
     /// Opens its page: 43 characters of base64url.
     pub token: Secret,
@@ -88,16 +85,12 @@ pub struct NewInvitation {
 pub enum Reply {
     /// None yet.
     Open,
-    /// Yes.
     Accepted {
         /// The merchant whose consent code it was.
         merchant: MerchantId,
-        /// When.
         at: Time,
     },
-    /// No.
     Declined {
-        /// When.
         at: Time,
     },
 }
@@ -123,26 +116,20 @@ impl Reply {
     }
 }
 
-/// An invitation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invitation {
-    /// Its id.
     pub id: InvitationId,
-    /// Who invites.
     pub reseller: ResellerId,
     /// The reseller's reference.
     pub client_ref: ClientRef,
-    /// Who is invited.
     pub email: Email,
     /// What the reseller calls them.
     pub business_name: BusinessName,
     /// Opens its page.
     pub token: Secret,
-    /// When it was made.
     pub created_at: Time,
     /// When it can no longer be answered.
     pub expires_at: Time,
-    /// What became of it.
     pub reply: Reply,
     /// Wrong codes since the last that burnt.
     pub wrong_codes: u8,

@@ -198,7 +198,6 @@ pub enum Scope {
     /// Read payments and methods.
     #[serde(rename = "payments:read")]
     PaymentsRead,
-    /// Invite merchants.
     #[serde(rename = "reseller:invite")]
     ResellerInvite,
     /// Create and start delegated payments.
@@ -207,7 +206,6 @@ pub enum Scope {
     /// Read delegated payments and merchants.
     #[serde(rename = "reseller:payments:read")]
     ResellerPaymentsRead,
-    /// Give money back.
     #[serde(rename = "payments:refund")]
     PaymentsRefund,
     /// Manage the owner's webhook endpoints, read its deliveries.
@@ -256,9 +254,7 @@ impl Scope {
 /// Whose a key, or a webhook endpoint, is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum KeyOwner {
-    /// A merchant's.
     Merchant(MerchantId),
-    /// A reseller's.
     Reseller(ResellerId),
 }
 
@@ -269,15 +265,11 @@ pub struct ApiKey {
     pub id: KeyId,
     /// SHA-256 of the whole key.
     pub hash: TokenHash,
-    /// Whose it is.
     pub owner: KeyOwner,
-    /// Where its payments are.
     pub environment: Environment,
-    /// What it may do.
     pub scopes: Vec<Scope>,
     /// The last four characters, for people to tell keys apart.
     pub hint: String,
-    /// When it was issued.
     pub created_at: Time,
     /// From when on it is refused; a rotation sets this too.
     pub expires_at: Option<Time>,

@@ -16,7 +16,6 @@ use crate::time::Time;
 /// A merchant with everything that decides about its payments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Merchant {
-    /// Its number.
     pub id: MerchantId,
     /// Shown to payers.
     pub name: String,
@@ -31,16 +30,13 @@ pub struct Merchant {
     pub brand: Brand,
     /// Shop domains under which return URLs are accepted.
     pub domains: Vec<VerifiedDomain>,
-    /// When it was made.
     pub created_at: Time,
 }
 
 /// A rate and when it was set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetRate {
-    /// The rate.
     pub rate: Rate,
-    /// When.
     pub at: Time,
 }
 

@@ -63,7 +63,6 @@ pub enum NotAnAmount {
         "must be a decimal with exactly two decimal places, at most ten digits before the point, such as \"49.90\""
     )]
     Form,
-    /// Zero.
     #[error("must be greater than zero")]
     Zero,
 }
@@ -109,7 +108,6 @@ impl fmt::Display for Minor {
 pub struct Money {
     /// Hundredths.
     pub amount: Minor,
-    /// Of what.
     pub currency: Currency,
 }
 

@@ -23,15 +23,12 @@ pub enum Role {
 /// An operator with a token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Operator {
-    /// Its id.
     pub id: OperatorId,
     /// For the audit log; see [`Operator::read_name`].
     pub name: String,
-    /// What it may do.
     pub role: Role,
     /// SHA-256 of the token.
     pub hash: TokenHash,
-    /// When it was made.
     pub created_at: Time,
     /// From when on its token is refused.
     pub expires_at: Option<Time>,

@@ -27,7 +27,6 @@ pub enum BadText {
     /// A character outside of the pattern.
     #[error("may only contain letters, digits and the characters . _ : -")]
     Pattern,
-    /// Not an e-mail address.
     #[error("must be a valid e-mail address of at most 254 characters")]
     Email,
 }

@@ -32,12 +32,10 @@ pub enum Status {
     Failed,
     /// Called off by an operator.
     Cancelled,
-    /// Its time has passed.
     Expired,
 }
 
 impl Status {
-    /// All of them.
     pub const ALL: [Self; 9] = [
         Self::Created,
         Self::Pending,
@@ -135,7 +133,6 @@ pub enum Origin {
     },
     /// A reseller for the merchant.
     Reseller {
-        /// Which.
         reseller: ResellerId,
         /// Its reference.
         client_ref: ClientRef,
@@ -145,17 +142,13 @@ pub enum Origin {
 /// Everything that the caller said; what an idempotent replay must repeat exactly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// For whom.
     pub merchant: MerchantId,
     /// By whom, with the idempotency reference.
     pub origin: Origin,
-    /// In which world.
     pub environment: Environment,
-    /// The merchant's order.
     pub order_id: OrderId,
     /// What is to be paid.
     pub due: Money,
-    /// Who picks the method.
     pub mode: CheckoutMode,
     /// The method fixed (direct) or preselected (hosted).
     pub method: Option<MethodId>,
@@ -170,7 +163,6 @@ pub struct Request {
 pub struct NewPayment {
     /// Its id, drawn by the caller.
     pub id: PaymentId,
-    /// What was asked for.
     pub request: Request,
     /// The amount at the merchant's rate of now.
     pub usd: Minor,
@@ -180,7 +172,6 @@ pub struct NewPayment {
     pub rate_table: Option<TableRef>,
     /// Opens the hosted page: 43 characters of base64url.
     pub token: Secret,
-    /// When the offer ends.
     pub expires_at: Time,
     /// Whether the risk policy wants a person to look before the money is taken.
     pub risk_review: bool,
@@ -212,7 +203,7 @@ pub enum ReviewCause {
 
 impl ReviewCause {
     /// Whether the vendor's final word ends the review; otherwise only an operator does.
-    pub const fn ends_by_provider(self) -> bool {
+    pub const fn ends_by_vendor(self) -> bool {
         matches!(self, Self::Vendor | Self::Silence)
     }
 }
@@ -233,7 +224,6 @@ pub enum Resolution {
 pub enum DecisionState {
     /// The vendor has to capture or close first.
     Waiting,
-    /// It was carried out.
     Done,
     /// It could not be carried out; the payment is still in review.
     Lapsed,
@@ -242,42 +232,31 @@ pub enum DecisionState {
 /// An operator's decision about a review, as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReviewDecision {
-    /// Which way.
     pub resolution: Resolution,
     /// The settlement that the operator named; with an approval alone.
     pub settlement: Option<Settlement>,
     /// Whether the operator vouches for money that the vendor does not confirm.
     pub vouch: bool,
-    /// Where it stands.
     pub state: DecisionState,
     /// What the operator saw: captured money that was not given back, else what was authorised.
     pub received: Minor,
-    /// Of which currency.
     pub currency: String,
     /// The authenticated operator.
     pub operator: String,
     /// The person that the operator acted for.
     pub actor: String,
-    /// Why.
     pub reason: String,
-    /// When.
     pub at: Time,
     /// Questions in a row that the vendor left without an answer while it waited.
     pub silences: u8,
 }
 
-/// A payment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Payment {
-    /// Its id.
     pub id: PaymentId,
-    /// Whose it is.
     pub merchant: MerchantId,
-    /// Who asked for it.
     pub origin: Origin,
-    /// In which world.
     pub environment: Environment,
-    /// The merchant's order.
     pub order_id: OrderId,
     /// What is to be paid.
     pub due: Money,
@@ -287,7 +266,6 @@ pub struct Payment {
     pub rate: Rate,
     /// The source's table that the rate was made from; none where it was the merchant's own.
     pub rate_table: Option<TableRef>,
-    /// Who picks the method.
     pub mode: CheckoutMode,
     /// What the request said of the method.
     pub requested_method: Option<MethodId>,
@@ -301,7 +279,6 @@ pub struct Payment {
     pub return_url: Option<ReturnUrl>,
     /// Opens the hosted page.
     pub token: Secret,
-    /// Where it stands.
     pub status: Status,
     /// Whether the money is safe.
     pub settlement: Settlement,
@@ -317,11 +294,8 @@ pub struct Payment {
     pub declines: u8,
     /// What the platform charges, US cents; recorded on completion of a live payment.
     pub fee: Option<Minor>,
-    /// When it was made.
     pub created_at: Time,
-    /// When it was completed.
     pub completed_at: Option<Time>,
-    /// When the offer ends.
     pub expires_at: Time,
     /// Held for a worker until then.
     pub claimed_until: Option<Time>,
@@ -394,13 +368,10 @@ impl Payment {
 /// Why an account was chosen: kept beside what came of it for as long as the operator says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoutingDecision {
-    /// When.
     pub at: Time,
-    /// Which slot decided.
     pub slot: crate::id::Slot,
     /// Which version of it.
     pub digest: crate::id::Digest,
-    /// What it was for.
     pub purpose: Purpose,
     /// The account; none where no candidate was eligible.
     pub chosen: Option<crate::id::AccountId>,
@@ -416,7 +387,6 @@ pub struct RoutingDecision {
 pub enum Purpose {
     /// A direct payment's creation.
     Create,
-    /// A start.
     Start,
     /// Another account, since the one before could not be reached.
     Fallback,
@@ -427,9 +397,7 @@ pub enum Purpose {
 /// A verdict as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Judgement {
-    /// The account.
     pub account: crate::id::AccountId,
-    /// Whether it was eligible.
     pub eligible: bool,
     /// The module's reason.
     pub reason: String,

@@ -38,7 +38,6 @@ pub struct ProviderDescription {
 /// A payment method that a module can take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {
-    /// Which method.
     pub method: MethodId,
     /// Currencies it takes it in; empty means any.
     pub currencies: Vec<Currency>,
@@ -70,7 +69,6 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
 pub enum Encoding {
     /// The bytes of the text itself.
     Text,
-    /// Hexadecimal.
     Hex,
     /// Either alphabet, padded or not; a leading `whsec_` is skipped.
     Base64,
@@ -106,9 +104,7 @@ impl Encoding {
 /// The configured account that a call is for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccountFacts {
-    /// Its id.
     pub id: AccountId,
-    /// Where its money is.
     pub environment: Environment,
     /// The time of the call.
     pub now: Time,
@@ -123,7 +119,6 @@ pub struct AccountFacts {
 pub struct AttemptFacts {
     /// Idempotency key and merchant's reference at the vendor.
     pub id: AttemptId,
-    /// By which method.
     pub method: MethodId,
     /// What is to be paid, exactly.
     pub due: Money,
@@ -146,7 +141,6 @@ pub struct AttemptFacts {
 /// What is known of the payer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Payer {
-    /// E-mail address.
     pub email: Option<Secret>,
     /// Textual IPv4 or IPv6.
     pub ip: Option<String>,
@@ -171,14 +165,14 @@ pub struct Open {
     /// The vendor's id for it, unique in the account, at most 255 bytes.
     pub reference: String,
     /// What the payer does next.
-    pub action: Action,
+    pub action: PayerAction,
     /// When the vendor stops accepting payment.
     pub until: Option<Time>,
 }
 
 /// What the payer does next.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Action {
+pub enum PayerAction {
     /// Go to this address.
     Redirect(String),
     /// The same by a posted form.
@@ -214,7 +208,6 @@ pub struct Question {
     pub name: String,
     /// Shown to the payer.
     pub label: String,
-    /// The kind of input.
     pub kind: QuestionKind,
     /// Whether an answer is needed.
     pub required: bool,
@@ -224,7 +217,6 @@ pub struct Question {
 
 /// The kind of input; decides keyboard, check and autofill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the words of the contract say it")]
 pub enum QuestionKind {
     Text,
     Email,
@@ -306,7 +298,6 @@ pub enum VendorSettlement {
 pub struct Report {
     /// The vendor's id; a new one is remembered beside the old.
     pub reference: String,
-    /// Where it stands.
     pub status: VendorStatus,
     /// Whether the money is safe.
     pub settlement: VendorSettlement,
@@ -343,8 +334,7 @@ pub struct Particulars {
     /// With what the payer paid: `visa 4242`.
     pub instrument: Option<String>,
     /// Refunds that are told one by one.
-    pub refunds: Vec<ProviderRefund>,
-    /// Disputes.
+    pub refunds: Vec<VendorRefund>,
     pub disputes: Vec<Dispute>,
 }
 
@@ -382,14 +372,13 @@ impl Particulars {
 
 /// One sum that was given back, as the vendor tells it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ProviderRefund {
+pub struct VendorRefund {
     /// The vendor's id for it.
     pub id: String,
     /// Which refund of ours it is, where the vendor tells that; none for one made in its dashboard.
     pub order: Option<RefundId>,
     /// Minor units of the currency received.
     pub amount: Minor,
-    /// What became of it.
     pub state: RefundState,
 }
 
@@ -419,7 +408,6 @@ impl RefundState {
 /// What a vendor lets be given back of payments by one method.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefundTerms {
-    /// Which method.
     pub method: MethodId,
     /// Whether a part can be given back; else only all that was received.
     pub parts: bool,
@@ -434,7 +422,6 @@ pub struct RefundTerms {
 pub struct PaidFacts {
     /// The attempt that took the money.
     pub attempt: AttemptId,
-    /// By which method.
     pub method: MethodId,
     /// The vendor's newest id for it.
     pub reference: String,
@@ -498,7 +485,6 @@ pub struct Dispute {
     pub id: String,
     /// Minor units of the currency received.
     pub amount: Minor,
-    /// Where it stands.
     pub state: DisputeState,
     /// The vendor's own code.
     pub reason: Option<String>,
@@ -506,7 +492,6 @@ pub struct Dispute {
     pub respond_by: Option<Time>,
 }
 
-/// Where a dispute stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DisputeState {
@@ -519,7 +504,6 @@ pub enum DisputeState {
 }
 
 impl DisputeState {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Open, Self::Won, Self::Lost];
 
     /// The wire name.
@@ -569,7 +553,6 @@ pub struct CallbackRequest {
 
 /// What HTTP calls the method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "HTTP's own names")]
 pub enum Verb {
     Get,
     Post,
@@ -588,7 +571,6 @@ pub struct CallbackReply {
     pub notices: Vec<Notice>,
     /// HTTP status of the answer.
     pub status: u16,
-    /// Its media type.
     pub media_type: String,
     /// Its short text.
     pub body: String,
@@ -628,10 +610,7 @@ pub enum QueryFailure {
 /// Whether the vendor can be reached with an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// As usual.
     Operational,
-    /// Worse than usual.
     Degraded(String),
-    /// Not at all.
     Down(String),
 }

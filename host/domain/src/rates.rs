@@ -17,7 +17,6 @@ pub enum RateSource {
 }
 
 impl RateSource {
-    /// All of them.
     pub const ALL: [Self; 2] = [Self::File, Self::Ecb];
 
     /// The wire name.
@@ -32,7 +31,6 @@ impl RateSource {
 /// A table, as a payment remembers the one that its rate was made from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableRef {
-    /// Whose.
     pub source: RateSource,
     /// Of when, as the source says.
     pub date: Time,

@@ -5,18 +5,16 @@ use serde::{Deserialize, Serialize};
 use crate::id::RefundId;
 use crate::money::Minor;
 use crate::order::IdempotencyKey;
-use crate::provider::{ProviderRefund, RefundState};
+use crate::provider::{RefundState, VendorRefund};
 use crate::secret::Secret;
 use crate::time::Time;
 use crate::work::WorkKind;
 
-/// Who gave money back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RefundOrigin {
     /// The merchant, through our API.
     Merchant,
-    /// An operator.
     Operator,
     /// It was given back elsewhere, as in the vendor's dashboard; the vendor told us.
     Provider,
@@ -33,7 +31,6 @@ impl RefundOrigin {
     }
 }
 
-/// One refund.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refund {
     /// Drawn at random where it was ordered here, else [`RefundId::derived`].
@@ -42,9 +39,7 @@ pub struct Refund {
     pub reference: Option<String>,
     /// Minor units of the currency received.
     pub amount: Minor,
-    /// What became of it.
     pub state: RefundState,
-    /// Who gave it.
     pub origin: RefundOrigin,
     /// When it came to be in its state, as far as the host heard.
     pub at: Time,
@@ -134,7 +129,7 @@ impl Refund {
     }
 
     /// Whether a vendor's word is about it.
-    pub(crate) fn is_told_by(&self, told: &ProviderRefund) -> bool {
+    pub(crate) fn is_told_by(&self, told: &VendorRefund) -> bool {
         self.ordered.is_some() && told.order == Some(self.id)
             || self.reference.as_deref() == Some(told.id.as_str())
     }

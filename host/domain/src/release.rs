@@ -19,7 +19,6 @@ const MAX_SIZE: u64 = 1 << 30;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {why}")]
 pub struct BadRelease {
-    /// Which field.
     pub field: &'static str,
     /// What is wrong and what to write instead.
     pub why: String,
@@ -62,7 +61,6 @@ pub struct Release {
     pub sha256: Digest,
     /// Bytes of the file.
     pub size_bytes: u64,
-    /// When it was released.
     pub released_at: Time,
     /// Oldest WordPress that it runs on.
     pub requires_wordpress: String,

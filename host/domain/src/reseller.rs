@@ -7,16 +7,13 @@ use crate::id::ResellerId;
 use crate::key::Environment;
 use crate::time::Time;
 
-/// A reseller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reseller {
-    /// Its number.
     pub id: ResellerId,
     /// Shown to merchants that it invites.
     pub name: String,
     /// Whether its live keys open anything. Off until an operator switches it, with a reason.
     pub live_rollout: bool,
-    /// When it was made.
     pub created_at: Time,
 }
 
@@ -36,7 +33,7 @@ impl Reseller {
 /// Why a reseller may not do something for a merchant; the words are for the caller. It is not told
 /// whether there is such a merchant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Barred {
+pub enum ResellerNotAllowed {
     /// The merchant never authorized it, or does not any more.
     #[error("the merchant has not authorized this reseller; invite it, or ask it to accept again")]
     NotAuthorized,
@@ -53,18 +50,18 @@ pub enum Barred {
 /// Whether a reseller may work for a merchant in an environment, as both stand now.
 ///
 /// # Errors
-/// Why not: see [`Barred`].
+/// Why not: see [`ResellerNotAllowed`].
 pub fn may_work(
     reseller: &Reseller,
     delegation: Option<&Delegation>,
     environment: Environment,
-) -> Result<(), Barred> {
+) -> Result<(), ResellerNotAllowed> {
     if !reseller.may_use(environment) {
-        return Err(Barred::NotRolledOut);
+        return Err(ResellerNotAllowed::NotRolledOut);
     }
     match delegation.map(Delegation::status) {
         Some(DelegationStatus::Authorized) => Ok(()),
-        _ => Err(Barred::NotAuthorized),
+        _ => Err(ResellerNotAllowed::NotAuthorized),
     }
 }
 
@@ -86,15 +83,15 @@ mod tests {
         let (test, live) = (Environment::Test, Environment::Live);
         assert_eq!(may_work(&reseller, Some(&delegation), test), Ok(()));
         let no = may_work(&reseller, None, test);
-        assert_eq!(no, Err(Barred::NotAuthorized));
+        assert_eq!(no, Err(ResellerNotAllowed::NotAuthorized));
         let no = may_work(&reseller, Some(&delegation), live);
-        assert_eq!(no, Err(Barred::NotRolledOut));
+        assert_eq!(no, Err(ResellerNotAllowed::NotRolledOut));
         reseller.live_rollout = true;
         assert_eq!(may_work(&reseller, Some(&delegation), live), Ok(()));
         assert!(delegation.revoke(now));
         for environment in [test, live] {
             let no = may_work(&reseller, Some(&delegation), environment);
-            assert_eq!(no, Err(Barred::NotAuthorized));
+            assert_eq!(no, Err(ResellerNotAllowed::NotAuthorized));
         }
     }
 }

@@ -4,13 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{AttemptId, RefundId};
 use crate::money::Minor;
-use crate::provider::{Dispute, DisputeState, Given, ProviderRefund, RefundState};
+use crate::provider::{Dispute, DisputeState, Given, RefundState, VendorRefund};
 use crate::refund::{Refund, RefundOrigin};
 use crate::secret::Secret;
 use crate::time::Time;
 use crate::work::WorkKind;
 
-/// One dispute.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Disputed {
     /// As the vendor tells it.
@@ -40,17 +39,14 @@ pub struct ReportedReturns<'a> {
     /// Whether the vendor was asked just now, so that a lower sum than before is no old report.
     pub fresh: bool,
     /// Refunds told one by one.
-    pub refunds: &'a [ProviderRefund],
-    /// Disputes.
+    pub refunds: &'a [VendorRefund],
     pub disputes: &'a [Dispute],
 }
 
 /// A refund that succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Succeeded {
-    /// Which.
     pub id: RefundId,
-    /// How much.
     pub amount: Minor,
     /// Whether it was ordered here.
     pub ordered: bool,
@@ -61,9 +57,7 @@ pub struct Succeeded {
 /// A refund ordered here that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failed {
-    /// Which.
     pub id: RefundId,
-    /// How much.
     pub amount: Minor,
     /// Whether it had succeeded before.
     pub late: bool,
@@ -259,7 +253,7 @@ impl Returns {
     /// A refund that the vendor tells by its id.
     fn hear_of(
         &mut self,
-        told: &ProviderRefund,
+        told: &VendorRefund,
         attempt: AttemptId,
         now: Time,
         difference: &mut Difference,
@@ -395,12 +389,12 @@ impl Returns {
         }
     }
 
-    /// Fits the vendor's sum and the refunds to one another. The sum counts those elsewhere that have
-    /// succeeded and lost disputes in full. What it holds beyond them is put down to refunds that have ids,
-    /// first those ordered here: it may count them before they are known to have succeeded, and go on
-    /// counting them after they have failed, or, where it is not `fresh`, be older than their failure. What is
-    /// left becomes refunds without an id of the vendor's. As
-    /// much of these goes as the sum no longer holds.
+    /// Fits the vendor's sum and the refunds to one another. The sum holds lost disputes in full, and so it does
+    /// refunds elsewhere that have ids and have succeeded. What it holds beyond them is put down to the other
+    /// refunds that have ids, first to those ordered here: the vendor may count a refund before it is known to
+    /// have succeeded, and go on counting it after it has failed. A sum that is not `fresh` may also be older
+    /// than a refund's failure. What is left becomes refunds without an id of the vendor's. As much of these is
+    /// removed as the sum no longer holds.
     fn fit_sum(&mut self, fresh: bool, attempt: AttemptId, now: Time, difference: &mut Difference) {
         let with_id = |refund: &Refund| {
             refund.ordered.is_none()
@@ -575,8 +569,8 @@ mod tests {
     const NOW: Time = Time::from_secs(1);
     const ATTEMPT: AttemptId = AttemptId::from_bytes([1; 16]);
 
-    fn refund(id: &str, amount: u64, state: RefundState) -> ProviderRefund {
-        ProviderRefund {
+    fn refund(id: &str, amount: u64, state: RefundState) -> VendorRefund {
+        VendorRefund {
             id: id.into(),
             order: None,
             amount: Minor(amount),
@@ -594,7 +588,7 @@ mod tests {
         }
     }
 
-    fn hear_refunds(returns: &mut Returns, refunds: &[ProviderRefund]) -> Difference {
+    fn hear_refunds(returns: &mut Returns, refunds: &[VendorRefund]) -> Difference {
         let told = ReportedReturns {
             sum: None,
             fresh: false,

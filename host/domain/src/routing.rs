@@ -17,7 +17,6 @@ use crate::time::Time;
 /// What a method's module says it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MethodDescription {
-    /// Which method.
     pub id: MethodId,
     /// Shown to the payer, plain text, at most 40 bytes.
     pub label: String,
@@ -98,7 +97,6 @@ pub struct Context {
     pub currency: Currency,
     /// `amount` in US cents at the merchant's rate.
     pub usd: Option<Minor>,
-    /// The payment's environment.
     pub environment: Environment,
     /// Whether the merchant told the payer's e-mail address.
     pub email_known: bool,
@@ -135,7 +133,6 @@ pub struct AccountCandidate {
 /// What the host measured over the last minutes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Health {
-    /// In one word.
     pub status: Availability,
     /// Starts that worked, per thousand; absent under 20 samples.
     pub success: Option<u16>,
@@ -149,7 +146,6 @@ pub struct Health {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Availability {
-    /// As usual.
     Operational,
     /// Works, but worse than usual.
     Degraded,
@@ -177,7 +173,6 @@ impl Availability {
 /// What stands in the way of a method or a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the words of the contract say it")]
 pub enum Ground {
     Currency,
     Amount,
@@ -207,20 +202,17 @@ pub struct Verdict {
 }
 
 /// What a method says to a question: its verdicts, best first, or why it cannot be used at all.
-pub type Answer = Result<Vec<Verdict>, RoutingRefusal>;
+pub type RankAnswer = Result<Vec<Verdict>, RoutingRefusal>;
 
 /// A routing decision with all that the method's module saw and said: enough to make it again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoutingRecord {
-    /// When it was made.
     pub at: Time,
-    /// Whose payment.
     pub merchant: MerchantId,
     /// The method, whose slot decided.
     pub method: MethodId,
     /// The version of its module.
     pub digest: Digest,
-    /// What it was for.
     pub purpose: Purpose,
     /// The payment, where there is one: a refused create and a listing have none.
     pub payment: Option<PaymentId>,
@@ -229,7 +221,7 @@ pub struct RoutingRecord {
     /// What the module saw.
     pub context: Context,
     /// What it said; none where it failed.
-    pub answer: Option<Answer>,
+    pub answer: Option<RankAnswer>,
     /// The account that was taken of it.
     pub chosen: Option<AccountId>,
 }

@@ -13,7 +13,6 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 pub struct Secret(String);
 
 impl Secret {
-    /// Wraps a text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }

@@ -32,12 +32,7 @@ pub enum SettingForm {
     /// `true` or `false`.
     Flag,
     /// A whole number, both limits inclusive.
-    Number {
-        /// The smallest.
-        least: u64,
-        /// The largest.
-        most: u64,
-    },
+    Number { least: u64, most: u64 },
     /// An amount with at most two decimals.
     Amount,
     /// One of some words.
@@ -54,7 +49,6 @@ pub enum SettingForm {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the setting {setting} {why}")]
 pub struct SettingProblem {
-    /// Its name.
     pub setting: String,
     /// What is wrong, as the end of a sentence that begins with its name, and what to write instead.
     pub why: String,

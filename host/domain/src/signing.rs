@@ -81,9 +81,7 @@ pub struct SignedRequest<'a> {
     pub target: &'a str,
     /// The timestamp's text.
     pub timestamp: &'a str,
-    /// The nonce.
     pub nonce: &'a str,
-    /// The body's bytes.
     pub body: &'a [u8],
 }
 

@@ -40,7 +40,6 @@ pub enum BadSite {
 /// A verified shop domain: lower-case A-labels, no trailing dot.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct VerifiedDomain {
-    /// The host's name.
     pub domain: String,
     /// Whether names below it count too; an operator's choice.
     pub include_subdomains: bool,

@@ -27,7 +27,6 @@ pub enum WorkKind {
 }
 
 impl WorkKind {
-    /// All of them.
     pub const ALL: [Self; 7] = [
         Self::Surplus,
         Self::Late,
@@ -55,15 +54,11 @@ impl WorkKind {
 /// A line of the list, open until an operator marks it done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkItem {
-    /// Its id.
     pub id: WorkId,
-    /// Why.
     pub kind: WorkKind,
     /// Which payment; none where the store knows none.
     pub payment: Option<PaymentId>,
-    /// Which attempt.
     pub attempt: AttemptId,
-    /// At which provider account.
     pub account: AccountId,
     /// How much, minor units.
     pub amount: Minor,
@@ -71,7 +66,6 @@ pub struct WorkItem {
     pub currency: String,
     /// A sentence for the operator.
     pub detail: String,
-    /// Since when.
     pub opened_at: Time,
     /// When an operator marked it done.
     pub done_at: Option<Time>,

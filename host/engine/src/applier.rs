@@ -14,8 +14,10 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
 use crate::checkpoint::{self, Checkpoints};
-use crate::commit_stream::{CommitStream, Subscription};
-use crate::database::{BeforeSync, Keeper, Reopened, Syncing, Writable, drop_quietly, failing};
+use crate::commit_stream::CommitStream;
+use crate::database::{
+    BeforeSync, DatabaseOpener, Reopened, Syncing, Writable, drop_quietly, failing,
+};
 use crate::embedder::Embedder;
 use crate::fault::Fault;
 use crate::inbox::{Inbox, Next};
@@ -36,12 +38,12 @@ const GROUP_ROWS: usize = 1024;
 const GROUP_BYTES: usize = FILE_BYTES / 2;
 
 /// What the thread and its callers share.
-struct Shared<E: Embedder> {
+pub(crate) struct Shared<E: Embedder> {
     embedder: Arc<E>,
-    inbox: Inbox<E::State>,
+    pub(crate) inbox: Inbox<E::State>,
     callers: Callers,
-    stats: Arc<Stats>,
-    commits: Arc<CommitStream>,
+    pub(crate) stats: Arc<Stats>,
+    pub(crate) commits: Arc<CommitStream>,
 }
 
 /// How the applier ended.
@@ -56,8 +58,9 @@ pub enum Ended {
 
 /// The way to the thread.
 pub(crate) struct Applier<E: Embedder> {
-    shared: Arc<Shared<E>>,
-    ended: watch::Receiver<Option<Ended>>,
+    pub(crate) shared: Arc<Shared<E>>,
+    /// How the thread has ended, once it has.
+    pub(crate) ended: watch::Receiver<Option<Ended>>,
     /// How long an operation waits for the disk.
     patience: Duration,
 }
@@ -66,7 +69,7 @@ impl<E: Embedder> Applier<E> {
     /// Starts the thread on a database that is open.
     pub(crate) fn start(
         embedder: Arc<E>,
-        mut keeper: Keeper<E>,
+        mut opener: DatabaseOpener<E>,
         writable: Writable<E::State>,
         patience: Duration,
     ) -> std::io::Result<Self> {
@@ -82,10 +85,10 @@ impl<E: Embedder> Applier<E> {
         std::thread::Builder::new()
             .name("store-applier".into())
             .spawn(move || {
-                let how = run(&mut keeper, writable, &writers);
+                let how = run(&mut opener, writable, &writers);
                 if let Ended::Failed(why) = &how {
                     tracing::error!(%why, "the store does not end in order");
-                    keeper.close();
+                    opener.close();
                 }
                 // Callers that still wait hear `Stopping`.
                 writers.inbox.end();
@@ -126,56 +129,31 @@ impl<E: Embedder> Applier<E> {
             .push(Box::new(Submission { operation, reply }), O::CAN_WAIT)
     }
 
-    /// Subscribes to the groups that are committed from now on; none where there is a subscriber already.
-    pub(crate) fn subscribe(&self) -> Option<Subscription> {
-        self.shared.commits.subscribe()
-    }
-
-    /// Takes no more operations; those that wait are done.
-    pub(crate) fn close(&self) {
-        self.shared.inbox.close();
-    }
-
-    /// How long callers wait for the disk.
-    pub(crate) const fn patience(&self) -> Duration {
-        self.patience
-    }
-
     /// How the thread has ended, once it has.
     pub(crate) async fn end(&self) -> Option<Ended> {
-        let mut ended = self.ended();
+        let mut ended = self.ended.clone();
         let how = ended.wait_for(Option::is_some).await;
         how.ok().and_then(|how| how.clone())
-    }
-
-    /// Whether the thread has ended, and how.
-    pub(crate) fn ended(&self) -> watch::Receiver<Option<Ended>> {
-        self.ended.clone()
-    }
-
-    /// What it has done so far.
-    pub(crate) fn stats(&self) -> &Arc<Stats> {
-        &self.shared.stats
     }
 }
 
 impl<E: Embedder> Drop for Applier<E> {
     /// An engine that is dropped without having been shut down ends its threads all the same.
     fn drop(&mut self) {
-        self.close();
+        self.shared.inbox.close();
     }
 }
 
 /// The thread: writes as long as the disk does, and goes on when it does again.
 fn run<E: Embedder>(
-    keeper: &mut Keeper<E>,
+    opener: &mut DatabaseOpener<E>,
     mut writable: Writable<E::State>,
     shared: &Shared<E>,
 ) -> Ended {
     loop {
         let acknowledged = AtomicU64::new(writable.last_group);
         let run = catch_unwind(AssertUnwindSafe(|| {
-            write(keeper, &mut writable, shared, &acknowledged)
+            write(opener, &mut writable, shared, &acknowledged)
         }));
         let why = match run {
             Ok(Ok(())) => {
@@ -186,13 +164,13 @@ fn run<E: Embedder>(
             Err(_) => "the applier panicked".into(),
         };
         tracing::error!(%why, "the disk failed: the store is closed and tried again");
-        keeper.fail(&why);
+        opener.fail(&why);
         // Whether those groups are there is known once the database is open again.
         shared.commits.cut_off();
         shared.inbox.restart();
         drop_quietly(writable);
         let acknowledged = acknowledged.into_inner();
-        let reopened = keeper.reopen(acknowledged, |time, fault| shared.inbox.pause(time, fault));
+        let reopened = opener.reopen(acknowledged, |time, fault| shared.inbox.pause(time, fault));
         // What was in doubt may be there after all.
         shared.embedder.reopened();
         writable = match reopened {
@@ -210,7 +188,7 @@ fn run<E: Embedder>(
 
 /// Writes groups until the store is shut down, with the thread that brings the database behind them.
 fn write<E: Embedder>(
-    keeper: &Keeper<E>,
+    opener: &DatabaseOpener<E>,
     writable: &mut Writable<E::State>,
     shared: &Shared<E>,
     acknowledged: &AtomicU64,
@@ -251,7 +229,7 @@ fn write<E: Embedder>(
             .spawn_scoped(threads, checkpoints)
             .map_err(|error| format!("a thread was not started: {error}"))?;
         let mut writer = Writer {
-            keeper,
+            opener,
             memtable,
             rows: Rows::new(memtable, state, shown),
             journal,
@@ -270,7 +248,7 @@ fn write<E: Embedder>(
 
 /// The thread's own side.
 struct Writer<'a, E: Embedder> {
-    keeper: &'a Keeper<E>,
+    opener: &'a DatabaseOpener<E>,
     memtable: &'a Memtable,
     /// Of the group in the making.
     rows: Rows<'a, E::State>,
@@ -291,7 +269,7 @@ impl<E: Embedder> Writer<'_, E> {
                 && self.rows.len() < GROUP_ROWS
                 && self.rows.bytes() < GROUP_BYTES;
             match self.shared.inbox.next(begun, room) {
-                Next::Job(job) if !begun => match self.keeper.room() {
+                Next::Job(job) if !begun => match self.opener.room() {
                     Ok(()) => settles.push(self.apply(job)),
                     Err(full) => job.refuse(Fault::Unavailable(full.to_string())),
                 },
@@ -367,7 +345,7 @@ impl<E: Embedder> Writer<'_, E> {
 
     /// Shows a group that is on the disk as a whole.
     fn show(&mut self, number: u64, made: &Arc<Made>) {
-        let _nobody_reads = self.keeper.exclusive();
+        let _nobody_reads = self.opener.exclusive();
         self.memtable.show(&made.written);
         self.rows.show();
         self.shared.embedder.committed(&made.written);

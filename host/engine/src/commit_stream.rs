@@ -44,9 +44,7 @@ impl State {
 
 /// A group that is on the disk.
 pub struct Commit {
-    /// Its number.
     pub number: u64,
-    /// What it did.
     pub made: Arc<Made>,
     cost: usize,
 }

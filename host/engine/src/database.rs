@@ -72,7 +72,6 @@ pub enum Syncing {
     Log,
     /// An epoch of the log, which the database is about to get.
     Epoch,
-    /// The database.
     Database,
 }
 
@@ -80,7 +79,7 @@ pub enum Syncing {
 pub type BeforeSync = Box<dyn Fn(Syncing) -> io::Result<()> + Send + Sync>;
 
 /// What stands between the engine and its disk; tests hold syncs back, let them fail, or fill the disk.
-pub struct Seams {
+pub struct DiskHooks {
     /// Called before each sync.
     pub before_sync: BeforeSync,
     /// Free bytes on the file system of a folder.
@@ -89,7 +88,7 @@ pub struct Seams {
     pub patience: Duration,
 }
 
-impl Default for Seams {
+impl Default for DiskHooks {
     fn default() -> Self {
         Self {
             before_sync: Box::new(|_| Ok(())),
@@ -123,7 +122,7 @@ pub(crate) enum Reopened<S: State> {
 }
 
 /// Opens the database of a folder, as often as the disk makes it necessary.
-pub(crate) struct Keeper<E: Embedder> {
+pub(crate) struct DatabaseOpener<E: Embedder> {
     folder: Arc<Folder>,
     /// For the free space.
     descriptor: File,
@@ -133,27 +132,27 @@ pub(crate) struct Keeper<E: Embedder> {
     free_bytes: fn(&File) -> io::Result<u64>,
 }
 
-impl<E: Embedder> Keeper<E> {
+impl<E: Embedder> DatabaseOpener<E> {
     /// Takes over a database that has just been opened.
     pub(crate) fn new(
         folder: Arc<Folder>,
         embedder: Arc<E>,
-        seams: Seams,
+        hooks: DiskHooks,
         opened: Opened<E::State>,
     ) -> Result<(Self, Writable<E::State>), OpenError> {
         let descriptor = File::open(folder.path()).map_err(OpenError::io(folder.path()))?;
-        let mut keeper = Self {
+        let mut opener = Self {
             folder,
             descriptor,
             embedder,
             shared: Arc::new(RwLock::new(Database::Closed)),
-            before_sync: Arc::new(seams.before_sync),
-            free_bytes: seams.free_bytes,
+            before_sync: Arc::new(hooks.before_sync),
+            free_bytes: hooks.free_bytes,
         };
-        let writable = keeper
+        let writable = opener
             .show(opened)
             .map_err(|error| OpenError::System(error.to_string()))?;
-        Ok((keeper, writable))
+        Ok((opener, writable))
     }
 
     /// The database, for readers.

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 use crate::applier::{Applier, Ended};
 use crate::commit_stream::Subscription;
-use crate::database::{Database, Keeper, RESERVE, Seams, Shared, drop_quietly};
+use crate::database::{Database, DatabaseOpener, DiskHooks, RESERVE, Shared, drop_quietly};
 use crate::durable::free_bytes;
 use crate::embedder::Embedder;
 use crate::fault::{Fault, OpenError};
@@ -39,7 +39,6 @@ const READS: usize = 16;
 /// What is shown of an embedder's state.
 type ShownBy<E> = <<E as Embedder>::State as State>::Shown;
 
-/// An open engine.
 pub struct Engine<E: Embedder> {
     reader: Reader<E::State>,
     applier: Applier<E>,
@@ -182,20 +181,20 @@ impl<E: Embedder> Engine<E> {
         folder: Folder,
         embedder: Arc<E>,
         opened: Opened<E::State>,
-        seams: Seams,
+        hooks: DiskHooks,
     ) -> Result<Self, OpenError> {
         let folder = Arc::new(folder);
-        let patience = seams.patience;
-        let (keeper, writable) =
-            Keeper::new(Arc::clone(&folder), Arc::clone(&embedder), seams, opened)?;
-        let database = keeper.shared();
-        let applier = Applier::start(embedder, keeper, writable, patience)
+        let patience = hooks.patience;
+        let (opener, writable) =
+            DatabaseOpener::new(Arc::clone(&folder), Arc::clone(&embedder), hooks, opened)?;
+        let database = opener.shared();
+        let applier = Applier::start(embedder, opener, writable, patience)
             .map_err(|error| OpenError::System(error.to_string()))?;
         let reader = Reader {
             database,
             permits: Arc::new(Semaphore::new(READS)),
             patience,
-            stats: Arc::clone(applier.stats()),
+            stats: Arc::clone(&applier.shared.stats),
         };
         Ok(Self {
             reader,
@@ -272,12 +271,12 @@ impl<E: Embedder> Engine<E> {
 
     /// Subscribes to the groups that are committed from now on; none where there is a subscriber already.
     pub fn subscribe(&self) -> Option<Subscription> {
-        self.applier.subscribe()
+        self.applier.shared.commits.subscribe()
     }
 
     /// Whether the writing thread has ended, and how.
     pub fn ended(&self) -> watch::Receiver<Option<Ended>> {
-        self.applier.ended()
+        self.applier.ended.clone()
     }
 
     /// Resolves with the reason when the engine has ended because it cannot say what is on disk:
@@ -297,7 +296,7 @@ impl<E: Embedder> Engine<E> {
 
     /// What the engine has done since it was opened.
     pub fn counters(&self) -> Counters {
-        let stats = self.applier.stats();
+        let stats = &self.reader.stats;
         Counters {
             operations: stats.taken.load(Ordering::Relaxed),
             commits: stats.commits.load(Ordering::Relaxed),
@@ -328,20 +327,20 @@ impl<E: Embedder> Engine<E> {
     /// Measures from now on what operations take of the writing thread, for [`Self::most`], and what reads
     /// touch, for [`Self::most_read`].
     pub fn watch(&self) {
-        let stats = self.applier.stats();
+        let stats = &self.reader.stats;
         stats.most.get_or_init(Default::default);
         stats.most_read.get_or_init(Default::default);
     }
 
     /// The most that one operation of each name has taken of the writing thread since [`Self::watch`].
     pub fn most(&self) -> BTreeMap<&'static str, Took> {
-        let most = self.applier.stats().most.get();
+        let most = self.reader.stats.most.get();
         most.map(|most| most.lock().clone()).unwrap_or_default()
     }
 
     /// The most that one slice of each read has touched since [`Self::watch`], by where it stands.
     pub fn most_read(&self) -> BTreeMap<&'static str, Touched> {
-        let most = self.applier.stats().most_read.get();
+        let most = self.reader.stats.most_read.get();
         most.map(|most| most.lock().clone()).unwrap_or_default()
     }
 
@@ -358,14 +357,14 @@ impl<E: Embedder> Engine<E> {
     /// # Errors
     /// [`Fault::Stopping`] where it did not end in order.
     pub async fn shut_down(&self) -> Result<(), Fault> {
-        self.applier.close();
+        self.applier.shared.inbox.close();
+        let patience = self.reader.patience;
         // What the log holds is taken from it at the next start.
-        let Ok(how) = timeout(self.applier.patience(), self.applier.end()).await else {
+        let Ok(how) = timeout(patience, self.applier.end()).await else {
             tracing::error!("the disk hangs: the store was left as it is");
             return Err(Fault::Stopping);
         };
         let (database, folder) = (Arc::clone(&self.reader.database), Arc::clone(&self.folder));
-        let patience = self.applier.patience();
         let is_closed = how == Some(Ended::Closed);
         // Closing writes what sled still holds; not on a worker that serves others.
         let closed = tokio::task::spawn_blocking(move || {

@@ -73,14 +73,12 @@ pub enum OpenError {
         /// What was found.
         detail: String,
     },
-    /// The file system refused.
     #[error(
         "{} cannot be opened ({source}): check that the folder exists, its owner and the space left", .path.display()
     )]
     Io {
         /// The folder.
         path: PathBuf,
-        /// What it said.
         source: io::Error,
     },
     /// sled's writes do not come by ours.

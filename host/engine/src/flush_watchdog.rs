@@ -52,7 +52,6 @@ impl FlushWatchdog {
         })
     }
 
-    /// Flushes the tree.
     pub(crate) fn flush(&self, tree: &sled::Tree) -> sled::Result<usize> {
         *self.flushing_since.lock() = Some(Instant::now());
         let flushed = tree.flush();

@@ -23,7 +23,6 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }

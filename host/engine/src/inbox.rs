@@ -87,7 +87,6 @@ impl<S: State> Inbox<S> {
         Ok(())
     }
 
-    /// How many wait.
     pub(crate) fn len(&self) -> usize {
         self.state.lock().jobs.len()
     }

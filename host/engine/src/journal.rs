@@ -35,9 +35,9 @@ use crate::rows::Made;
 pub const NAMES: [&str; 2] = ["log.0", "log.1"];
 /// Bytes of a file. A group that is longer than what is left of them makes its file longer.
 pub(crate) const FILE_BYTES: usize = 512 << 10;
-/// What the disk writes at once; or several times as much.
+/// The disk's write unit, or a multiple of it.
 const PAGE: usize = 4096;
-/// Of a record, before its rows.
+/// Bytes of a record's header.
 const HEADER: usize = 32;
 /// In place of a value's length: the row is removed.
 const REMOVED: u32 = u32::MAX;
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_epoch_is_not_taken_for_one_of_the_same_number() {
+    fn an_epoch_is_not_taken_for_one_of_the_same_number() {
         let folder = tempfile::tempdir().unwrap();
         let (mut journal, _) = opened(&folder);
         for number in 1..=3 {

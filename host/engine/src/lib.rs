@@ -55,7 +55,7 @@ pub use sled::{Db, IVec};
 
 pub use applier::Ended;
 pub use commit_stream::{Commit, Subscription};
-pub use database::{BeforeSync, Seams, Syncing};
+pub use database::{BeforeSync, DiskHooks, Syncing};
 pub use durable::{ACKNOWLEDGED, CHECKPOINTED};
 pub use embedder::Embedder;
 pub use engine::{Counters, Disk, Engine, Reader};

@@ -40,12 +40,10 @@ pub enum RebuildError {
     /// The database did not take or show a row.
     #[error(transparent)]
     Fault(#[from] Fault),
-    /// The file system refused.
     #[error("{}: {source}", .path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What it said.
         source: io::Error,
     },
 }
@@ -217,7 +215,6 @@ pub struct Bulk<'a> {
 }
 
 impl<'a> Bulk<'a> {
-    /// Nothing so far.
     pub const fn new(db: &'a Db) -> Self {
         Self {
             db,

@@ -21,7 +21,6 @@ fn bytes(written: &Written) -> usize {
 /// Rows that were read or written, and the bytes of their keys and values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Touched {
-    /// How many.
     pub rows: usize,
     /// Bytes of their keys and values.
     pub bytes: usize,
@@ -210,12 +209,10 @@ impl<'a, S: State> Rows<'a, S> {
         self.undo.push((key, before));
     }
 
-    /// Writes a row .
     pub fn put(&mut self, key: Key, row: IVec) {
         self.write(key, Some(row));
     }
 
-    /// Removes a row.
     pub fn remove(&mut self, key: Key) {
         self.write(key, None);
     }

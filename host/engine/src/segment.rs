@@ -81,7 +81,7 @@ pub(crate) fn is_whole(segment: &[u8], number: u64) -> bool {
 }
 
 /// A message, without what it says.
-pub(crate) struct Message {
+pub(crate) struct SegmentMessage {
     kind: u8,
     pub(crate) page: u64,
     /// All of its bytes.
@@ -89,7 +89,7 @@ pub(crate) struct Message {
 }
 
 /// The message that bytes begin with; none where it does not read back, or is of another segment.
-pub(crate) fn first(bytes: &[u8], segment: u64) -> Option<Message> {
+pub(crate) fn first(bytes: &[u8], segment: u64) -> Option<SegmentMessage> {
     let (sum, rest) = bytes.split_first_chunk()?;
     let (&kind, mut rest) = rest.split_first()?;
     let says = take_number(&mut rest)?;
@@ -100,7 +100,7 @@ pub(crate) fn first(bytes: &[u8], segment: u64) -> Option<Message> {
     let is_right = KINDS.contains(&kind)
         && number == segment
         && u32::from_le_bytes(*sum) == checksum(bytes.get(..head)?, says);
-    is_right.then(|| Message {
+    is_right.then(|| SegmentMessage {
         kind,
         page,
         length: head + says.len(),

@@ -23,9 +23,7 @@ pub enum Order {
 /// A range of keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Where it begins.
     pub from: Bound<Key>,
-    /// Where it ends.
     pub to: Bound<Key>,
 }
 

@@ -43,7 +43,6 @@ impl Took {
 }
 
 impl Stats {
-    /// An operation was applied.
     pub(crate) fn applied(&self, name: &'static str, took: Took) {
         let Some(all) = self.most.get() else { return };
         let mut all = all.lock();

@@ -17,10 +17,10 @@
 //!
 //! **In the tail they end the log.** Each head says up to where the log was whole when its segment was
 //! begun. From the segment of the highest such position on, mostly the last but one, none may be missing
-//! and none may break off: what comes behind that sled does not read, and writes zeros over it
-//! (`check_contiguity_in_unstable_tail`, `advance_snapshot`). Yet it empties segments of the tail like all
-//! others. If all that the last but one held was replaced in the last, that one is gone, and only the
-//! snapshot keeps the next start from taking the whole log for empty.
+//! and none may break off: sled does not read what comes behind such a gap, and writes zeros over it
+//! (`check_contiguity_in_unstable_tail`, `advance_snapshot`). Yet sled empties segments of the tail like all
+//! others. If all that the last but one held was replaced in the last, sled has emptied the last but one, and
+//! only the snapshot keeps the next start from taking the whole log for empty.
 //!
 //! So before sled opens a database, the heads in its tail are made to say that the log is whole up to the
 //! very segment that they head. It is: the file was synced, and a head is written anew only if the

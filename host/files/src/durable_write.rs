@@ -1,4 +1,4 @@
-//! `sync_file_range` of this program: an `fdatasync`.
+//! Replaces the C library's `sync_file_range` in this program by an `fdatasync`.
 //!
 //! sled 0.34 calls it after each write of its log, then takes what it wrote for safe and uses older parts
 //! of the log anew. The kernel's own call asks the disk for the pages alone: neither the file's length nor

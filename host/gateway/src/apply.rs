@@ -10,9 +10,9 @@ use kassette_store::{About, Fault, Stepped, Task};
 use crate::Gateway;
 use crate::vendor::QueryAnswer;
 
-/// Least time between two looks at the same attempt that a payer causes, and between those that
+/// Least time between two queries about the same attempt that a payer causes, and between those that
 /// notices cause once there were several in a row.
-pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(5);
+pub(crate) const QUERY_EVERY: Duration = Duration::from_secs(5);
 
 /// What became of a report.
 #[derive(Clone, Debug)]
@@ -37,7 +37,6 @@ pub(crate) enum AttemptClaim {
 }
 
 impl Gateway {
-    /// Applies a report.
     pub(crate) async fn apply_report(
         &self,
         attempt: AttemptId,
@@ -120,7 +119,7 @@ impl Gateway {
             }
             QueryAnswer::Absent => true,
             QueryAnswer::Uncertain => false,
-            // No silence of the vendor's. What made the question due is still there.
+            // The vendor was not asked, so it did not fail. The query stays due.
             QueryAnswer::Unasked => return Ok(None),
         };
         let step = Step::QueryFailed {
@@ -137,9 +136,9 @@ impl Gateway {
         })
     }
 
-    /// Looks at an attempt unless a look is under way; where `spaced`, unless one began within five
+    /// Asks about an attempt unless a query is under way; where `spaced`, unless one began within five
     /// seconds, at this node or another. None where the vendor was not asked.
-    pub(crate) async fn look(
+    pub(crate) async fn query_now(
         &self,
         aggregate: &PaymentAggregate,
         id: AttemptId,
@@ -154,14 +153,15 @@ impl Gateway {
         if !began {
             return Ok(None);
         }
-        let mut looking = Looking {
+        let mut guard = QueryGuard {
             gateway: self,
             id,
             over: false,
         };
-        // Noted by each look, heeded by those that are spaced.
+        // With several nodes, every query is noted in the store. Only a spaced query is left out where another
+        // node has noted one.
         let is_first = self.store().live_nodes() == 1
-            || self.store().take_task(Task::Ask(id), LOOK_EVERY).await?;
+            || self.store().take_task(Task::Ask(id), QUERY_EVERY).await?;
         let limit = self.settings().provider_deadline;
         let asked = if is_first || !spaced {
             self.ask(aggregate, id, QueryPurpose::Sync, via, limit)
@@ -169,7 +169,7 @@ impl Gateway {
         } else {
             Ok(None)
         };
-        if looking.end() {
+        if guard.end() {
             let now = self.now();
             let at = self.inner.query_throttle.lock().next(id, now);
             if let Stepped::Done { aggregate, .. } = self.ask_at(id, at).await? {
@@ -196,7 +196,7 @@ impl Gateway {
         id: AttemptId,
         limit: Duration,
     ) -> Result<Option<PaymentAggregate>, Fault> {
-        let AttemptClaim::Taken(aggregate) = self.claim(id, ClaimPurpose::Close).await? else {
+        let AttemptClaim::Taken(aggregate) = self.claim(id, ClaimPurpose::Cancel).await? else {
             return Ok(None);
         };
         self.ask(&aggregate, id, QueryPurpose::Cancel, Via::Query, limit)
@@ -204,14 +204,14 @@ impl Gateway {
     }
 }
 
-/// A look under way; over when it is dropped.
-struct Looking<'a> {
+/// A query under way; over when it is dropped.
+struct QueryGuard<'a> {
     gateway: &'a Gateway,
     id: AttemptId,
     over: bool,
 }
 
-impl Looking<'_> {
+impl QueryGuard<'_> {
     /// Ends it; whether a notice arrived meanwhile.
     fn end(&mut self) -> bool {
         self.over = true;
@@ -219,7 +219,7 @@ impl Looking<'_> {
     }
 }
 
-impl Drop for Looking<'_> {
+impl Drop for QueryGuard<'_> {
     fn drop(&mut self) {
         if !self.over {
             self.gateway.inner.query_throttle.lock().end(self.id);

@@ -27,7 +27,6 @@ const SEEN_MOST: usize = 100_000;
 pub struct MerchantCaller {
     /// The key that was presented.
     pub key: Arc<ApiKey>,
-    /// Whose it is.
     pub merchant: Arc<Merchant>,
 }
 
@@ -36,7 +35,6 @@ pub struct MerchantCaller {
 pub struct ResellerCaller {
     /// The key that was presented.
     pub key: Arc<ApiKey>,
-    /// Whose it is.
     pub reseller: Arc<Reseller>,
 }
 
@@ -46,7 +44,6 @@ pub enum AuthError {
     /// Missing, malformed, unknown, revoked, expired, or of another kind: 401.
     #[error("the credential is missing, invalid, revoked or expired")]
     Refused,
-    /// The store failed.
     #[error(transparent)]
     Store(#[from] Fault),
 }

@@ -32,7 +32,7 @@ pub struct CallbackAnswer {
 
 /// Who a notice comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
+enum NoticeSource {
     /// The vendor, as was proved.
     Provider,
     /// A request from this address that proved nothing.
@@ -146,7 +146,7 @@ impl Gateway {
             Ok(said) => {
                 let (gateway, id) = (self.clone(), account.clone());
                 let storing =
-                    self.carry(async move { gateway.store_notices(&id, said, from).await });
+                    self.run_to_end(async move { gateway.store_notices(&id, said, from).await });
                 let stopping = |_| ("failed", CallbackAnswer::plain(503, "stopping"));
                 storing.await.unwrap_or_else(stopping)
             }
@@ -163,7 +163,7 @@ impl Gateway {
 
     fn count_callback(&self, account: &AccountId, outcome: &'static str) {
         let known = self.settings().accounts.contains_key(account);
-        // A label of a stranger's making would let strangers make labels.
+        // A stranger chooses this text: as a label it would create metrics without end.
         let provider = if known { account.as_str() } else { "unknown" };
         let provider = provider.to_owned();
         metrics::counter!(
@@ -182,8 +182,8 @@ impl Gateway {
         from: IpAddr,
     ) -> (&'static str, CallbackAnswer) {
         let source = match said.proved {
-            true => Source::Provider,
-            false => Source::Address(from),
+            true => NoticeSource::Provider,
+            false => NoticeSource::Address(from),
         };
         match self.take_all(id, said.notices, source).await {
             Ok(()) => (
@@ -197,7 +197,7 @@ impl Gateway {
             Err(NotStored::Full) => ("full", CallbackAnswer::plain(503, "try again")),
             Err(NotStored::Unasked) => ("later", CallbackAnswer::plain(503, "try again")),
             Err(NotStored::Fault(fault)) => {
-                // That more comes than the store can take is counted, and no failure.
+                // An overload of the store is counted and is not logged as an error.
                 if !matches!(fault, Fault::Busy)
                     && let Some(left_out) = self.inner.lines.not_stored.line()
                 {
@@ -278,7 +278,7 @@ impl Gateway {
         &self,
         account: &AccountId,
         notices: Vec<Notice>,
-        source: Source,
+        source: NoticeSource,
     ) -> Result<(), NotStored> {
         for notice in notices {
             self.take(account, notice, source).await?;
@@ -291,7 +291,7 @@ impl Gateway {
         &self,
         account: &AccountId,
         notice: Notice,
-        source: Source,
+        source: NoticeSource,
     ) -> Result<(), NotStored> {
         match notice.about {
             Subject::Attempt(id) => {
@@ -312,7 +312,7 @@ impl Gateway {
                         }
                     }
                     // Each would cost a request to the vendor.
-                    (false, false) if source != Source::Provider => {}
+                    (false, false) if source != NoticeSource::Provider => {}
                     (false, false) => {
                         let told = (notice.reference, notice.report);
                         self.unknown(account, id, told).await?;
@@ -330,11 +330,13 @@ impl Gateway {
                 {
                     Some(id) => self.apply_notice(id, notice.report).await?,
                     None => match source {
-                        Source::Provider => {
+                        NoticeSource::Provider => {
                             self.store_pending_callback(account, reference, notice.report)
                                 .await?
                         }
-                        Source::Address(from) => self.await_start(account, reference, from).await?,
+                        NoticeSource::Address(from) => {
+                            self.await_start(account, reference, from).await?
+                        }
                     },
                 }
             }
@@ -399,10 +401,10 @@ impl Gateway {
         reference: String,
         from: IpAddr,
     ) -> Result<(), Fault> {
-        let early = &self.inner.early;
+        let unproved = &self.inner.unproved_notices;
         let environment = self.environment_of(account);
         let now = self.now();
-        early.keep((account.clone(), reference.clone()), environment, from, now);
+        unproved.keep((account.clone(), reference.clone()), environment, from, now);
         // The start may have been recorded since the store was asked.
         let about = About::Reference {
             account: account.clone(),
@@ -419,15 +421,15 @@ impl Gateway {
         &self,
         aggregate: &PaymentAggregate,
     ) -> Result<(), Fault> {
-        let early = &self.inner.early;
-        if early.is_empty() {
+        let unproved = &self.inner.unproved_notices;
+        if unproved.is_empty() {
             return Ok(());
         }
         let now = self.now();
         for attempt in &aggregate.attempts {
             let mut told = false;
             for reference in &attempt.references {
-                told |= early.take(&attempt.account, reference, now);
+                told |= unproved.take(&attempt.account, reference, now);
             }
             if told {
                 let ask = Step::AskAt {

@@ -10,14 +10,14 @@ use kassette_domain::key::TokenHash;
 use kassette_domain::lifecycle::{PaymentAggregate, Step, Via};
 use kassette_domain::merchant::Merchant;
 use kassette_domain::payment::{CheckoutMode, Settlement, Status};
-use kassette_domain::provider::Action;
+use kassette_domain::provider::PayerAction;
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_store::{About, Fault, Stepped};
 
 use crate::Gateway;
 use crate::methods::Offer;
-use crate::routing::Question;
+use crate::routing::RankRequest;
 use crate::start::{StartError, StartedPayment};
 
 /// How long a returning payer waits for the vendor's word before the page shows what is known
@@ -30,7 +30,6 @@ const QUERY_MOST: usize = 4096;
 /// What the hosted page shows.
 #[derive(Clone, Debug)]
 pub struct CheckoutView {
-    /// Whose payment.
     pub merchant: Arc<Merchant>,
     /// The payment with its attempts; `aggregate.open_attempt()` is what can be continued.
     pub aggregate: PaymentAggregate,
@@ -87,7 +86,7 @@ impl Gateway {
             && self.now() < payment.expires_at
             && self.may_start(payment, &merchant).await?;
         let offers = if can_choose {
-            let question = Question {
+            let question = RankRequest {
                 merchant: &merchant,
                 environment: payment.environment,
                 amount: Some(payment.due.amount),
@@ -124,9 +123,9 @@ impl Gateway {
         let aggregate = self.store().by_checkout(TokenHash::of(token)).await?;
         let aggregate = aggregate.ok_or(StartError::NotFound)?;
         let gateway = self.clone();
-        self.carry(async move {
+        self.run_to_end(async move {
             let payment = aggregate.payment.id;
-            let answered = gateway.answer_in_hand(payment, answers).await;
+            let answered = gateway.answer_locked(payment, answers).await;
             gateway.reconcile_soon(payment, false);
             answered
         })
@@ -144,12 +143,12 @@ impl Gateway {
         };
         let gateway = self.clone();
         let payment = aggregate.payment.id;
-        self.carry(async move { gateway.abandon_in_hand(payment).await })
+        self.run_to_end(async move { gateway.abandon_locked(payment).await })
             .await??;
         self.store().aggregate(About::Payment(payment)).await
     }
 
-    async fn abandon_in_hand(&self, payment: PaymentId) -> Result<(), Fault> {
+    async fn abandon_locked(&self, payment: PaymentId) -> Result<(), Fault> {
         let _guard = self.inner.payment_locks.lock(payment).await;
         let aggregate = self.store().aggregate(About::Payment(payment)).await?;
         // Only an unpaid payment is left; what is paid goes its way.
@@ -182,8 +181,10 @@ impl Gateway {
         if worth_asking(&aggregate, id, now) {
             let spaced = !brings || self.inner.query_throttle.lock().next(id, now) > now;
             let gateway = self.clone();
-            let asking = self.carry(async move {
-                let after = gateway.look(&aggregate, id, Via::Return, spaced).await?;
+            let asking = self.run_to_end(async move {
+                let after = gateway
+                    .query_now(&aggregate, id, Via::Return, spaced)
+                    .await?;
                 gateway.reconcile(payment, after.map(Box::new)).await
             });
             // What takes longer is seen when the page refreshes itself.
@@ -244,6 +245,6 @@ fn worth_asking(aggregate: &PaymentAggregate, id: AttemptId, now: Time) -> bool 
         AttemptState::Captured => !settled,
         AttemptState::Surplus => false,
         // Nothing is at the vendor yet, or another task is calling it.
-        _ => !attempt.is_busy(now) && !matches!(attempt.action, Some(Action::Ask(_))),
+        _ => !attempt.is_busy(now) && !matches!(attempt.action, Some(PayerAction::Ask(_))),
     }
 }

@@ -13,13 +13,11 @@ const NAP: Duration = Duration::from_secs(30);
 
 /// Tells the time and waits for it.
 pub trait Clock: Send + Sync + 'static {
-    /// Now.
     fn now(&self) -> Time;
     /// Resolves once `now() >= time`, at once where it is; wakes when the clock is moved.
     fn wait_until(&self, time: Time) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }
 
-/// The system's clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 

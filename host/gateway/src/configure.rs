@@ -12,7 +12,7 @@ use kassette_domain::setting::{self, SettingProblem, SettingSpec, Surroundings, 
 use kassette_runtime::{Acceptance, CallError, OpenedModule};
 use kassette_store::Fault;
 
-use crate::configured::{Configured, lacks, untaken, unusable};
+use crate::configured::{Configured, lacks, unsupported_methods, unusable};
 use crate::modules::Modules;
 use crate::settings::{Account, Settings};
 use crate::{Gateway, Inner};
@@ -28,7 +28,6 @@ pub enum SettingsRefused {
     /// What modules would not take, or accounts that cannot be used.
     #[error("{}", listed(.0))]
     Problems(Vec<SettingsProblem>),
-    /// The store failed.
     #[error(transparent)]
     Store(#[from] Fault),
 }
@@ -42,7 +41,6 @@ fn listed(problems: &[SettingsProblem]) -> String {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{of}: {why}")]
 pub struct SettingsProblem {
-    /// Whose file.
     pub of: SettingsFile,
     /// What is wrong, and what to do.
     pub why: String,
@@ -51,9 +49,7 @@ pub struct SettingsProblem {
 /// A file of the configuration that a module judges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SettingsFile {
-    /// An account's.
     Account(AccountId),
-    /// A method's.
     Method(MethodId),
 }
 
@@ -171,7 +167,7 @@ fn account_violations(
             Some(_) => {}
         }
     }
-    for method in untaken(account, module) {
+    for method in unsupported_methods(account, module) {
         let known = module
             .services
             .iter()

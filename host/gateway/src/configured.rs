@@ -150,7 +150,7 @@ pub(crate) fn lacks(account: &Account, module: &ProviderDescription) -> Vec<Stri
 }
 
 /// Methods that an account names and its module does not take: misspelt ones among them.
-pub(crate) fn untaken<'a>(
+pub(crate) fn unsupported_methods<'a>(
     account: &'a Account,
     module: &'a ProviderDescription,
 ) -> impl Iterator<Item = MethodId> + 'a {

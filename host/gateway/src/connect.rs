@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kassette_domain::audit::Audited;
 use kassette_domain::connect::{
-    Challenge, CodeUse, ConnectCode, Connection, Proof, SiteUrl, WebhookPath,
+    Challenge, CodeUse, ConnectCode, Proof, ShopConnection, SiteUrl, WebhookPath,
 };
 use kassette_domain::id::{ConnectCodeId, EndpointId, KeyId, MerchantId};
 use kassette_domain::key::{
@@ -20,7 +20,7 @@ use kassette_domain::webhook::{
     DeliveryStatus, Endpoint, EndpointSecrets, EventFilter, generate_secret,
 };
 use kassette_http::{Client, HeaderMap, Method, Request, SendError, StatusCode};
-use kassette_store::{CodeIssued, CodeUsed, Exchange, Exchanged, Fault, Listed, Paging};
+use kassette_store::{CodeIssued, CodeUsed, ConnectExchange, Exchanged, Fault, Listed, Paging};
 use serde_json::json;
 use url::Url;
 
@@ -55,7 +55,6 @@ impl Connecting {
 /// Why an address is no shop's site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotASite {
-    /// By its form.
     #[error(transparent)]
     Form(#[from] BadSite),
     /// No event could go there.
@@ -66,7 +65,6 @@ pub enum NotASite {
 /// A code to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewConnectCode {
-    /// Whose shop connects.
     pub merchant: MerchantId,
     /// Where its payments will be.
     pub environment: Environment,
@@ -104,7 +102,7 @@ pub enum ConnectCodeError {
 
 /// What a plugin claims.
 #[derive(Clone, Debug)]
-pub struct Claim {
+pub struct ConnectClaim {
     /// The code as it was presented.
     pub code: Secret,
     /// The site that it says it runs on.
@@ -120,8 +118,7 @@ pub struct Claim {
 /// A connected shop, with what is shown this once.
 #[derive(Clone, Debug)]
 pub struct Connected {
-    /// What was made.
-    pub connection: Connection,
+    pub connection: ShopConnection,
     /// `kp_…`
     pub api_key: Secret,
     /// What the key may do.
@@ -196,7 +193,6 @@ pub enum NoControl {
     /// It was not 200; redirects are not followed.
     #[error("it answered with the status {0} where 200 is needed; redirects are not followed")]
     Status(u16),
-    /// It was another text.
     #[error("its answer is not the proof, byte for byte")]
     OtherText,
 }
@@ -264,7 +260,7 @@ impl Gateway {
     ///
     /// # Errors
     /// See [`ConnectError`].
-    pub async fn connect(&self, claim: Claim) -> Result<Connected, ConnectError> {
+    pub async fn connect(&self, claim: ConnectClaim) -> Result<Connected, ConnectError> {
         let outcome = self.exchange(&claim).await;
         let told = match &outcome {
             Ok(_) => "connected",
@@ -284,7 +280,7 @@ impl Gateway {
         outcome
     }
 
-    async fn exchange(&self, claim: &Claim) -> Result<Connected, ConnectError> {
+    async fn exchange(&self, claim: &ConnectClaim) -> Result<Connected, ConnectError> {
         let Some((TokenKind::Connect, hash)) = read_token(claim.code.expose()) else {
             return Err(ConnectError::CodeRefused);
         };
@@ -338,7 +334,7 @@ impl Gateway {
     }
 
     /// Whether the site answers the challenge with the proof.
-    async fn ask_shop(&self, claim: &Claim) -> Result<(), NoControl> {
+    async fn ask_shop(&self, claim: &ConnectClaim) -> Result<(), NoControl> {
         let address = claim.challenge.claim_url(claim.site.origin());
         // An origin and a path of plain characters always read.
         let url = Url::parse(&address).map_err(|_| NoControl::OtherText)?;
@@ -362,7 +358,11 @@ impl Gateway {
     }
 
     /// Redeems a code whose shop has proved itself.
-    async fn redeem(&self, code: &ConnectCode, claim: &Claim) -> Result<Connected, ConnectError> {
+    async fn redeem(
+        &self,
+        code: &ConnectCode,
+        claim: &ConnectClaim,
+    ) -> Result<Connected, ConnectError> {
         let site = &claim.site;
         let now = self.now();
         let (key, api_key) = draw_key(code, now)?;
@@ -378,7 +378,7 @@ impl Gateway {
         };
         let audited = audited(code, &key, &endpoint, site);
         let webhook_url = endpoint.url.clone();
-        let exchange = Exchange {
+        let exchange = ConnectExchange {
             code: code.hash,
             key,
             endpoint,

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use kassette_domain::conversation::{Call, Conversation, Exchange, Outcome};
+use kassette_domain::conversation::{CallOutcome, Conversation, HostCall, ProviderCall};
 use kassette_domain::id::PaymentId;
 use kassette_domain::time::Time;
 use kassette_runtime::{RecordedCall, Recorder};
@@ -42,10 +42,10 @@ impl Conversations {
     fn put(&self, conversation: Conversation) -> Result<(), &'static str> {
         let bytes = size(&conversation);
         let mut waiting = self.0.lock();
-        if let Call::Callback(_) = conversation.call {
+        if let ProviderCall::Callback(_) = conversation.call {
             let proved = match &conversation.outcome {
-                Outcome::Callback(Ok(reply)) => reply.proved,
-                Outcome::Failed(_) => false,
+                CallOutcome::Callback(Ok(reply)) => reply.proved,
+                CallOutcome::Failed(_) => false,
                 _ => return Err("unproved"),
             };
             let is_early = conversation.at() < waiting.next_unproved;
@@ -84,21 +84,21 @@ fn size(conversation: &Conversation) -> usize {
             .map(|(name, value)| name.len() + value.len())
             .sum()
     };
-    let of_exchange = |exchange: &Exchange| match exchange {
-        Exchange::Http { request, answer } => {
+    let of_exchange = |exchange: &HostCall| match exchange {
+        HostCall::Http { request, answer } => {
             let answered = answer
                 .as_ref()
                 .map_or(0, |answer| of_headers(&answer.headers) + answer.body.len());
             request.url.len() + of_headers(&request.headers) + request.body.len() + answered
         }
-        Exchange::Secret { .. } => 64,
+        HostCall::Secret { .. } => 64,
     };
     let asked = match &conversation.call {
-        Call::Callback(request) => {
+        ProviderCall::Callback(request) => {
             let address = request.path.len() + request.query.len();
             address + of_headers(&request.headers) + request.body.len()
         }
-        Call::Start(_) | Call::Query { .. } => 0,
+        ProviderCall::Start(_) | ProviderCall::Query { .. } => 0,
     };
     let exchanged: usize = conversation.exchanges.iter().map(of_exchange).sum();
     1024 + asked + exchanged
@@ -172,7 +172,7 @@ mod tests {
             },
             payer_hosts: vec![],
             plain_loopback: false,
-            call: Call::Callback(CallbackRequest {
+            call: ProviderCall::Callback(CallbackRequest {
                 verb: Verb::Post,
                 path: String::new(),
                 query: String::new(),
@@ -180,7 +180,7 @@ mod tests {
                 body: vec![0; bytes / 2],
             }),
             exchanges: vec![],
-            outcome: Outcome::Callback(read.map(|proved| CallbackReply {
+            outcome: CallOutcome::Callback(read.map(|proved| CallbackReply {
                 proved,
                 notices: vec![],
                 status: 200,

@@ -7,18 +7,17 @@ use kassette_domain::money::{Currency, Minor};
 use kassette_domain::payment::{
     CheckoutMode, NewPayment, Payment, Purpose, Request, RoutingDecision,
 };
-use kassette_domain::reseller::Barred;
+use kassette_domain::reseller::ResellerNotAllowed;
 use kassette_domain::time::Time;
 use kassette_store::{Created, Fault};
 
 use crate::Gateway;
-use crate::routing::Question;
+use crate::routing::RankRequest;
 use crate::routing_records::DecisionMade;
 
 /// A payment that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CreateOutcome {
-    /// It is new.
     Created(Payment),
     /// It was asked for before, with the same data.
     Replayed(Payment),
@@ -48,7 +47,7 @@ pub enum CreateError {
     },
     /// The reseller may not work for the merchant: 403.
     #[error(transparent)]
-    Barred(#[from] Barred),
+    Barred(#[from] ResellerNotAllowed),
     /// No usable rate: 422.
     #[error("currency: no usable exchange rate for {0}; ask the operator to set one")]
     NoRate(Currency),
@@ -227,7 +226,7 @@ impl Gateway {
         else {
             return Ok(None);
         };
-        let question = Question {
+        let question = RankRequest {
             merchant,
             environment: request.environment,
             amount: Some(request.due.amount),

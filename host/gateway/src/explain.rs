@@ -8,17 +8,16 @@ use kassette_domain::key::Environment;
 use kassette_domain::merchant::Merchant;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor};
-use kassette_domain::routing::{Answer, Ground};
+use kassette_domain::routing::{Ground, RankAnswer};
 use kassette_store::Fault;
 
 use crate::Gateway;
-use crate::routing::{NotRoutable, Question};
+use crate::routing::{NotRoutable, RankRequest};
 use crate::settings::Account;
 
 /// Whether a method is offered, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MethodExplanation {
-    /// Which.
     pub method: MethodId,
     /// Whether a listing shows it now.
     pub is_offered: bool,
@@ -32,9 +31,7 @@ pub struct MethodExplanation {
 /// Whether an account could take a payment, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccountExplanation {
-    /// Which.
     pub id: AccountId,
-    /// Whether it could.
     pub is_eligible: bool,
     /// For operators: the module's own words where it was asked.
     pub reason: String,
@@ -86,7 +83,7 @@ impl Gateway {
                 return Ok(refused.collect());
             }
         };
-        let question = Question {
+        let question = RankRequest {
             merchant,
             environment,
             amount,
@@ -102,7 +99,7 @@ impl Gateway {
     }
 
     /// Where debug lines are wanted: why a method was refused just now.
-    pub(crate) async fn tell_why_not(&self, method: MethodId, question: &Question<'_>) {
+    pub(crate) async fn tell_why_not(&self, method: MethodId, question: &RankRequest<'_>) {
         if tracing::enabled!(tracing::Level::DEBUG)
             && let Ok(explanation) = self.explain_method(method, question).await
         {
@@ -134,7 +131,7 @@ impl Gateway {
     async fn explain_method(
         &self,
         method: MethodId,
-        question: &Question<'_>,
+        question: &RankRequest<'_>,
     ) -> Result<MethodExplanation, Fault> {
         let (configured, switches) = (self.configured(), self.switches().await?);
         let eligible = self.eligible_accounts(&configured, &switches, question, None);
@@ -188,7 +185,7 @@ impl Gateway {
 }
 
 /// What a module's answer says of an account: why it is eligible, or why not.
-fn verdict(answer: &Answer, account: &AccountId) -> Result<String, String> {
+fn verdict(answer: &RankAnswer, account: &AccountId) -> Result<String, String> {
     let Ok(verdicts) = answer else {
         return Err("it was not judged: the module refuses the method".into());
     };

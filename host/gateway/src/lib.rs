@@ -20,7 +20,7 @@
 //! | `configured`, `settings`, `configure` | accounts as configured, and as calls need them |
 //! | `webhooks` | merchants' endpoints, and the worker that delivers events |
 //! | `keyed_lock`, `reconcile`, `workers` | one task per payment at a time, what is due and is done, and what runs by itself |
-//! | `permits` | how many calls to providers run at once |
+//! | `permits` | how many calls to vendors run at once |
 //! | `alerts` | messages to the operators' own service |
 //! | `watch`, `review_index` | what operators see: counts, gauges and lines of the log; payments that wait for a person |
 //!
@@ -41,7 +41,6 @@ pub mod connect;
 mod conversations;
 pub mod create;
 mod directory_cache;
-mod early;
 pub mod explain;
 pub mod health;
 mod keyed_lock;
@@ -63,6 +62,7 @@ pub mod settings;
 pub mod shared_modules;
 pub mod start;
 pub mod trials;
+mod unproved_notices;
 mod vendor;
 pub mod wasm;
 mod watch;
@@ -75,11 +75,13 @@ pub mod limits {
         MOST as CONVERSATION_BYTES, UNPROVED_MOST as UNPROVED_CONVERSATION_BYTES,
         WAITING_MOST as CONVERSATIONS_WAITING,
     };
-    pub use crate::early::{MOST as UNPROVED_NOTICES, PER_ADDRESS as UNPROVED_NOTICES_PER_ADDRESS};
     pub use crate::permits::Kind;
     pub use crate::reconcile::{IN_TEST_AT_ONCE, IN_TEST_MOST, RECONCILED_AT_ONCE, WAITING_MOST};
     pub use crate::routing_records::WAITING_MOST as ROUTING_RECORDS;
     pub use crate::trials::SHADOWED;
+    pub use crate::unproved_notices::{
+        MOST as UNPROVED_NOTICES, PER_ADDRESS as UNPROVED_NOTICES_PER_ADDRESS,
+    };
 
     /// Lines of the log a second that tell of starts, of questions and of deliveries, each.
     pub const FREQUENT_LINES_PER_SECOND: u32 = 20;
@@ -110,7 +112,6 @@ use crate::configured::Configured;
 use crate::connect::Connecting;
 use crate::conversations::Conversations;
 use crate::directory_cache::DirectoryCache;
-use crate::early::Early;
 use crate::health::Measured;
 use crate::keyed_lock::KeyedLock;
 use crate::limits::FREQUENT_LINES_PER_SECOND;
@@ -122,6 +123,7 @@ use crate::routing_records::RoutingRecords;
 use crate::settings::Settings;
 use crate::shared_modules::SharedModulesState;
 use crate::trials::Trials;
+use crate::unproved_notices::UnprovedNotices;
 use crate::wasm::WasmModules;
 use crate::watch::LastGauges;
 use crate::webhooks::Deliverer;
@@ -155,7 +157,7 @@ struct Inner {
     shown: LastGauges,
     payment_locks: KeyedLock,
     permits: ProviderPermits,
-    early: Early,
+    unproved_notices: UnprovedNotices,
     /// Bounded by the accounts of the configuration.
     refused_callbacks: Mutex<HashMap<(AccountId, &'static str), Sampled>>,
     lines: Lines,
@@ -183,7 +185,7 @@ struct Lines {
     not_stored: Sampled,
     /// Notices about attempts of another account.
     foreign: Sampled,
-    /// What providers answered to starts.
+    /// What vendors answered to starts.
     starts: Sampled,
     /// Starts for which no account is left.
     barred: Sampled,
@@ -273,7 +275,7 @@ impl Gateway {
             shown: LastGauges::default(),
             payment_locks: KeyedLock::default(),
             permits: ProviderPermits::default(),
-            early: Early::default(),
+            unproved_notices: UnprovedNotices::default(),
             refused_callbacks: Mutex::default(),
             lines: Lines::default(),
             query_throttle: Mutex::default(),
@@ -306,12 +308,10 @@ impl Gateway {
         self.inner.runtime.as_ref()
     }
 
-    /// The modules.
     pub fn modules(&self) -> &Arc<dyn Modules> {
         &self.inner.modules
     }
 
-    /// The clock.
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.inner.clock
     }
@@ -324,6 +324,7 @@ impl Gateway {
     /// Waits for everything that has begun to speak to a vendor; each call is bounded by the
     /// provider's deadline. Nothing new must be asked of the gateway any more.
     pub async fn finish(&self) {
+        self.inner.reconciler.stopping.cancel();
         self.inner.tasks.close();
         self.inner.tasks.wait().await;
     }
@@ -372,7 +373,7 @@ impl Gateway {
     }
 
     /// Carries work to its end even where the caller goes away.
-    async fn carry<T: Send + 'static>(
+    async fn run_to_end<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, Fault> {

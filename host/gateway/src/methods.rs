@@ -13,7 +13,7 @@ use kassette_store::{Fault, Listed, Paging, PaymentFilter};
 use tokio::time::{Instant, timeout_at};
 
 use crate::Gateway;
-pub use crate::routing::Question;
+pub use crate::routing::RankRequest;
 use crate::routing::{RankResult, Ranking};
 use crate::routing_records::DecisionMade;
 use crate::settings::Settings;
@@ -24,7 +24,6 @@ const PAGE: usize = 100;
 /// A method with at least one eligible account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// Which.
     pub method: MethodId,
     /// What its module says of itself.
     pub description: Arc<MethodDescription>,
@@ -35,9 +34,7 @@ pub struct Offer {
 /// An account that would take the payment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OfferedProvider {
-    /// Its id.
     pub id: AccountId,
-    /// Its name.
     pub name: String,
     /// A note for the payer.
     pub verification_note: Option<String>,
@@ -94,7 +91,7 @@ impl Gateway {
     ///
     /// # Errors
     /// The store's.
-    pub async fn offers(&self, question: Question<'_>) -> Result<Vec<Offer>, Fault> {
+    pub async fn offers(&self, question: RankRequest<'_>) -> Result<Vec<Offer>, Fault> {
         let (configured, switches) = (self.configured(), self.switches().await?);
         let settings = &configured.settings;
         let deadline = Instant::now() + settings.listing_deadline;

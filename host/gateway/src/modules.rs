@@ -16,7 +16,7 @@ use kassette_domain::provider::{
     PaidFacts, ProviderDescription, QueryFailure, QueryPurpose, RefundFailure, RefundOrder,
     RefundTerms, Report, StartFailure, Started,
 };
-use kassette_domain::routing::{Answer, Context, MethodDescription};
+use kassette_domain::routing::{Context, MethodDescription, RankAnswer};
 use kassette_domain::secret::Secret;
 use kassette_http::HostPattern;
 use kassette_runtime::{CallError, Recorder};
@@ -60,13 +60,11 @@ pub trait Modules: Send + Sync + 'static {
 pub struct OnTrial<M: ?Sized> {
     /// How it is tried.
     pub candidate: Arc<Candidate>,
-    /// It.
     pub module: Arc<M>,
 }
 
 /// A version of a method's module.
 pub trait Method: Send + Sync {
-    /// Its slot.
     fn slot(&self) -> &Slot;
     /// Its file.
     fn digest(&self) -> Digest;
@@ -79,20 +77,23 @@ pub trait Method: Send + Sync {
     ) -> Result<Result<(), String>, CallError>;
     /// What the module answers, where no caller has to wait for that: it is remembered, or the
     /// module's class is one that is called on the caller's thread.
-    fn at_once(&self, context: &Context) -> Option<Result<Arc<Answer>, CallError>>;
+    fn at_once(&self, context: &Context) -> Option<Result<Arc<RankAnswer>, CallError>>;
     /// Judges the candidates, where [`Method::at_once`] has no answer; the host's hard rules have been
     /// checked.
     fn rank<'a>(
         self: Arc<Self>,
         context: &'a Context,
-    ) -> Calling<'a, Result<Arc<Answer>, CallError>>;
+    ) -> Calling<'a, Result<Arc<RankAnswer>, CallError>>;
 }
 
 /// What a method's module says, whether at once or not.
 ///
 /// # Errors
 /// As [`Method::rank`].
-pub async fn answer(module: &Arc<dyn Method>, context: &Context) -> Result<Arc<Answer>, CallError> {
+pub async fn answer(
+    module: &Arc<dyn Method>,
+    context: &Context,
+) -> Result<Arc<RankAnswer>, CallError> {
     match module.at_once(context) {
         Some(answer) => answer,
         None => Arc::clone(module).rank(context).await,
@@ -101,7 +102,6 @@ pub async fn answer(module: &Arc<dyn Method>, context: &Context) -> Result<Arc<A
 
 /// A version of a provider's module.
 pub trait Provider: Send + Sync {
-    /// Its slot.
     fn slot(&self) -> &Slot;
     /// Its file.
     fn digest(&self) -> Digest;
@@ -130,7 +130,7 @@ pub trait Provider: Send + Sync {
     fn query<'a>(
         &'a self,
         access: &'a Access,
-        question: &'a Inquiry,
+        question: &'a VendorQuery,
     ) -> Calling<'a, Result<Result<Report, QueryFailure>, CallError>>;
     /// What can be given back at the account; a method that is not named cannot. Empty for a module without
     /// the interface `refunds`.
@@ -159,12 +159,11 @@ pub trait Provider: Send + Sync {
 
 /// A question about an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Inquiry {
-    /// Which attempt.
+pub struct VendorQuery {
     pub attempt: AttemptFacts,
     /// The vendor's id for it, where one is known.
     pub reference: Option<String>,
-    /// What is wished.
+    /// What the query is for.
     pub purpose: QueryPurpose,
     /// The raw query with which the payer last came back. A hint, which proves nothing.
     pub returned: Option<Secret>,
@@ -185,7 +184,7 @@ pub struct Access {
     pub plain_loopback: bool,
     /// Where the call reads a callback from an address that has proved none lately: that address.
     pub stranger: Option<IpAddr>,
-    /// From then on nothing is sent: the attempt is another task's. None where any may call.
+    /// After this moment nothing is sent, because another task may have the attempt; none: no limit.
     pub not_after: Option<Instant>,
     /// Who is told of the call, where it is recorded.
     pub recorder: Option<Recorder>,

@@ -25,7 +25,6 @@ pub enum NonceError {
         /// When the next becomes free, at the soonest.
         retry_after: Duration,
     },
-    /// The store failed.
     #[error(transparent)]
     Store(#[from] Fault),
 }

@@ -49,15 +49,15 @@ impl Gateway {
         audited: Audited,
     ) -> Result<Decided, DecideError> {
         let gateway = self.clone();
-        self.carry(async move {
-            let decided = gateway.review_in_hand(payment, decision, audited).await;
+        self.run_to_end(async move {
+            let decided = gateway.review_locked(payment, decision, audited).await;
             gateway.reconcile_soon(payment, false);
             decided
         })
         .await?
     }
 
-    async fn review_in_hand(
+    async fn review_locked(
         &self,
         payment: PaymentId,
         decision: NewDecision,
@@ -100,15 +100,15 @@ impl Gateway {
     /// See [`DecideError`]; a payment without an attempt is a conflict.
     pub async fn query(&self, payment: PaymentId, audited: Audited) -> Result<(), DecideError> {
         let gateway = self.clone();
-        self.carry(async move {
-            let asked = gateway.query_in_hand(payment, audited).await;
+        self.run_to_end(async move {
+            let asked = gateway.query_locked(payment, audited).await;
             gateway.reconcile_soon(payment, false);
             asked
         })
         .await?
     }
 
-    async fn query_in_hand(&self, payment: PaymentId, audited: Audited) -> Result<(), DecideError> {
+    async fn query_locked(&self, payment: PaymentId, audited: Audited) -> Result<(), DecideError> {
         let _guard = self.inner.payment_locks.lock(payment).await;
         let about = About::Payment(payment);
         let aggregate = self.store().aggregate(about.clone()).await?;
@@ -122,7 +122,8 @@ impl Gateway {
         self.store().audit(audited, self.now()).await?;
         for attempt in aggregate.attempts.iter().filter(matters) {
             // A look that is under way answers as well.
-            self.look(&aggregate, attempt.id, Via::Query, false).await?;
+            self.query_now(&aggregate, attempt.id, Via::Query, false)
+                .await?;
         }
         for (_, refund) in aggregate.refunds() {
             if refund.is_order_pending() {
@@ -139,19 +140,15 @@ impl Gateway {
     /// See [`DecideError`].
     pub async fn cancel(&self, payment: PaymentId, audited: Audited) -> Result<(), DecideError> {
         let gateway = self.clone();
-        self.carry(async move {
-            let cancelled = gateway.cancel_in_hand(payment, audited).await;
+        self.run_to_end(async move {
+            let cancelled = gateway.cancel_locked(payment, audited).await;
             gateway.reconcile_soon(payment, false);
             cancelled
         })
         .await?
     }
 
-    async fn cancel_in_hand(
-        &self,
-        payment: PaymentId,
-        audited: Audited,
-    ) -> Result<(), DecideError> {
+    async fn cancel_locked(&self, payment: PaymentId, audited: Audited) -> Result<(), DecideError> {
         let _guard = self.inner.payment_locks.lock(payment).await;
         for _ in 0..VENDORS_MOST {
             let step = Step::Act(Act::Cancel);

@@ -6,7 +6,7 @@
 //! of the permits, two take a third each, and one more always finds some. Of an
 //! account's permits a merchant may have as many as are left to the account, so that one alone takes a third of all and the next finds
 //! some at the same account. Test and live have permits of their own, and so has what a stranger may have
-//! written. Who waits gets one in the order of arrival, but for those who may have none yet.
+//! written. Callers that wait get permits in order of arrival; those over their limit are passed over.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -39,7 +39,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Each of them.
     pub const ALL: [Self; 5] = [
         Self::Request,
         Self::Start,
@@ -231,7 +230,7 @@ impl Pool {
             let Some(Waiter { holder, grant }) = next else {
                 return;
             };
-            // One whose caller has just given up is given back by its drop.
+            // If the caller has just given up, dropping the permit returns it.
             let _given_up = grant.send(self.permit(holder));
         }
     }

@@ -48,9 +48,7 @@ pub enum RefundOf {
 /// A refund as the interfaces show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GivenRefund {
-    /// Of which payment.
     pub payment: PaymentId,
-    /// The refund.
     pub refund: Refund,
     /// Of which currency; the vendor's code.
     pub currency: String,
@@ -59,7 +57,6 @@ pub struct GivenRefund {
 /// A refund that was asked for, as it stands after the vendor was called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RefundOutcome {
-    /// It is new.
     Created(GivenRefund),
     /// It was asked for before, with the same data.
     Replayed(GivenRefund),
@@ -145,7 +142,7 @@ struct Asker {
 
 impl Gateway {
     /// Gives money of a merchant's payment back, at most what is left of the invoice. The answer shows how
-    /// far that has come when the provider has answered, or has not in time.
+    /// far that has come when the vendor has answered, or has not in time.
     ///
     /// # Errors
     /// See [`RefundError`].
@@ -249,7 +246,7 @@ impl Gateway {
         }))
     }
 
-    /// Orders a refund in the store, then has the provider make it.
+    /// Orders a refund in the store, then has the vendor make it.
     async fn order(
         &self,
         aggregate: PaymentAggregate,
@@ -287,11 +284,11 @@ impl Gateway {
         };
         let (payment, id) = (aggregate.payment.id, new.id);
         let gateway = self.clone();
-        self.carry(async move { gateway.order_in_hand(payment, id, new, asker).await })
+        self.run_to_end(async move { gateway.order_locked(payment, id, new, asker).await })
             .await?
     }
 
-    async fn order_in_hand(
+    async fn order_locked(
         &self,
         payment: PaymentId,
         id: RefundId,
@@ -351,7 +348,7 @@ impl Gateway {
         Ok(terms.into_iter().find(is_its))
     }
 
-    /// Sends a refund, or asks the provider what became of it; false where another task does, or no call may
+    /// Sends a refund, or asks the vendor what became of it; false where another task does, or no call may
     /// begin now.
     pub(crate) async fn call_about_refund(&self, id: RefundId) -> Result<bool, Fault> {
         let about = About::Refund(id);

@@ -49,7 +49,7 @@ impl ReviewIndex {
 impl Gateway {
     /// A payment went into review, or out of it.
     pub(crate) async fn note_review(&self, payment: &Payment) {
-        // Steps may come here in another order than they were done in: the last one reads what is.
+        // Steps may arrive out of order. Each reads the current state, so the last to arrive is right.
         let mut known = self.inner.reviews.0.lock().await;
         match self.store().payment(payment.id).await {
             Ok(Some(now)) => known.note(&now),

@@ -10,7 +10,8 @@ use kassette_domain::money::{Currency, Minor};
 use kassette_domain::payment::{Judgement, Payment, Purpose, RoutingDecision};
 use kassette_domain::policy::Disallowed;
 use kassette_domain::routing::{
-    AccountCandidate, Answer, Context, Ground, Health, MAX_CANDIDATES, MethodDescription, Verdict,
+    AccountCandidate, Context, Ground, Health, MAX_CANDIDATES, MethodDescription, RankAnswer,
+    Verdict,
 };
 use kassette_domain::time::Time;
 use kassette_runtime::CallError;
@@ -25,14 +26,11 @@ use crate::settings::{Account, Merchants, Terms};
 
 /// What a method's module is asked to route.
 #[derive(Clone, Debug)]
-pub struct Question<'a> {
-    /// Whose payment.
+pub struct RankRequest<'a> {
     pub merchant: &'a Merchant,
-    /// In which world.
     pub environment: Environment,
     /// How much; none: limits are not applied.
     pub amount: Option<Minor>,
-    /// Of what.
     pub currency: Currency,
     /// `amount` in US cents, where there is one.
     pub usd: Option<Minor>,
@@ -55,15 +53,12 @@ pub(crate) type RankResult = Result<Ranking, Rejected>;
 /// Why a method cannot be used now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotRoutable {
-    /// The merchant's policy.
     Policy(Disallowed),
     /// No account takes it for this merchant, environment and currency.
     NoAccount,
-    /// Its module is missing.
     NoModule,
     /// An operator has switched its module off.
     ModuleOff,
-    /// Its module failed.
     ModuleFailed,
     /// Its module said no, or said no to every account.
     Refused(Ground),
@@ -199,7 +194,7 @@ impl EligibleAccount<'_> {
     pub(crate) fn candidate(
         &self,
         method: MethodId,
-        question: &Question<'_>,
+        question: &RankRequest<'_>,
     ) -> Result<AccountCandidate, LeftOut> {
         let id = &self.account.id;
         if !question.merchant.policy.allows_account(method, id) {
@@ -228,7 +223,7 @@ impl EligibleAccount<'_> {
 impl EligibleAccounts<'_> {
     /// Accounts that could take a payment by this method, the operator's favourites first where
     /// there are too many.
-    fn candidates(&self, method: MethodId, question: &Question<'_>) -> Vec<AccountCandidate> {
+    fn candidates(&self, method: MethodId, question: &RankRequest<'_>) -> Vec<AccountCandidate> {
         let accounts = self.accounts.iter();
         let mut candidates: Vec<AccountCandidate> = accounts
             .filter_map(|eligible| eligible.candidate(method, question).ok())
@@ -247,7 +242,7 @@ impl Gateway {
     pub(crate) async fn rank(
         &self,
         method: MethodId,
-        question: &Question<'_>,
+        question: &RankRequest<'_>,
         only: Option<&AccountId>,
         country: Option<String>,
         what_for: (Purpose, Option<&Payment>),
@@ -291,7 +286,7 @@ impl Gateway {
         &self,
         configured: &'a Configured,
         switches: &Switches,
-        question: &Question<'_>,
+        question: &RankRequest<'_>,
         only: Option<&AccountId>,
     ) -> EligibleAccounts<'a> {
         let settings = &configured.settings;
@@ -316,7 +311,7 @@ impl Gateway {
         configured: &Configured,
         switches: &Switches,
         account: &'a Account,
-        question: &Question<'_>,
+        question: &RankRequest<'_>,
         now: Time,
     ) -> Result<EligibleAccount<'a>, LeftOut> {
         if account.environment != question.environment {
@@ -353,9 +348,9 @@ impl Gateway {
         eligible: &EligibleAccounts<'_>,
         module: Option<Arc<dyn Method>>,
         method: MethodId,
-        question: &Question<'_>,
+        question: &RankRequest<'_>,
         country: Option<String>,
-    ) -> Result<RankingQuery, NotRoutable> {
+    ) -> Result<PendingRanking, NotRoutable> {
         let settings = &eligible.configured.settings;
         let policy = &question.merchant.policy;
         let default = settings.live_default;
@@ -390,7 +385,7 @@ impl Gateway {
             settings: settings.methods.get(&method).cloned().unwrap_or_default(),
             candidates,
         };
-        Ok(RankingQuery {
+        Ok(PendingRanking {
             module,
             context: Arc::new(context),
             at: eligible.at,
@@ -400,7 +395,7 @@ impl Gateway {
 }
 
 /// A question that a method's module is to answer.
-pub(crate) struct RankingQuery {
+pub(crate) struct PendingRanking {
     module: Arc<dyn Method>,
     context: Arc<Context>,
     at: Time,
@@ -408,8 +403,8 @@ pub(crate) struct RankingQuery {
     is_on_trial: bool,
 }
 
-impl RankingQuery {
-    /// The ranking, where the module answers at once; else the question again.
+impl PendingRanking {
+    /// The ranking if the module answers at once, otherwise the query itself, which has to wait.
     pub(crate) fn at_once(self) -> Result<RankResult, Self> {
         match self.module.at_once(&self.context) {
             Some(answer) => Ok(self.judge(answer)),
@@ -426,7 +421,7 @@ impl RankingQuery {
     }
 
     /// What the module says, whatever it is.
-    pub(crate) async fn answer(&self) -> Result<Arc<Answer>, CallError> {
+    pub(crate) async fn answer(&self) -> Result<Arc<RankAnswer>, CallError> {
         answer(&self.module, &self.context).await
     }
 
@@ -436,7 +431,7 @@ impl RankingQuery {
         self.judge(answer)
     }
 
-    pub(crate) fn judge(self, answer: Result<Arc<Answer>, CallError>) -> RankResult {
+    pub(crate) fn judge(self, answer: Result<Arc<RankAnswer>, CallError>) -> RankResult {
         // The runtime has logged a failure, with slot, digest and function.
         let asked = ModuleAnswer {
             module: self.module,
@@ -457,14 +452,14 @@ impl RankingQuery {
 }
 
 /// Accounts that an answer calls eligible, best first.
-pub(crate) fn eligible(answer: &Answer) -> impl Iterator<Item = &AccountId> {
+pub(crate) fn eligible(answer: &RankAnswer) -> impl Iterator<Item = &AccountId> {
     let verdicts = answer.as_deref().unwrap_or_default().iter();
     let yes = verdicts.filter(|verdict| verdict.outcome.is_ok());
     yes.map(|verdict| &verdict.id)
 }
 
 /// Why an answer without eligible accounts is a no.
-pub(crate) fn ground(answer: &Answer) -> Ground {
+pub(crate) fn ground(answer: &RankAnswer) -> Ground {
     match answer {
         Err(refusal) => refusal.ground,
         Ok(verdicts) => common_ground(verdicts),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use kassette_domain::id::{AccountId, AttemptId, MerchantId, PaymentId};
 use kassette_domain::payment::Purpose;
-use kassette_domain::routing::{Answer, Context, RoutingRecord};
+use kassette_domain::routing::{Context, RankAnswer, RoutingRecord};
 use kassette_domain::time::Time;
 use kassette_store::ROUTING_BATCH;
 use parking_lot::Mutex;
@@ -28,13 +28,11 @@ const WRITE_EVERY: Duration = Duration::from_secs(1);
 /// A question that was put to a method's module, and what it said.
 #[derive(Clone)]
 pub(crate) struct ModuleAnswer {
-    /// Who decided.
     pub(crate) module: Arc<dyn Method>,
     /// What it saw.
     pub(crate) context: Arc<Context>,
     /// What it said; none where it failed.
-    pub(crate) answer: Option<Arc<Answer>>,
-    /// When.
+    pub(crate) answer: Option<Arc<RankAnswer>>,
     pub(crate) at: Time,
     /// Whether the module is on trial.
     pub(crate) is_on_trial: bool,
@@ -233,14 +231,14 @@ mod tests {
             Ok(Ok(()))
         }
 
-        fn at_once(&self, _: &Context) -> Option<Result<Arc<Answer>, CallError>> {
+        fn at_once(&self, _: &Context) -> Option<Result<Arc<RankAnswer>, CallError>> {
             None
         }
 
         fn rank<'a>(
             self: Arc<Self>,
             _: &'a Context,
-        ) -> Pin<Box<dyn Future<Output = Result<Arc<Answer>, CallError>> + Send + 'a>> {
+        ) -> Pin<Box<dyn Future<Output = Result<Arc<RankAnswer>, CallError>> + Send + 'a>> {
             Box::pin(std::future::ready(Err(CallError::Trap)))
         }
     }

@@ -45,7 +45,6 @@ pub struct Settings {
     pub health_probe_every: Duration,
     /// When vendors are asked where payments stand.
     pub queries: QuerySchedule,
-    /// How events are delivered.
     pub webhooks: Webhooks,
     /// How long is kept what need not be kept for ever.
     pub retention: Retention,
@@ -150,9 +149,7 @@ impl Default for Webhooks {
 /// Whose payments an account takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Merchants {
-    /// Every merchant's.
     All,
-    /// These merchants'.
     Only(Vec<MerchantId>),
 }
 
@@ -165,7 +162,6 @@ pub struct Account {
     pub module: String,
     /// Shown to payers and merchants.
     pub name: String,
-    /// Where its money is.
     pub environment: Environment,
     /// Whether it is a simulator (refused in live under `serve`).
     pub simulated: bool,

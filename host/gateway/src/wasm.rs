@@ -11,16 +11,16 @@ use kassette_domain::provider::{
     PaidFacts, ProviderDescription, QueryFailure, RefundFailure, RefundOrder, RefundTerms, Report,
     StartFailure, Started,
 };
-use kassette_domain::routing::{Answer, Context, MethodDescription};
+use kassette_domain::routing::{Context, MethodDescription, RankAnswer};
 use kassette_domain::secret::Secret;
 use kassette_runtime::{
-    AccountAccess, CallError, Class, MethodModule, OpenedModule, ProviderModule, Recording,
+    AccountAccess, CallError, MethodModule, ModuleClass, OpenedModule, ProviderModule, Recording,
     Runtime, SecretEntry, TokenStore,
 };
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use crate::modules::{Access, Calling, Inquiry, Method, Modules, OnTrial, Provider};
+use crate::modules::{Access, Calling, Method, Modules, OnTrial, Provider, VendorQuery};
 
 /// Interpreted modules that rank at the same time: each takes a thread of the blocking pool for up
 /// to 50 ms.
@@ -135,17 +135,17 @@ impl Method for MethodModule {
         self.check_settings(settings)
     }
 
-    fn at_once(&self, context: &Context) -> Option<Result<Arc<Answer>, CallError>> {
+    fn at_once(&self, context: &Context) -> Option<Result<Arc<RankAnswer>, CallError>> {
         match self.class() {
-            Class::Native => Some(self.answer(context)),
-            Class::Interpreted => self.cached_answer(context).map(Ok),
+            ModuleClass::Native => Some(self.answer(context)),
+            ModuleClass::Interpreted => self.cached_answer(context).map(Ok),
         }
     }
 
     fn rank<'a>(
         self: Arc<Self>,
         context: &'a Context,
-    ) -> Calling<'a, Result<Arc<Answer>, CallError>> {
+    ) -> Calling<'a, Result<Arc<RankAnswer>, CallError>> {
         Box::pin(async move {
             let permit = INTERPRETED.acquire().await.map_err(|_| CallError::Busy)?;
             let context = context.clone();
@@ -241,7 +241,7 @@ impl Provider for WasmProvider {
     fn query<'a>(
         &'a self,
         access: &'a Access,
-        question: &'a Inquiry,
+        question: &'a VendorQuery,
     ) -> Calling<'a, Result<Result<Report, QueryFailure>, CallError>> {
         Box::pin(async move {
             let access = self.access(access);

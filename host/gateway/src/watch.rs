@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::Gateway;
 use crate::configure::Switches;
-use crate::health::Unwell;
+use crate::health::UnhealthyReason;
 use crate::settings::Account;
 
 /// The word in place of `live` and `test` where it is not known which.
@@ -61,10 +61,10 @@ impl Gateway {
         if review {
             self.note_review(payment).await;
         }
-        let is_paid = |told: &NewEvent| told.kind == EventType::PaymentCompleted;
+        let is_completion = |told: &NewEvent| told.kind == EventType::PaymentCompleted;
         if ended {
             tell(aggregate, "a payment has ended");
-        } else if change.events.iter().any(is_paid) {
+        } else if change.events.iter().any(is_completion) {
             tell(aggregate, "the money of a completed payment is confirmed");
         }
     }
@@ -171,7 +171,7 @@ impl Gateway {
 fn show_account(
     account: &AccountId,
     environment: &'static str,
-    now: Option<(Availability, Option<Unwell>, bool)>,
+    now: Option<(Availability, Option<UnhealthyReason>, bool)>,
 ) {
     let set = |name: &'static str, more: Option<(&'static str, &'static str)>, on: bool| {
         let mut labels = vec![
@@ -186,7 +186,7 @@ fn show_account(
         let state = Some(("state", each.as_str()));
         set("kassette_provider_health", state, status == Some(each));
     }
-    for each in Unwell::ALL {
+    for each in UnhealthyReason::ALL {
         let reason = Some(("reason", each.as_str()));
         set("kassette_provider_unwell", reason, unwell == Some(each));
     }

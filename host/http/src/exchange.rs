@@ -9,7 +9,6 @@ use url::Url;
 use crate::destination::Refused;
 use crate::hosts::HostList;
 
-/// A request to send.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
     /// Any but GET and HEAD counts as changing something and is never sent twice, unless the peer said
@@ -123,7 +122,6 @@ pub enum NoTls {
 /// Why no whole answer came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoAnswer {
-    /// Time ran out.
     #[error("no whole answer within the deadline")]
     Deadline,
     /// The connection broke, or the answer is no HTTP, or its headers are too large.

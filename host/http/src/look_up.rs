@@ -15,11 +15,11 @@ use tokio::sync::{OnceCell, Semaphore, watch};
 /// runtime's threads, and a merchant who has such names would keep it all waiting. So a caller for a
 /// name that is being looked up waits for that same look-up; nothing is kept once it has ended.
 ///
-/// Decided 2026-11-24: the system's resolver, not `hickory-resolver`. An operator's names of `/etc/hosts`,
-/// `nsswitch.conf` and search domains are part of what a vendor's or a staging receiver's name means, and a
-/// second resolver with a cache and settings of its own could answer otherwise than every other tool on the
-/// machine. No speed was measured: one name is looked up once however many callers wait for it, and a
-/// connection that is kept open needs none.
+/// Decided 2026-11-24: the system's resolver, not `hickory-resolver`, because the crate does not follow
+/// `nsswitch.conf`. What an operator has there, in `/etc/hosts` and in search domains is part of what a vendor's
+/// or a staging receiver's name means. A second resolver with a cache and settings of its own could answer
+/// otherwise than every other tool on the machine. Speed decides nothing here: one name is looked up once however
+/// many callers wait for it, and a connection that is kept open needs no look-up.
 #[derive(Clone, Debug)]
 pub(crate) struct LookUps(Arc<Inner>);
 
@@ -36,8 +36,8 @@ struct UnderWay {
     askers: usize,
 }
 
-/// One name's. Set once its thread runs; until then the next of those who wait takes over from one who
-/// gives up.
+/// The look-up of one name. It is set once its thread runs. If the caller that begins it gives up before that, the
+/// next caller that waits begins it.
 type LookUp = OnceCell<watch::Receiver<Option<Found>>>;
 
 /// An error by its kind, because many may be told of it.

@@ -17,7 +17,7 @@ use crate::connect::{Connection, Sender};
 /// Idle connections kept per host: as many as there are calls at once to one vendor under load, so that none of
 /// them connects anew. They end [`MAX_IDLE`] after that.
 const MAX_IDLE_PER_HOST: usize = 64;
-/// One host has no more of those that are kept in all than one in so many.
+/// One host keeps at most 1/HOSTS of the idle connections that are kept in all.
 const HOSTS: usize = 4;
 /// Idle connections kept in all; beyond that new ones are closed after use.
 const MAX_KEPT: u64 = 2048;

@@ -1,6 +1,5 @@
 //! The guarded client against real listeners.
 #![allow(
-    missing_docs,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,

@@ -1,6 +1,5 @@
 //! HTTP/2 peers that speak frame by frame: what they leave undone, break off, drag out and refuse.
 #![allow(
-    missing_docs,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,

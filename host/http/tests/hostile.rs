@@ -1,6 +1,5 @@
 //! Hostile destinations against a trap that must see no connection.
 #![allow(
-    missing_docs,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,

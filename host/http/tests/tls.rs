@@ -1,6 +1,5 @@
 //! Whole exchanges over TLS, HTTP/1.1 and HTTP/2, with a certificate authority of the test's own.
 #![allow(
-    missing_docs,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,

@@ -1,6 +1,5 @@
 //! Answers that begin and do not end: what is kept of them, and what is not.
 #![allow(
-    missing_docs,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,

@@ -32,7 +32,6 @@ pub struct Facts {
     pub initial_memory_bytes: u64,
     /// Linear memories, of all its parts.
     pub memories: u32,
-    /// Size of the file.
     pub file_bytes: usize,
     /// Size of its machine code and data.
     pub code_bytes: usize,
@@ -66,7 +65,6 @@ pub struct Served {
 /// A setting or a secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Needed {
-    /// Its name.
     pub name: String,
     /// Whether a configuration without it is refused.
     pub required: bool,

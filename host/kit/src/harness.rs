@@ -23,12 +23,7 @@ pub struct Harness(Workbench);
 pub enum OpenError {
     /// The file could not be read.
     #[error("{path}: {source}")]
-    Unreadable {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Unreadable { path: PathBuf, source: io::Error },
     /// A server would refuse it.
     #[error(transparent)]
     Refused(#[from] LoadError),

@@ -36,14 +36,14 @@ mod harness;
 mod question;
 
 pub use account::{account, attempt};
-pub use check::{Check, Report, accept, check};
+pub use check::{Check, CheckReport, accept, check};
 pub use facts::{Facts, Needed, Served};
 pub use harness::{Harness, NoNetwork, OpenError};
 pub use kassette_domain::routing::{
     AccountCandidate, Availability, Context, Ground, Health, RoutingRefusal, Verdict,
 };
 pub use kassette_runtime::{
-    CallError, Class, LoadError, MethodModule, Opened, OpenedModule, Outgoing, ProviderModule,
-    RuntimeError,
+    CallError, LoadError, MethodModule, ModuleClass, Opened, OpenedModule, Outgoing,
+    ProviderModule, RuntimeError,
 };
 pub use question::{candidate, question};

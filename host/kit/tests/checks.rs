@@ -1,6 +1,5 @@
 //! What the checks find in modules that keep the contract, and in modules that do not.
 #![allow(
-    missing_docs,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
@@ -18,14 +17,14 @@ use std::time::Duration;
 
 use kassette_domain::id::Digest;
 use kassette_domain::method::MethodId;
-use kassette_kit::{Facts, Harness, LoadError, NoNetwork, Report, accept, check};
+use kassette_kit::{CheckReport, Facts, Harness, LoadError, NoNetwork, accept, check};
 use kassette_runtime::{Acceptance, Runtime, RuntimeConfig};
 use support::{Data, Method, Provider, Refunds, provider_with};
 
 /// What a server gives the questions.
 const BUDGET: Duration = Duration::from_secs(2);
 
-fn checked(bytes: &[u8], name: Option<&str>) -> Report {
+fn checked(bytes: &[u8], name: Option<&str>) -> CheckReport {
     check(&Harness::new().unwrap(), bytes, name)
 }
 

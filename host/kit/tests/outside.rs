@@ -1,7 +1,6 @@
 //! A developer outside of this repository, who has the packaged SDK and nothing else, writes a
 //! module and runs it as a server would.
 #![allow(
-    missing_docs,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
@@ -14,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use kassette_build::Builder;
-use kassette_kit::{Class, Ground, Harness, check, question};
+use kassette_kit::{Ground, Harness, ModuleClass, check, question};
 
 fn root() -> PathBuf {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -121,7 +120,7 @@ kassette-plugin = {{ path = {sdk:?} }}
 
     let harness = Harness::new().unwrap();
     let interac = harness.method(path).unwrap();
-    assert_eq!(interac.class(), Class::Native);
+    assert_eq!(interac.class(), ModuleClass::Native);
     assert_eq!(interac.description().version, "1.2.3");
     let verdicts = interac
         .rank(&question("CAD", Some("49.90"), &["b", "a"]))

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use kassette_domain::conversation::{Conversation, Exchange};
+use kassette_domain::conversation::{Conversation, HostCall};
 use kassette_domain::provider::{AccountFacts, Encoding};
 use kassette_domain::secret::Secret;
 use kassette_http::HostPattern;
@@ -35,7 +35,6 @@ pub struct AccountAccess {
     /// From then on nothing is sent: the caller's right to the call has ended, and another may have it. None where
     /// any may call.
     pub not_after: Option<Instant>,
-    /// Whether calls are recorded.
     pub recording: Recording,
 }
 
@@ -85,7 +84,7 @@ pub enum Recording {
     /// Each call that ends in time is told to this.
     On(Recorder),
     /// Nothing is sent: what a module asks its host is answered out of this, and the call told to that.
-    Replay(Arc<[Exchange]>, Recorder),
+    Replay(Arc<[HostCall]>, Recorder),
 }
 
 /// Takes recorded calls.

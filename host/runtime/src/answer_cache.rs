@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use kassette_domain::id::Digest;
-use kassette_domain::routing::{Answer, Context};
+use kassette_domain::routing::{Context, RankAnswer};
 use quick_cache::sync::Cache;
 use quick_cache::{Equivalent, Weighter};
 
@@ -23,7 +23,7 @@ const ITEM: usize = 160;
 
 /// The answers of all methods; none where nothing is cached.
 #[derive(Debug)]
-pub(crate) struct AnswerCache(Option<Cache<Key, Arc<Answer>, Size>>);
+pub(crate) struct AnswerCache(Option<Cache<Key, Arc<RankAnswer>, Size>>);
 
 /// A version, and the question that it was asked.
 #[derive(Debug, Hash, PartialEq, Eq)]
@@ -49,8 +49,8 @@ impl Equivalent<Key> for KeyRef<'_> {
 #[derive(Clone, Debug)]
 struct Size;
 
-impl Weighter<Key, Arc<Answer>> for Size {
-    fn weight(&self, key: &Key, answer: &Arc<Answer>) -> u64 {
+impl Weighter<Key, Arc<RankAnswer>> for Size {
+    fn weight(&self, key: &Key, answer: &Arc<RankAnswer>) -> u64 {
         entry_size(&key.question, answer) as u64
     }
 }
@@ -63,11 +63,11 @@ impl AnswerCache {
     }
 
     /// What a version answered to this very question.
-    pub(crate) fn get(&self, digest: &Digest, question: &Context) -> Option<Arc<Answer>> {
+    pub(crate) fn get(&self, digest: &Digest, question: &Context) -> Option<Arc<RankAnswer>> {
         self.0.as_ref()?.get(&KeyRef { digest, question })
     }
 
-    pub(crate) fn insert(&self, digest: &Digest, question: &Context, answer: &Arc<Answer>) {
+    pub(crate) fn insert(&self, digest: &Digest, question: &Context, answer: &Arc<RankAnswer>) {
         let Some(cache) = &self.0 else {
             return;
         };
@@ -79,7 +79,7 @@ impl AnswerCache {
     }
 }
 
-fn entry_size(question: &Context, answer: &Answer) -> usize {
+fn entry_size(question: &Context, answer: &RankAnswer) -> usize {
     let setting = |(name, value): &(String, String)| ITEM + name.len() + value.len();
     let settings = question.settings.iter().map(setting);
     let candidates = question.candidates.iter();
@@ -136,7 +136,7 @@ mod tests {
         }
     }
 
-    fn answer(reason: &str) -> Arc<Answer> {
+    fn answer(reason: &str) -> Arc<RankAnswer> {
         let id = AccountId::parse("stripe").unwrap();
         let outcome = Ok(reason.to_owned());
         Arc::new(Ok(vec![Verdict { id, outcome }]))

@@ -11,12 +11,12 @@ use kassette_domain::time::Time;
 
 use crate::artifacts::CacheConfig;
 use crate::compile::Compiler;
-use crate::limits::{Class, Limits, PoolSizes};
+use crate::limits::{Limits, ModuleClass, PoolSizes};
 use crate::quarantine::QuarantineRules;
 use crate::signature::SlotKey;
 
 /// Tells the time; injected, so that tests and development can move it.
-pub type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
+pub type TimeSource = Arc<dyn Fn() -> Time + Send + Sync>;
 
 /// Everything [`Runtime::start`](crate::Runtime::start) needs to know.
 #[derive(Clone)]
@@ -28,17 +28,15 @@ pub struct RuntimeConfig {
     pub refuse_shared: bool,
     /// Whose signature files need before they are compiled, by their slots; a slot that none is for takes any file.
     pub signing_keys: Vec<SlotKey>,
-    /// Limits of a call.
     pub limits: Limits,
     /// Calls at the same time.
     pub pool: PoolSizes,
     /// Classes that the operator fixed; other modules are judged by their size.
-    pub classes: BTreeMap<Slot, Class>,
+    pub classes: BTreeMap<Slot, ModuleClass>,
     /// Longest that one request of a provider's module may take.
     pub request_deadline: Duration,
     /// Where compiled modules are kept between starts; none: every start compiles all of them.
     pub cache: Option<CacheConfig>,
-    /// Who compiles.
     pub compiler: Compiler,
     /// When a version that keeps failing is quarantined.
     pub quarantine_rules: QuarantineRules,
@@ -49,12 +47,12 @@ pub struct RuntimeConfig {
     /// is a call. See [`crate::MethodModule::rank`].
     pub answer_cache_bytes: usize,
     /// The time, for what is shown to operators.
-    pub clock: Clock,
+    pub clock: TimeSource,
 }
 
 impl RuntimeConfig {
     /// The defaults for a folder of modules.
-    pub fn new(plugin_dir: impl Into<PathBuf>, clock: Clock) -> Self {
+    pub fn new(plugin_dir: impl Into<PathBuf>, clock: TimeSource) -> Self {
         Self {
             plugin_dir: plugin_dir.into(),
             refuse_shared: false,

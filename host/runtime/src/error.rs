@@ -76,10 +76,8 @@ pub enum LoadError {
     /// Others than its owner may write it.
     #[error("the file may be written by group or others; run chmod go-w on it")]
     Shared,
-    /// Over the size cap.
     #[error("the file is larger than {} MiB; build it optimised for size and stripped", MAX_MODULE_BYTES >> 20)]
     TooLarge,
-    /// Not WebAssembly at all.
     #[error("the file is not WebAssembly: it does not begin with the bytes of a component")]
     NotWasm,
     /// A core module.
@@ -163,9 +161,7 @@ pub enum LoadError {
     /// Lacks the export that its world demands.
     #[error("the module does not export {export}, which the slot {slot} needs{hint}")]
     MissingExport {
-        /// The missing name.
         export: String,
-        /// The slot.
         slot: Slot,
         /// What may have happened.
         hint: &'static str,
@@ -193,7 +189,6 @@ pub enum LoadError {
     OtherId {
         /// Its id, printable and cut.
         says: String,
-        /// The slot.
         slot: Slot,
     },
     /// A slot that cannot exist.

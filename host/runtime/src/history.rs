@@ -81,10 +81,9 @@ impl Cause {
 
 /// A version became active.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Event {
+pub struct Activation {
     /// Counts up within the slot.
     pub number: u64,
-    /// When.
     pub at: Time,
     /// Of its file.
     #[serde(with = "digest_text")]
@@ -93,7 +92,6 @@ pub struct Event {
     pub name: String,
     /// As it calls itself.
     pub version: String,
-    /// Why.
     pub cause: Cause,
 }
 
@@ -103,7 +101,7 @@ pub(crate) struct History {
     /// The active version first, then those before it.
     pub(crate) versions: Vec<SavedVersion>,
     /// The latest first.
-    pub(crate) events: Vec<Event>,
+    pub(crate) events: Vec<Activation>,
     /// An operator has switched the slot off for new payments.
     #[serde(default)]
     pub(crate) disabled: bool,
@@ -114,7 +112,6 @@ pub(crate) struct History {
     /// An operator named the active version: what is put into the plugin folder does not take its place.
     #[serde(default)]
     pub(crate) pinned: bool,
-    /// The version on trial.
     #[serde(default)]
     pub(crate) candidate: Option<Candidate>,
     /// Versions that were on trial, for the attempts that they began; the latest first.
@@ -277,7 +274,7 @@ mod tests {
             digest: Digest::of(bytes),
             since: Time::from_secs(7),
         };
-        let event = |bytes: &&[u8]| Event {
+        let event = |bytes: &&[u8]| Activation {
             number: 1,
             at: Time::from_secs(7),
             digest: Digest::of(bytes),

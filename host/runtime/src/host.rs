@@ -16,10 +16,10 @@ use kassette_domain::time::Time;
 use crate::answer_cache::AnswerCache;
 use crate::artifacts::Artifacts;
 use crate::concurrency_limit::{ConcurrencyLimit, Permit};
-use crate::config::{Clock, RuntimeConfig};
+use crate::config::{RuntimeConfig, TimeSource};
 use crate::engine::{Engines, INTERPRETED_AT_ONCE, LoadedComponent};
 use crate::error::{CallError, LoadError, RuntimeError, short};
-use crate::limits::{CallLimits, Class};
+use crate::limits::{CallLimits, ModuleClass};
 use crate::outgoing::Outgoing;
 use crate::quarantine::Quarantine;
 use crate::sampled::Sampled;
@@ -91,12 +91,12 @@ impl Host {
     /// Permits for a call that does not wait, in its shard if it has one.
     pub(crate) fn acquire(
         &self,
-        class: Class,
+        class: ModuleClass,
         shard: Option<usize>,
     ) -> Result<MethodPermits<'_>, CallError> {
         let interpreted = match class {
-            Class::Native => None,
-            Class::Interpreted => Some(
+            ModuleClass::Native => None,
+            ModuleClass::Interpreted => Some(
                 self.interpreted
                     .try_acquire()
                     .map_err(|_| CallError::Busy)?,
@@ -114,13 +114,13 @@ impl Host {
     /// Permits for a call that waits for a vendor.
     pub(crate) async fn acquire_waiting(
         &self,
-        class: Class,
+        class: ModuleClass,
         environment: Environment,
     ) -> Result<WaitingPermits<'_>, CallError> {
         let permits = async {
             let interpreted = match class {
-                Class::Native => [None, None],
-                Class::Interpreted => {
+                ModuleClass::Native => [None, None],
+                ModuleClass::Interpreted => {
                     let in_test = match environment {
                         Environment::Live => None,
                         Environment::Test => Some(self.interpreted_in_test.acquire().await.ok()?),
@@ -145,12 +145,12 @@ impl Host {
 pub(crate) struct Identity {
     pub(crate) slot: Slot,
     pub(crate) digest: Digest,
-    pub(crate) class: Class,
+    pub(crate) class: ModuleClass,
     pub(crate) limits: CallLimits,
     pub(crate) quarantine: Quarantine,
     /// It serves nothing: its failures and its lines are its caller's alone, and no metric's or log's.
     pub(crate) is_trial: bool,
-    pub(crate) clock: Clock,
+    pub(crate) clock: TimeSource,
     /// What the module writes.
     pub(crate) log_limit: Sampled,
     /// Failures of `callback`, whose input strangers write.
@@ -252,7 +252,7 @@ mod tests {
         let clock = Arc::new(|| Time::from_secs(0));
         let config = RuntimeConfig::new("/nowhere", clock);
         let host = Host::new(config, Arc::new(Unasked)).unwrap();
-        let acquire = |environment| host.acquire_waiting(Class::Interpreted, environment);
+        let acquire = |environment| host.acquire_waiting(ModuleClass::Interpreted, environment);
         let mut held = Vec::new();
         while let Ok(permits) = acquire(Environment::Test).await {
             held.push(permits);

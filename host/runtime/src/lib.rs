@@ -73,14 +73,14 @@ mod support;
 pub use access::{AccountAccess, RecordedCall, Recorder, Recording, SecretEntry};
 pub use artifacts::{CacheConfig, CacheKey};
 pub use compile::{ChildError, CompileLimits, Compiler, CompilerChild, compile_as_child};
-pub use config::{Clock, RuntimeConfig};
+pub use config::{RuntimeConfig, TimeSource};
 pub use engine::INTERPRETED_AT_ONCE;
 pub use error::{CallError, LoadError, RuntimeError};
 pub use guest::log::LINES_PER_SECOND as MODULE_LINES_PER_SECOND;
-pub use history::{Cause, Event};
+pub use history::{Activation, Cause};
 pub use host::MAX_WAIT as PERMIT_WAIT;
 pub use kassette_http::{HostList, HostPattern, NotAHost};
-pub use limits::{CallLimits, Class, Limits, MAX_MODULE_BYTES, PoolSizes};
+pub use limits::{CallLimits, Limits, MAX_MODULE_BYTES, ModuleClass, PoolSizes};
 pub use load::Module as OpenedModule;
 pub use method::MethodModule;
 #[doc(hidden)]

@@ -7,14 +7,14 @@ pub const MAX_MODULE_BYTES: usize = 32 << 20;
 
 /// How generous the limits of a module are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Class {
+pub enum ModuleClass {
     /// Compiled ahead of time from a language without a runtime: Rust, C.
     Native,
     /// Carries an interpreter along: JavaScript, Python.
     Interpreted,
 }
 
-impl Class {
+impl ModuleClass {
     /// `native` or `interpreted`.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -49,18 +49,18 @@ pub struct CallLimits {
 /// The limits of each class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Of [`Class::Native`].
+    /// Of [`ModuleClass::Native`].
     pub native: CallLimits,
-    /// Of [`Class::Interpreted`].
+    /// Of [`ModuleClass::Interpreted`].
     pub interpreted: CallLimits,
 }
 
 impl Limits {
     /// The limits of one class.
-    pub const fn of(&self, class: Class) -> CallLimits {
+    pub const fn of(&self, class: ModuleClass) -> CallLimits {
         match class {
-            Class::Native => self.native,
-            Class::Interpreted => self.interpreted,
+            ModuleClass::Native => self.native,
+            ModuleClass::Interpreted => self.interpreted,
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::error::{LoadError, MESSAGE};
 use crate::guest::log::LINES_PER_SECOND;
 use crate::guest::wasi;
 use crate::host::{Host, Identity};
-use crate::limits::{Class, MAX_MODULE_BYTES};
+use crate::limits::{MAX_MODULE_BYTES, ModuleClass};
 use crate::method::MethodModule;
 use crate::provider::ProviderModule;
 use crate::quarantine::Quarantine;
@@ -58,7 +58,7 @@ impl Module {
     }
 
     /// Its limits.
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> ModuleClass {
         self.identity().class
     }
 
@@ -232,7 +232,7 @@ fn identity(
     is_trial: bool,
 ) -> Arc<Identity> {
     let class = host.config.classes.get(slot).copied();
-    let class = class.unwrap_or_else(|| Class::guess(bytes.len()));
+    let class = class.unwrap_or_else(|| ModuleClass::guess(bytes.len()));
     Arc::new(Identity {
         slot: slot.clone(),
         digest,

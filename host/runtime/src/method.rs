@@ -6,7 +6,9 @@ use std::time::Instant;
 
 use kassette_domain::id::{Digest, Slot};
 use kassette_domain::method::MethodId;
-use kassette_domain::routing::{self, Answer, Context, Ground, MethodDescription, RoutingRefusal};
+use kassette_domain::routing::{
+    self, Context, Ground, MethodDescription, RankAnswer, RoutingRefusal,
+};
 use metrics::{Counter, Histogram};
 use wasmtime::component::{Component, HasSelf, Instance, InstancePre, Linker};
 use wasmtime::{Engine, Store};
@@ -17,7 +19,7 @@ use crate::guest::method::MethodState;
 use crate::guest::wasi;
 use crate::guest::wasi_state::Wasi;
 use crate::host::{Host, Identity};
-use crate::limits::{CallLimits, Class};
+use crate::limits::{CallLimits, ModuleClass};
 use crate::meter::{Metered as _, apply_limits, diagnose};
 use crate::shards::{ShardArc, Sharded, shard_arc};
 use crate::v0_2;
@@ -43,7 +45,6 @@ pub struct MethodModule {
 }
 
 impl MethodModule {
-    /// Its slot.
     pub fn slot(&self) -> &Slot {
         &self.identity.slot
     }
@@ -55,7 +56,7 @@ impl MethodModule {
 
     /// Its limits. A module of class `interpreted` takes milliseconds: call it where that blocks
     /// no other request.
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> ModuleClass {
         self.identity.class
     }
 
@@ -82,7 +83,7 @@ impl MethodModule {
     ///
     /// # Errors
     /// Why there is no answer that can be believed; then the method is to be omitted.
-    pub fn rank(&self, context: &Context) -> Result<Answer, CallError> {
+    pub fn rank(&self, context: &Context) -> Result<RankAnswer, CallError> {
         self.answer(context).map(Arc::unwrap_or_clone)
     }
 
@@ -90,7 +91,7 @@ impl MethodModule {
     ///
     /// # Errors
     /// As [`MethodModule::rank`].
-    pub fn answer(&self, context: &Context) -> Result<Arc<Answer>, CallError> {
+    pub fn answer(&self, context: &Context) -> Result<Arc<RankAnswer>, CallError> {
         let currencies = &self.description.currencies;
         if !currencies.is_empty() && !currencies.contains(&context.currency) {
             let detail = format!("not in {}", context.currency);
@@ -114,7 +115,7 @@ impl MethodModule {
 
     /// What this version answered to this very question before, where that is cached: without
     /// a call, whatever the module's class.
-    pub fn cached_answer(&self, context: &Context) -> Option<Arc<Answer>> {
+    pub fn cached_answer(&self, context: &Context) -> Option<Arc<RankAnswer>> {
         if self.identity.is_trial {
             return None;
         }
@@ -147,7 +148,7 @@ impl MethodModule {
         Ok(v0_2::settings::judged(judged))
     }
 
-    fn ask(&self, context: &Context) -> Result<Arc<Answer>, CallError> {
+    fn ask(&self, context: &Context) -> Result<Arc<RankAnswer>, CallError> {
         let (number, shard) = self.shards.current();
         let _permits = self.host.acquire(self.identity.class, number)?;
         self.identity.quarantine.count(number.unwrap_or_default());
@@ -291,7 +292,7 @@ pub struct Reused {
 impl Reused {
     /// Asks once more.
     #[doc(hidden)]
-    pub fn rank(&mut self, context: &Context) -> Result<Answer, CallError> {
+    pub fn rank(&mut self, context: &Context) -> Result<RankAnswer, CallError> {
         self.store.set_epoch_deadline(1 << 32);
         self.store.set_hostcall_fuel(usize::MAX);
         let question = v0_2::method::question(context);

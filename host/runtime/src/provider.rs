@@ -8,7 +8,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use kassette_domain::conversation::{self, Outcome};
+use kassette_domain::conversation::{self, CallOutcome};
 use kassette_domain::id::{Digest, Slot};
 use kassette_domain::key::Environment;
 use kassette_domain::provider::{
@@ -24,9 +24,9 @@ use wasmtime::component::{Component, HasSelf, Linker};
 use crate::access::AccountAccess;
 use crate::error::{CallError, LoadError};
 use crate::guest::exchange_log::ExchangeLog;
-use crate::guest::provider::{Call, ProviderState, SentRequests};
+use crate::guest::provider::{CallState, ProviderState, SentRequests};
 use crate::host::{Host, Identity};
-use crate::limits::Class;
+use crate::limits::ModuleClass;
 use crate::meter::{Metered as _, apply_limits, diagnose};
 use crate::outcome::{StartOutcome, query_outcome, start_outcome};
 use crate::provider::recorded::failure;
@@ -66,7 +66,6 @@ struct Called<T> {
 type CallFuture<'a, T> = Pin<Box<dyn Future<Output = wasmtime::Result<T>> + Send + 'a>>;
 
 impl ProviderModule {
-    /// Its slot.
     pub fn slot(&self) -> &Slot {
         &self.identity.slot
     }
@@ -77,7 +76,7 @@ impl ProviderModule {
     }
 
     /// Its limits.
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> ModuleClass {
         self.identity.class
     }
 
@@ -121,8 +120,8 @@ impl ProviderModule {
         let failed = answer.as_ref().err().cloned();
         let outcome = start_outcome(answer, &sent);
         self.keep(access, exchange_log, failed, || {
-            let call = conversation::Call::Start(attempt_facts.clone());
-            (call, Outcome::Start(outcome.result.clone()))
+            let call = conversation::ProviderCall::Start(attempt_facts.clone());
+            (call, CallOutcome::Start(outcome.result.clone()))
         });
         outcome
     }
@@ -173,8 +172,8 @@ impl ProviderModule {
                 headers: redactor.pairs(&request.headers),
                 body: redactor.bytes(&request.body),
             };
-            let outcome = answer.clone().map_or_else(failure, Outcome::Callback);
-            (conversation::Call::Callback(request), outcome)
+            let outcome = answer.clone().map_or_else(failure, CallOutcome::Callback);
+            (conversation::ProviderCall::Callback(request), outcome)
         });
         answer
     }
@@ -198,7 +197,7 @@ impl ProviderModule {
             v0_2::provider::account(&access.account),
             v0_2::provider::attempt(attempt_facts),
         );
-        let wish = v0_2::provider::purpose(purpose);
+        let wit_purpose = v0_2::provider::purpose(purpose);
         let (about, query) = (reference.map(str::to_owned), returned.map(str::to_owned));
         let Called {
             answer,
@@ -210,7 +209,7 @@ impl ProviderModule {
                     let payments = &exports.payments;
                     let (about, query) = (about.as_deref(), query.as_deref());
                     payments
-                        .call_query(store, &account, &attempt, about, wish, query)
+                        .call_query(store, &account, &attempt, about, wit_purpose, query)
                         .await
                 })
             })
@@ -220,13 +219,16 @@ impl ProviderModule {
         let answer = answer.map(|answer| query_outcome(answer, &sent));
         let failed = answer.as_ref().err().cloned();
         self.keep(access, exchange_log, failed, || {
-            let call = conversation::Call::Query {
+            let call = conversation::ProviderCall::Query {
                 attempt: attempt_facts.clone(),
                 reference: reference.map(str::to_owned),
                 purpose,
                 returned: returned.map(Secret::new),
             };
-            (call, answer.clone().map_or_else(failure, Outcome::Query))
+            (
+                call,
+                answer.clone().map_or_else(failure, CallOutcome::Query),
+            )
         });
         answer
     }
@@ -298,7 +300,7 @@ impl ProviderModule {
         let started = Instant::now();
         let ends = started + self.identity.limits.wall;
         let (description, host) = (Arc::clone(&self.description), Arc::clone(&self.host));
-        let call_data = Call::new(access.clone(), description, host, ends);
+        let call_data = CallState::new(access.clone(), description, host, ends);
         let state = ProviderState::new(Arc::clone(&self.identity), Some(call_data));
         let mut store = Store::new(self.pre.engine(), state);
         apply_limits(&mut store, &self.identity.limits);

@@ -3,6 +3,11 @@
 //! A sender of forged notices decides which certificate a module wants to see. So few requests a minute go
 //! out for what is not kept: one for each stranger, some for all of them, and apart from these some for calls
 //! that a stranger did not cause.
+//!
+//! Decided 2026-11-27: no cache crate, because such a crate does not decide what is decided here. A response that
+//! has outlived its time still serves where no new one may be asked for or none comes, and whether a request may
+//! go out depends on who caused it. Both are decided under one lock, together with whether another caller fetches
+//! the address already. What is kept is a list of eight responses an account, which needs no faster structure.
 
 use std::net::IpAddr;
 use std::time::Duration;

@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::config::RuntimeConfig;
 use crate::error::{LoadError, RuntimeError, short};
-use crate::history::{Cause, Event, History, VersionStore};
+use crate::history::{Activation, Cause, History, VersionStore};
 use crate::host::Host;
 use crate::load::{self, Module};
 use crate::method::MethodModule;
@@ -73,7 +73,6 @@ pub struct UnattendedInstall {
     pub digest: Digest,
     /// The version before it.
     pub before: Option<Digest>,
-    /// When.
     pub at: Time,
 }
 
@@ -210,7 +209,7 @@ impl Runtime {
 
     /// Which versions became active in a slot, the latest first; none where the slot was never
     /// offered a module.
-    pub fn history(&self, slot: &Slot) -> Option<Vec<Event>> {
+    pub fn history(&self, slot: &Slot) -> Option<Vec<Activation>> {
         self.slots.events(slot)
     }
 

@@ -6,7 +6,7 @@ use kassette_domain::candidate::Candidate;
 use kassette_domain::id::{Digest, Slot, SlotKind};
 use kassette_domain::time::Time;
 
-use crate::history::{Cause, Event, History, MAX_EVENTS, SavedVersion};
+use crate::history::{Activation, Cause, History, MAX_EVENTS, SavedVersion};
 use crate::load::Module;
 use crate::status::{ActiveVersion, PreviousVersion, SlotState, SlotStatus};
 use crate::v0_2::VERSION;
@@ -22,7 +22,7 @@ pub(crate) struct SlotRecord {
     /// The active version first, then those that were, the latest first.
     pub(crate) versions: VecDeque<KeptVersion>,
     /// The latest first.
-    pub(crate) events: VecDeque<Event>,
+    pub(crate) events: VecDeque<Activation>,
     pub(crate) last_error: Option<String>,
     /// Nothing new is routed to it.
     pub(crate) disabled: bool,
@@ -30,7 +30,6 @@ pub(crate) struct SlotRecord {
     pub(crate) bundled: bool,
     /// The same.
     pub(crate) pinned: bool,
-    /// The version on trial.
     pub(crate) candidate: Option<StagedVersion>,
     /// Versions that were, and may have begun attempts; the latest first.
     pub(crate) retired: VecDeque<KeptVersion>,
@@ -203,9 +202,9 @@ impl Module {
         }
     }
 
-    pub(crate) fn event(&self, number: u64, cause: Cause, at: Time) -> Event {
+    pub(crate) fn event(&self, number: u64, cause: Cause, at: Time) -> Activation {
         let (name, version) = self.names();
-        Event {
+        Activation {
             number,
             at,
             digest: self.identity().digest,

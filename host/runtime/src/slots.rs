@@ -11,7 +11,7 @@ use kassette_domain::time::Time;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
-use crate::history::{Cause, Event, History, MAX_EVENTS};
+use crate::history::{Activation, Cause, History, MAX_EVENTS};
 use crate::load::Module;
 use crate::method::MethodModule;
 use crate::provider::ProviderModule;
@@ -37,7 +37,6 @@ struct Snapshot {
 pub struct Staged {
     /// How it is tried.
     pub candidate: Arc<Candidate>,
-    /// It.
     pub module: Module,
     faults_before: u64,
 }
@@ -439,7 +438,7 @@ impl Slots {
     }
 
     /// What happened in a slot, the latest first; none where it was never offered a module.
-    pub(crate) fn events(&self, slot: &Slot) -> Option<Vec<Event>> {
+    pub(crate) fn events(&self, slot: &Slot) -> Option<Vec<Activation>> {
         let records = self.records.lock();
         Some(records.get(slot)?.events.iter().cloned().collect())
     }

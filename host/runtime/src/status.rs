@@ -4,16 +4,14 @@ use kassette_domain::candidate::Candidate;
 use kassette_domain::id::{Digest, Slot, SlotKind};
 use kassette_domain::time::Time;
 
-use crate::limits::Class;
+use crate::limits::ModuleClass;
 
 /// One slot, as the list of plugins shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotStatus {
-    /// Its name.
     pub slot: Slot,
     /// The world of its modules.
     pub kind: SlotKind,
-    /// Whether it serves.
     pub state: SlotState,
     /// The version that is meant to serve, quarantined or not.
     pub active: Option<ActiveVersion>,
@@ -23,7 +21,6 @@ pub struct SlotStatus {
     pub quarantined_until: Option<Time>,
     /// The version that was active before it and can be gone back to.
     pub previous: Option<PreviousVersion>,
-    /// The version on trial.
     pub candidate: Option<Candidate>,
     /// Whether files of the plugin folder leave the active version in its place.
     pub pinned: bool,
@@ -31,7 +28,6 @@ pub struct SlotStatus {
     pub last_error: Option<String>,
 }
 
-/// Whether a slot serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotState {
     /// A version is active.
@@ -68,8 +64,7 @@ pub struct ActiveVersion {
     /// The contract's version it was built for.
     pub wit: String,
     /// Its limits.
-    pub class: Class,
-    /// When it became active.
+    pub class: ModuleClass,
     pub since: Time,
 }
 

@@ -36,7 +36,6 @@ pub(crate) struct Token {
 }
 
 impl TokenStore {
-    /// An empty store.
     pub fn new() -> Self {
         Self::default()
     }

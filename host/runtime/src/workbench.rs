@@ -9,7 +9,7 @@ use wasmtime::component::Component;
 use crate::config::RuntimeConfig;
 use crate::error::{LoadError, RuntimeError};
 use crate::host::Host;
-use crate::limits::{CallLimits, Class, PoolSizes};
+use crate::limits::{CallLimits, ModuleClass, PoolSizes};
 use crate::load::{self, Module};
 use crate::outgoing::Outgoing;
 
@@ -32,7 +32,7 @@ pub struct Opened {
     /// Of its file.
     pub digest: Digest,
     /// Which limits it would have in a server without settings of its own.
-    pub class: Class,
+    pub class: ModuleClass,
     /// These limits.
     pub limits: CallLimits,
     /// Version of the contract that it was built for.

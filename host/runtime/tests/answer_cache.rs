@@ -1,6 +1,5 @@
 //! Answers of methods that are cached: which, and for which version.
 #![allow(
-    missing_docs,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,

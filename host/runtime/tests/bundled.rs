@@ -1,6 +1,5 @@
 //! Modules that the program brings along, beside files, uploads and what is kept of both.
 #![allow(
-    missing_docs,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,

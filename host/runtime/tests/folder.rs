@@ -1,6 +1,5 @@
 //! Modules dropped into the folder while the runtime serves.
 #![allow(
-    missing_docs,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,

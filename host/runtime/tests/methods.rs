@@ -1,6 +1,5 @@
 //! Method modules, honest and hostile, through the real engine.
 #![allow(
-    missing_docs,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,

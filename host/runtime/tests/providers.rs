@@ -1,6 +1,5 @@
 //! Provider modules against a real listener: what the host believes of a start.
 #![allow(
-    missing_docs,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
@@ -13,9 +12,9 @@ mod support;
 
 use std::sync::{Arc, Mutex};
 
-use kassette_domain::conversation::{Deviation, Exchange, Outcome, SendFailure};
+use kassette_domain::conversation::{CallOutcome, Deviation, HostCall, SendFailure};
 use kassette_domain::provider::{
-    Action, CallbackRequest, QueryPurpose, StartFailure, Started, Verb,
+    CallbackRequest, PayerAction, QueryPurpose, StartFailure, Started, Verb,
 };
 use kassette_runtime::{CallError, RecordedCall, Recorder, Recording, StartOutcome};
 use support::vendor::{Bench, Vendor, sending};
@@ -63,7 +62,7 @@ async fn a_start_that_went_well_is_believed() {
     };
     assert_eq!(
         (open.reference.as_str(), open.action),
-        ("ref-1", Action::Redirect(page))
+        ("ref-1", PayerAction::Redirect(page))
     );
     assert_eq!(vendor.requests(), 1);
 }
@@ -233,9 +232,9 @@ async fn a_recorded_call_is_made_again_out_of_the_record_alone() {
     let call = calls.lock().unwrap().pop().unwrap();
     assert!(call.is_complete && call.failure.is_none());
     let recorded = call.conversation;
-    assert_eq!(recorded.outcome, Outcome::Start(outcome.result));
+    assert_eq!(recorded.outcome, CallOutcome::Start(outcome.result));
     let [
-        Exchange::Http {
+        HostCall::Http {
             request,
             answer: Ok(answer),
         },
@@ -296,7 +295,7 @@ async fn a_provider_that_gave_no_answer_gives_none_in_a_replay() {
     assert!(uncertain(&bench.start().await));
     let recorded = calls.lock().unwrap().pop().unwrap().conversation;
     let [
-        Exchange::Http {
+        HostCall::Http {
             answer: Err(SendFailure::NoAnswer(_)),
             ..
         },
@@ -306,7 +305,7 @@ async fn a_provider_that_gave_no_answer_gives_none_in_a_replay() {
     };
     assert!(matches!(
         &recorded.outcome,
-        Outcome::Start(Err(StartFailure::Uncertain(_)))
+        CallOutcome::Start(Err(StartFailure::Uncertain(_)))
     ));
     let again = bench.module.replay(&recorded).await.unwrap();
     assert_eq!(recorded.deviation(&again.conversation), None);

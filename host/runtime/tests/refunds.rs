@@ -1,6 +1,5 @@
 //! Giving money back: what the host believes of a module's answers.
 #![allow(
-    missing_docs,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,

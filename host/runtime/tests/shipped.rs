@@ -1,6 +1,5 @@
 //! The modules of this workspace, built from source, under production limits.
 #![allow(
-    missing_docs,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
@@ -16,7 +15,7 @@ use kassette_domain::id::SlotKind;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::Currency;
 use kassette_http::{Client, Guard};
-use kassette_runtime::{Class, Runtime, RuntimeConfig, Workbench};
+use kassette_runtime::{ModuleClass, Runtime, RuntimeConfig, Workbench};
 use std::sync::Arc;
 use support::{NOW, answer_of_another_process, context, runtime, slot};
 
@@ -48,7 +47,7 @@ fn every_module_of_this_workspace_loads_as_native() {
     for status in slots {
         assert_eq!(
             status.active.unwrap().class,
-            Class::Native,
+            ModuleClass::Native,
             "{}",
             status.slot
         );

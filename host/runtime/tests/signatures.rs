@@ -1,6 +1,5 @@
 //! Slots that take signed modules alone, whatever brings a module: nothing else is compiled.
 #![allow(
-    missing_docs,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,

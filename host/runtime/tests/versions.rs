@@ -1,6 +1,5 @@
 //! Versions over time: kept, gone back to, quarantined, and all of it after a restart.
 #![allow(
-    missing_docs,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,

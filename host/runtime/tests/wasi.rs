@@ -1,6 +1,5 @@
 //! Method modules that ask for clock, random bytes, files and environment.
 #![allow(
-    missing_docs,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,

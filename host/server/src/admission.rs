@@ -34,7 +34,7 @@ use crate::web::budget::Overloaded;
 /// Most requests in flight, by class: `[limits.in_hand]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct InHand {
+pub(crate) struct InFlightLimits {
     /// Reading a payment, and all else that only reads.
     pub(crate) reads: usize,
     /// Creating a payment.
@@ -49,7 +49,7 @@ pub(crate) struct InHand {
     pub(crate) callbacks: usize,
 }
 
-impl Default for InHand {
+impl Default for InFlightLimits {
     fn default() -> Self {
         Self {
             reads: 2048,
@@ -64,7 +64,7 @@ impl Default for InHand {
 
 /// What the requests of a route wait for; said where the route is declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Class {
+pub(crate) enum AdmissionClass {
     /// Reads by a safe method, writes by any other.
     ByMethod,
     /// Reads by a safe method, starts by any other.
@@ -86,7 +86,7 @@ pub(crate) struct Admission {
 }
 
 impl Admission {
-    pub(crate) fn new(most: InHand) -> Self {
+    pub(crate) fn new(most: InFlightLimits) -> Self {
         let limiter = |class, most, yields| Arc::new(Limiter::new(class, most, yields));
         Self {
             reads: limiter("reads", most.reads, false),
@@ -101,14 +101,16 @@ impl Admission {
     }
 
     /// The limiter for a request.
-    pub(crate) fn limiter(&self, class: Class, method: &Method) -> &Arc<Limiter> {
+    pub(crate) fn limiter(&self, class: AdmissionClass, method: &Method) -> &Arc<Limiter> {
         match class {
-            Class::ByMethod | Class::StartsByMethod if method.is_safe() => &self.reads,
-            Class::ByMethod => &self.writes,
-            Class::Modules => &self.modules,
-            Class::Starts | Class::StartsByMethod => &self.starts,
-            Class::Exchanges => &self.exchanges,
-            Class::Callbacks => &self.callbacks,
+            AdmissionClass::ByMethod | AdmissionClass::StartsByMethod if method.is_safe() => {
+                &self.reads
+            }
+            AdmissionClass::ByMethod => &self.writes,
+            AdmissionClass::Modules => &self.modules,
+            AdmissionClass::Starts | AdmissionClass::StartsByMethod => &self.starts,
+            AdmissionClass::Exchanges => &self.exchanges,
+            AdmissionClass::Callbacks => &self.callbacks,
         }
     }
 }
@@ -248,7 +250,7 @@ mod tests {
     use futures_util::FutureExt as _;
 
     fn admission(most: usize) -> Admission {
-        Admission::new(InHand {
+        Admission::new(InFlightLimits {
             reads: most,
             writes: most,
             modules: most,
@@ -267,7 +269,7 @@ mod tests {
     #[test]
     fn a_request_beyond_the_bound_is_refused_until_another_ends() {
         let admission = admission(2);
-        let limiter = admission.limiter(Class::ByMethod, &Method::POST);
+        let limiter = admission.limiter(AdmissionClass::ByMethod, &Method::POST);
         let first = enter(limiter).unwrap();
         let _second = enter(limiter).unwrap();
         assert!(enter(limiter).is_none());
@@ -280,12 +282,12 @@ mod tests {
     fn classes_do_not_take_each_others_permits() {
         let admission = admission(1);
         let limiters = [
-            (Class::ByMethod, Method::GET),
-            (Class::ByMethod, Method::POST),
-            (Class::Modules, Method::GET),
-            (Class::Starts, Method::POST),
-            (Class::Exchanges, Method::POST),
-            (Class::Callbacks, Method::POST),
+            (AdmissionClass::ByMethod, Method::GET),
+            (AdmissionClass::ByMethod, Method::POST),
+            (AdmissionClass::Modules, Method::GET),
+            (AdmissionClass::Starts, Method::POST),
+            (AdmissionClass::Exchanges, Method::POST),
+            (AdmissionClass::Callbacks, Method::POST),
         ];
         let mut in_flight = Vec::new();
         for (class, method) in &limiters {
@@ -299,7 +301,7 @@ mod tests {
     #[tokio::test]
     async fn a_request_that_is_still_being_sent_takes_no_permit() {
         let admission = admission(1);
-        let limiter = admission.limiter(Class::ByMethod, &Method::POST);
+        let limiter = admission.limiter(AdmissionClass::ByMethod, &Method::POST);
         let slow: Vec<_> = (0..3)
             .map(|_| {
                 let permit = limiter.admit().unwrap();
@@ -319,7 +321,7 @@ mod tests {
     #[tokio::test]
     async fn bodies_that_are_whole_at_one_moment_take_no_more_than_the_bound() {
         let admission = admission(2);
-        let limiter = admission.limiter(Class::ByMethod, &Method::POST);
+        let limiter = admission.limiter(AdmissionClass::ByMethod, &Method::POST);
         let arriving: Vec<_> = (0..5)
             .map(|_| {
                 let permit = limiter.admit().unwrap();
@@ -343,11 +345,11 @@ mod tests {
     #[tokio::test]
     async fn a_request_that_computes_yields_once() {
         let admission = admission(1);
-        let page = enter(admission.limiter(Class::Modules, &Method::GET)).unwrap();
+        let page = enter(admission.limiter(AdmissionClass::Modules, &Method::GET)).unwrap();
         let mut back = Box::pin(page.yield_once());
         assert!((&mut back).now_or_never().is_none());
         back.await;
-        let read = enter(admission.limiter(Class::ByMethod, &Method::GET)).unwrap();
+        let read = enter(admission.limiter(AdmissionClass::ByMethod, &Method::GET)).unwrap();
         assert!(read.yield_once().now_or_never().is_some());
     }
 }

@@ -9,14 +9,18 @@ use kassette_domain::time::Time;
 use kassette_gateway::Gateway;
 use kassette_gateway::settings::Settings;
 
-use crate::admission::InHand;
+use crate::admission::InFlightLimits;
 use crate::config::{Config, Profile};
 use crate::proxies::Proxies;
 use crate::{admin, api, cli, docs, pages};
 
 /// Everything that the public listener of `serve` answers, but for the sandbox's pages.
 pub fn public(gateway: Gateway) -> Router {
-    let state = api::ApiState::new(gateway.clone(), Proxies::default(), InHand::default());
+    let state = api::ApiState::new(
+        gateway.clone(),
+        Proxies::default(),
+        InFlightLimits::default(),
+    );
     let payers = pages::PagesState::new(gateway, Proxies::default()).limited_by(state.clone());
     let docs = docs::router(&state);
     api::router(state).merge(pages::router(payers)).merge(docs)

@@ -16,7 +16,7 @@ use kassette_runtime::{
     PERMIT_WAIT,
 };
 
-use crate::admission::InHand;
+use crate::admission::InFlightLimits;
 use crate::api::told::{MOST_PROVEN, PROVED, PROVEN_FOR, UNPROVED_OF_ACCOUNT, UNPROVED_OF_ADDRESS};
 use crate::listen::Caps;
 use crate::listen::told::{
@@ -98,7 +98,7 @@ fn millis(time: Duration) -> u64 {
 /// The rows in their order, each with the numbers that hold.
 fn held() -> Vec<(&'static str, &'static str, Vec<u64>)> {
     let (public, admin, times) = (Caps::default(), Caps::operators(), Timeouts::USUAL);
-    let InHand { callbacks, .. } = InHand::default();
+    let InFlightLimits { callbacks, .. } = InFlightLimits::default();
     assert!(callbacks > 0);
     assert_eq!(times.head, times.body);
     let both = |kind: Kind| [kind.permits(Live), kind.permits(Test)].map(number);

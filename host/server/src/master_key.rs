@@ -23,16 +23,10 @@ pub(crate) enum MasterKeyError {
     Missing,
     /// The file cannot be read.
     #[error("cannot read the master key from {path}: {source}")]
-    File {
-        /// The file.
-        path: String,
-        /// Why.
-        source: io::Error,
-    },
+    File { path: String, source: io::Error },
     /// Others may read or write it.
     #[error("the master key file {path} {source}")]
     Exposed {
-        /// The file.
         path: String,
         /// What others may do.
         source: Exposed,

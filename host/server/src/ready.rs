@@ -95,7 +95,6 @@ fn without_password(address: &str) -> Option<String> {
 /// A merchant of the ready file.
 #[derive(Clone, Serialize)]
 pub(crate) struct ReadyMerchant {
-    /// Its number.
     pub(crate) merchant_id: u64,
     pub(crate) name: String,
     /// A key for test payments.
@@ -113,7 +112,6 @@ pub(crate) struct ReadyMerchant {
 /// A reseller of the ready file.
 #[derive(Clone, Serialize)]
 pub(crate) struct ReadyReseller {
-    /// Its number.
     pub(crate) reseller_id: u64,
     /// A key for test payments.
     pub(crate) test_key: String,

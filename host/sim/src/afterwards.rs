@@ -43,7 +43,6 @@ pub(crate) enum Part {
     Dispute,
 }
 
-/// How a dispute stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum DisputeState {

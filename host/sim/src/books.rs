@@ -23,7 +23,6 @@ pub(crate) const MOST_CALLBACKS: usize = 10_000;
 /// One line of the books in the JSON form of `dev/books`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BookEntry {
-    /// The account.
     pub provider_id: String,
     /// The merchant's reference: the gateway's attempt id.
     pub attempt_id: String,
@@ -54,7 +53,6 @@ pub struct BookRefund {
     pub refund_id: Option<String>,
     /// As `49.90`, of the currency that was received.
     pub amount: String,
-    /// Where it stands.
     pub state: RefundState,
 }
 
@@ -76,7 +74,6 @@ pub(crate) struct Callback {
     pub(crate) number: u64,
     /// The exact bytes to sign and send.
     pub(crate) body: String,
-    /// Their content type.
     pub(crate) media_type: String,
     /// The query of the address that it goes to.
     #[serde(default)]

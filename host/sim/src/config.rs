@@ -94,7 +94,6 @@ pub struct SimConfig {
     pub data_dir: PathBuf,
     /// The accounts; their ids differ.
     pub accounts: Vec<SimAccount>,
-    /// The injected clock.
     pub clock: Arc<dyn SimClock>,
     /// Folder in which every request to a real vendor's API is written down, a file for each module,
     /// a JSON object a line: `{"module","method","url","headers","body"}`, the values of secret
@@ -121,23 +120,15 @@ pub enum SimError {
     Payment {
         /// The vendor's reference.
         reference: String,
-        /// Why not.
         reason: String,
     },
     /// A fault that ends by itself needs a number of calls from 1 to [`Fault::MOST_TIMES`].
     #[error("fault {fault} for {times} calls: must be 1 to {}", Fault::MOST_TIMES)]
-    Times {
-        /// The fault asked for.
-        fault: Fault,
-        /// The number asked for.
-        times: u32,
-    },
+    Times { fault: Fault, times: u32 },
     /// A listener could not be opened.
     #[error("cannot listen on {address}: {source}")]
     Listen {
-        /// The address asked for.
         address: SocketAddr,
-        /// What the system said.
         source: io::Error,
     },
     /// The books could not be read or written.
@@ -145,7 +136,6 @@ pub enum SimError {
     Books {
         /// Their file or folder.
         path: PathBuf,
-        /// What the system said.
         source: io::Error,
     },
     /// The books hold a line that is none of ours, other than a torn last one.

@@ -72,7 +72,6 @@ impl Fault {
     /// The most calls one order can spoil; more is a mistake in a script.
     pub const MOST_TIMES: u32 = 1_000_000;
 
-    /// All of them.
     pub const ALL: [Self; 27] = [
         Self::RefuseConnection,
         Self::TimeoutBeforeEffect,

@@ -33,7 +33,6 @@ pub(crate) const ON_CLAIM: u64 = u64::MAX;
 /// What becomes of a pending refund.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ending {
-    /// Whether it fails.
     fails: bool,
     /// When, in milliseconds of the injected clock, or [`ON_CLAIM`]; none: when that clock is next moved.
     at: Option<u64>,

@@ -256,7 +256,6 @@ impl Session {
         }
     }
 
-    /// Where it stands now.
     pub(crate) fn phase(&self, now: u64) -> Phase {
         match self.state {
             State::Open | State::Declined if self.payable && now >= self.expires_at => {

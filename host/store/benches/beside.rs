@@ -31,8 +31,8 @@ use kassette_store::suite::fixtures::{
     started,
 };
 use kassette_store::{
-    About, ClaimedDeliveries, Deliveries as _, Health as _, Paging, PaymentFilter, Payments as _,
-    Store, TRIED_MOST,
+    About, ClaimedDeliveries, Deliveries as _, Paging, PaymentFilter, Payments as _, Store,
+    StoreHealth as _, TRIED_MOST,
 };
 
 /// Payments where no number is given.

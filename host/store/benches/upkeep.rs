@@ -18,10 +18,12 @@ use std::time::{Duration, Instant};
 
 use kassette_domain::id::PaymentId;
 use kassette_domain::provider::VendorStatus;
-use kassette_store::sled::maintenance::{AuditNote, Source, backup, compact, restore, verify};
+use kassette_store::sled::maintenance::{
+    AuditNote, BackupSource, always, backup, compact, restore, verify,
+};
 use kassette_store::sled::{MasterKey, OpenOptions, SledStore};
 use kassette_store::suite::fixtures::{NOW, new_payment, news, open, report, started};
-use kassette_store::{About, Health as _, Payments as _};
+use kassette_store::{About, Payments as _, StoreHealth as _};
 
 /// Creations at once.
 const WRITERS: usize = 256;
@@ -67,15 +69,16 @@ async fn main() {
     let began = Instant::now();
     restore(
         &options("copy"),
-        Source::new(file.as_slice()),
+        BackupSource::new(file.as_slice()),
         false,
         AuditNote::at(NOW),
         &(),
+        &always,
     )
     .unwrap();
     told("restore", began, "");
     let began = Instant::now();
-    let compacted = compact(&options("store"), AuditNote::at(NOW), &()).unwrap();
+    let compacted = compact(&options("store"), AuditNote::at(NOW), &(), &always).unwrap();
     let each = compacted.bytes_after / compacted.payments;
     told(
         "compact",

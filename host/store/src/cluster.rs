@@ -6,7 +6,7 @@ use kassette_domain::id::{AttemptId, PaymentId};
 use kassette_domain::time::Time;
 use serde::{Deserialize, Serialize};
 
-use crate::Answer;
+use crate::StoreFuture;
 
 /// What a node tells the others of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,7 +14,6 @@ use crate::Answer;
 pub struct NodeInfo {
     /// The version of its program.
     pub version: String,
-    /// When it was started.
     pub started_at: Time,
     /// Where its public listener is reached; empty: not told.
     pub public_address: String,
@@ -34,16 +33,15 @@ pub struct NodeInfo {
 pub struct ModulesInfo {
     /// The last change that it follows.
     pub followed: u64,
-    /// The proposal that it has checked last,
+    /// The proposal that it has checked last.
     pub checked: u64,
-    /// and why it cannot serve that; none where it can.
+    /// Why it cannot serve that proposal; none where it can.
     pub refusal: Option<String>,
 }
 
 /// A node, as the store knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeStatus {
-    /// Its name.
     pub name: String,
     /// Drawn anew with each start of a node, and where one that was given up comes back.
     pub incarnation: u64,
@@ -64,14 +62,14 @@ pub struct NodeStatus {
 /// The part of the requests of all nodes that comes to one: of a limit that holds for all together it grants as
 /// much. The shares of all nodes make one whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Share {
+pub struct NodeShare {
     /// The node's part,
     pub own: u64,
     /// out of so many; never zero.
     pub all: u64,
 }
 
-impl Share {
+impl NodeShare {
     /// The share of the only node.
     pub const WHOLE: Self = Self { own: 1, all: 1 };
 
@@ -89,7 +87,7 @@ pub enum Task {
     Forget,
     /// Looks at what was counted of versions on trial.
     JudgeTrials,
-    /// Has asked the provider about an attempt a moment ago.
+    /// Has asked the vendor about an attempt a moment ago.
     Ask(AttemptId),
 }
 
@@ -107,7 +105,7 @@ impl Task {
 /// The nodes of a store.
 pub trait Cluster: Send + Sync {
     /// The nodes that serve the store, by name. One that has ended without a word is among them for some seconds.
-    fn nodes(&self) -> Answer<'_, Vec<NodeStatus>>;
+    fn nodes(&self) -> StoreFuture<'_, Vec<NodeStatus>>;
     /// What the others see of this node from its next beat on, within half a second.
     fn announce(&self, info: NodeInfo);
     /// The same of its modules.
@@ -118,11 +116,11 @@ pub trait Cluster: Send + Sync {
     fn demanded(&self);
     /// This node's share of what [`Cluster::demanded`] has counted at all nodes, as of the last beat. Costs next to
     /// nothing.
-    fn share(&self) -> Share;
+    fn share(&self) -> NodeShare;
     /// Payments that wait for a person, of those that any node has put into review: at most some thousands. None where
     /// there can be no other node.
-    fn reviewed(&self) -> Answer<'_, Option<Vec<PaymentId>>>;
+    fn reviewed(&self) -> StoreFuture<'_, Option<Vec<PaymentId>>>;
     /// Takes a task for a while, by the store's clock, or longer where this node has it already. False where another
     /// node has it. A node that ends hands its tasks back.
-    fn take_task(&self, task: Task, lease: Duration) -> Answer<'_, bool>;
+    fn take_task(&self, task: Task, lease: Duration) -> StoreFuture<'_, bool>;
 }

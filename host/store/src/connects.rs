@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kassette_domain::audit::Audited;
-use kassette_domain::connect::{CodeUse, ConnectCode, Connection};
+use kassette_domain::connect::{CodeUse, ConnectCode, ShopConnection};
 use kassette_domain::id::{EndpointId, MerchantId};
 use kassette_domain::key::{ApiKey, TokenHash};
 use kassette_domain::merchant::Merchant;
@@ -11,7 +11,7 @@ use kassette_domain::site::VerifiedDomain;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{Endpoint, EndpointSecrets};
 
-use crate::{Answer, Listed, Paging};
+use crate::{Listed, Paging, StoreFuture};
 
 /// How long a code is listed after its end.
 pub(crate) const LISTED_FOR: Duration = Duration::from_secs(24 * 3600);
@@ -19,7 +19,6 @@ pub(crate) const LISTED_FOR: Duration = Duration::from_secs(24 * 3600);
 /// What became of issuing a code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CodeIssued {
-    /// Written.
     Done(ConnectCode),
     /// A live code for a merchant that is not approved for live.
     NotLiveApproved,
@@ -40,14 +39,13 @@ pub enum CodeUsed {
 
 /// Everything that an exchange makes.
 #[derive(Clone, Debug)]
-pub struct Exchange {
+pub struct ConnectExchange {
     /// The code to redeem.
     pub code: TokenHash,
     /// The key, of the code's merchant and environment.
     pub key: ApiKey,
     /// The endpoint, likewise.
     pub endpoint: Endpoint,
-    /// Its secret.
     pub endpoint_secrets: EndpointSecrets,
     /// The shop domain that is verified, without its subdomains.
     pub domain: String,
@@ -59,8 +57,7 @@ pub enum Exchanged {
     /// All of it is there, and what an earlier exchange of the same merchant, environment and site
     /// made is not any more.
     Done {
-        /// What was made.
-        connection: Connection,
+        connection: ShopConnection,
         /// How many deliveries to the earlier endpoint were cancelled with it.
         /// [`crate::Deliveries::sweep`] counts the rest of a great many.
         cancelled: u64,
@@ -86,29 +83,39 @@ pub trait Connects: Send + Sync {
         code: ConnectCode,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, CodeIssued>;
+    ) -> StoreFuture<'_, CodeIssued>;
 
     /// A code by its hash; none where it is unknown, or ended more than a day ago.
-    fn connect_code(&self, hash: TokenHash) -> Answer<'_, Option<ConnectCode>>;
+    fn connect_code(&self, hash: TokenHash) -> StoreFuture<'_, Option<ConnectCode>>;
 
     /// Lists a merchant's codes, newest first, for a day after their end.
     fn connect_codes(
         &self,
         merchant: MerchantId,
         paging: Paging,
-    ) -> Answer<'_, Listed<ConnectCode>>;
+    ) -> StoreFuture<'_, Listed<ConnectCode>>;
 
     /// Counts a use of a live code that does not redeem it.
-    fn use_connect_code(&self, hash: TokenHash, used: CodeUse, now: Time) -> Answer<'_, CodeUsed>;
+    fn use_connect_code(
+        &self,
+        hash: TokenHash,
+        used: CodeUse,
+        now: Time,
+    ) -> StoreFuture<'_, CodeUsed>;
 
     /// Redeems a code for key, endpoint and domain: all of it in one transaction, or nothing. What an
     /// earlier exchange made goes in the same transaction: its endpoint is deleted, its key revoked;
     /// the audit line's `before` names both.
-    fn exchange(&self, exchange: Exchange, audited: Audited, now: Time) -> Answer<'_, Exchanged>;
+    fn exchange(
+        &self,
+        exchange: ConnectExchange,
+        audited: Audited,
+        now: Time,
+    ) -> StoreFuture<'_, Exchanged>;
 }
 
 /// A connection for the audit log.
-pub(crate) fn told(connection: &Connection) -> String {
+pub(crate) fn told(connection: &ShopConnection) -> String {
     serde_json::json!({
         "key_id": connection.key.to_string(),
         "webhook_endpoint_id": connection.endpoint.to_string(),

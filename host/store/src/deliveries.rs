@@ -10,12 +10,11 @@ use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{Delivery, DeliveryStatus, Endpoint, EndpointSecrets, Tried};
 
-use crate::{Answer, Listed, Paging};
+use crate::{Listed, Paging, StoreFuture};
 
 /// What became of a new endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EndpointCreated {
-    /// Written.
     Done(Endpoint),
     /// This one of the owner's endpoints in the environment has the address.
     Taken(EndpointId),
@@ -53,7 +52,6 @@ pub struct EndpointDeleted {
 pub enum EndpointRotated {
     /// The new secret is written.
     Done {
-        /// The endpoint.
         endpoint: Endpoint,
         /// From when on the new secret signs.
         active_from: Time,
@@ -69,7 +67,6 @@ pub enum EndpointRotated {
 pub enum Redelivered {
     /// A new delivery of the same event.
     Queued(Delivery),
-    /// The endpoint was deleted.
     EndpointDeleted,
     /// There is no such delivery.
     Unknown,
@@ -91,7 +88,7 @@ pub enum Recovered {
 
 /// What became of one page of what is to be tried sooner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hastened {
+pub enum MadeDue {
     /// So many are due now.
     Page {
         /// Deliveries that were not.
@@ -106,15 +103,11 @@ pub enum Hastened {
 /// A delivery that is to be tried now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueDelivery {
-    /// Its id.
     pub id: DeliveryId,
-    /// Which event.
     pub event: EventId,
-    /// What happened.
     pub kind: EventType,
     /// The payment that it tells of; zeros for `webhook.test`.
     pub payment: PaymentId,
-    /// When it was queued.
     pub created_at: Time,
     /// Since when it is due.
     pub due_at: Time,
@@ -153,7 +146,6 @@ pub struct SwitchOff {
 pub enum TriedOutcome {
     /// It is in the log.
     Taken {
-        /// Where the delivery stands.
         status: DeliveryStatus,
         /// When it is tried next.
         next_attempt_at: Option<Time>,
@@ -220,16 +212,18 @@ pub struct Pruned {
 /// Which deliveries to list; all that are set must hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeliveryFilter {
-    /// To this endpoint.
     pub endpoint: Option<EndpointId>,
     /// To the endpoints that this owner has in this environment.
     pub of: Option<(KeyOwner, Environment)>,
-    /// In this status.
     pub status: Option<DeliveryStatus>,
 }
 
 /// Most attempts that are recorded at once: others wait meanwhile.
 pub const TRIED_MOST: usize = 64;
+/// Most deliveries of one claim.
+pub(crate) const MAX_CLAIM: usize = 64;
+/// Most endpoints of one page of those that something waits for.
+pub(crate) const MAX_WAITING: usize = 1000;
 
 /// Webhook endpoints and deliveries.
 ///
@@ -237,25 +231,27 @@ pub const TRIED_MOST: usize = 64;
 /// a delivery for each endpoint that wants the event at that moment: of the payment's merchant, and of the
 /// reseller that made it, if it may work for the merchant then.
 pub trait Deliveries: Send + Sync {
-    /// Writes a new endpoint.
     fn create_endpoint(
         &self,
         endpoint: Endpoint,
         secrets: EndpointSecrets,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, EndpointCreated>;
+    ) -> StoreFuture<'_, EndpointCreated>;
     /// An endpoint by its id; none once it is deleted.
-    fn endpoint(&self, id: EndpointId) -> Answer<'_, Option<Endpoint>>;
+    fn endpoint(&self, id: EndpointId) -> StoreFuture<'_, Option<Endpoint>>;
     /// An endpoint with what signs for it.
-    fn endpoint_secrets(&self, id: EndpointId) -> Answer<'_, Option<(Endpoint, EndpointSecrets)>>;
+    fn endpoint_secrets(
+        &self,
+        id: EndpointId,
+    ) -> StoreFuture<'_, Option<(Endpoint, EndpointSecrets)>>;
     /// Lists an owner's endpoints, in one environment or in both, newest first.
     fn endpoints(
         &self,
         owner: KeyOwner,
         environment: Option<Environment>,
         paging: Paging,
-    ) -> Answer<'_, Listed<Endpoint>>;
+    ) -> StoreFuture<'_, Listed<Endpoint>>;
     /// Replaces address, filter and switch of an endpoint where it is still as `before`. The address may
     /// stay whatever others have.
     fn replace_endpoint(
@@ -264,7 +260,7 @@ pub trait Deliveries: Send + Sync {
         after: Endpoint,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, EndpointReplaced>;
+    ) -> StoreFuture<'_, EndpointReplaced>;
     /// Deletes an endpoint; what waits for it is cancelled, the rest of a great many by
     /// [`Deliveries::sweep`]. None where there is no such endpoint.
     fn delete_endpoint(
@@ -272,7 +268,7 @@ pub trait Deliveries: Send + Sync {
         id: EndpointId,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, Option<EndpointDeleted>>;
+    ) -> StoreFuture<'_, Option<EndpointDeleted>>;
     /// Has another secret sign after an overlap.
     fn rotate_endpoint(
         &self,
@@ -281,7 +277,7 @@ pub trait Deliveries: Send + Sync {
         overlap: Duration,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, EndpointRotated>;
+    ) -> StoreFuture<'_, EndpointRotated>;
 
     /// Queues a `webhook.test` for one endpoint, whatever its filter; none where there is no such
     /// endpoint.
@@ -290,9 +286,14 @@ pub trait Deliveries: Send + Sync {
         endpoint: EndpointId,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, Option<Delivery>>;
+    ) -> StoreFuture<'_, Option<Delivery>>;
     /// Queues the event of a delivery once more, for the same endpoint.
-    fn redeliver(&self, id: DeliveryId, audited: Audited, now: Time) -> Answer<'_, Redelivered>;
+    fn redeliver(
+        &self,
+        id: DeliveryId,
+        audited: Audited,
+        now: Time,
+    ) -> StoreFuture<'_, Redelivered>;
     /// Queues again what was created since a time, is exhausted and was not queued again yet: one
     /// page, which begins after a delivery of the page before. The `audited` line goes with the
     /// first. What is damaged is left out.
@@ -303,7 +304,7 @@ pub trait Deliveries: Send + Sync {
         after: Option<DeliveryId>,
         audited: Option<Audited>,
         now: Time,
-    ) -> Answer<'_, Recovered>;
+    ) -> StoreFuture<'_, Recovered>;
     /// Makes due what is pending of an endpoint and due later: one page, which begins after where the page
     /// before ended. The `audited` line goes with the first. What is damaged is left out.
     fn hasten(
@@ -312,25 +313,29 @@ pub trait Deliveries: Send + Sync {
         after: Option<(Time, DeliveryId)>,
         audited: Option<Audited>,
         now: Time,
-    ) -> Answer<'_, Hastened>;
+    ) -> StoreFuture<'_, MadeDue>;
     /// Lists deliveries, newest first. One call looks at so many rows and no more: where a filter
     /// leaves out very many, a page can be short, or even empty, and say all the same where the next
     /// one begins. What is pending at one endpoint is found at once, however much has arrived since,
     /// unless thousands wait for it.
-    fn deliveries(&self, filter: DeliveryFilter, paging: Paging) -> Answer<'_, Listed<Delivery>>;
+    fn deliveries(
+        &self,
+        filter: DeliveryFilter,
+        paging: Paging,
+    ) -> StoreFuture<'_, Listed<Delivery>>;
     /// A delivery by its id.
-    fn delivery(&self, id: DeliveryId) -> Answer<'_, Option<Delivery>>;
+    fn delivery(&self, id: DeliveryId) -> StoreFuture<'_, Option<Delivery>>;
 
     /// Resolves when deliveries were queued, or may go on, for endpoints that no answer of it has
     /// named since. One worker listens.
-    fn queued(&self) -> Answer<'_, Vec<EndpointId>>;
+    fn queued(&self) -> StoreFuture<'_, Vec<EndpointId>>;
     /// Endpoints that something waits for, with the time when the first of it is due: those after
     /// one, in an order of the store's own.
     fn waiting(
         &self,
         after: Option<EndpointId>,
         at_most: usize,
-    ) -> Answer<'_, Vec<(EndpointId, Time)>>;
+    ) -> StoreFuture<'_, Vec<(EndpointId, Time)>>;
     /// Takes what is due of an endpoint: no other worker gets it before `lease` has passed, it is given
     /// back or an attempt recorded. A lease need not survive the process: what it was for is tried
     /// again.
@@ -340,9 +345,9 @@ pub trait Deliveries: Send + Sync {
         now: Time,
         lease: Duration,
         at_most: usize,
-    ) -> Answer<'_, ClaimedDeliveries>;
+    ) -> StoreFuture<'_, ClaimedDeliveries>;
     /// Gives back what was claimed and not tried.
-    fn give_back(&self, deliveries: Vec<DeliveryId>) -> Answer<'_, ()>;
+    fn give_back(&self, deliveries: Vec<DeliveryId>) -> StoreFuture<'_, ()>;
     /// Records an attempt and ends its lease. `disable` switches the endpoint off in the same
     /// transaction.
     fn tried(
@@ -351,20 +356,20 @@ pub trait Deliveries: Send + Sync {
         tried: Tried,
         disable: Option<SwitchOff>,
         now: Time,
-    ) -> Answer<'_, TriedOutcome>;
+    ) -> StoreFuture<'_, TriedOutcome>;
     /// Records attempts of several deliveries at once, all or none of them, and ends their leases; the
     /// outcomes in the same order. At most [`TRIED_MOST`].
     fn tried_all(
         &self,
         tried: Vec<(DeliveryId, Tried)>,
         now: Time,
-    ) -> Answer<'_, Vec<TriedOutcome>>;
+    ) -> StoreFuture<'_, Vec<TriedOutcome>>;
     /// Ends what waits for a deleted endpoint, and what a disabled one has held back for longer than
     /// [`kassette_domain::webhook::HELD_BACK_MOST`]; one page. A delivery that is damaged waits no
     /// longer either, but is not counted: what became of it is not known.
-    fn sweep(&self, endpoint: EndpointId, now: Time) -> Answer<'_, Swept>;
+    fn sweep(&self, endpoint: EndpointId, now: Time) -> StoreFuture<'_, Swept>;
     /// What waits, counted.
-    fn backlog(&self) -> Answer<'_, Backlog>;
+    fn backlog(&self) -> StoreFuture<'_, Backlog>;
     /// Removes deliveries that are over and were queued before a time, one page; and events that no
     /// delivery is left of. What is damaged stays.
     fn prune_deliveries(
@@ -372,5 +377,5 @@ pub trait Deliveries: Send + Sync {
         before: Time,
         after: Option<DeliveryId>,
         at_most: usize,
-    ) -> Answer<'_, Pruned>;
+    ) -> StoreFuture<'_, Pruned>;
 }

@@ -26,11 +26,11 @@ pub mod sled;
 pub mod suite;
 mod trials;
 
-pub use crate::cluster::{Cluster, ModulesInfo, NodeInfo, NodeStatus, Share, Task};
-pub use crate::connects::{CodeIssued, CodeUsed, Connects, Exchange, Exchanged};
+pub use crate::cluster::{Cluster, ModulesInfo, NodeInfo, NodeShare, NodeStatus, Task};
+pub use crate::connects::{CodeIssued, CodeUsed, ConnectExchange, Connects, Exchanged};
 pub use crate::deliveries::{
     Backlog, ClaimedDeliveries, Deliveries, DeliveryFilter, DueDelivery, EndpointCreated,
-    EndpointDeleted, EndpointReplaced, EndpointRotated, Hastened, Oldest, Pruned, Recovered,
+    EndpointDeleted, EndpointReplaced, EndpointRotated, MadeDue, Oldest, Pruned, Recovered,
     Redelivered, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
 };
 pub use crate::modules::{
@@ -57,23 +57,23 @@ use kassette_domain::id::{
 };
 use kassette_domain::key::{ApiKey, Environment, KeyOwner, TokenHash};
 use kassette_domain::lifecycle::{
-    Change, NewRefund, NewWork, Outcome, PaymentAggregate, QuerySchedule, Refusal, Step, Transition,
+    Change, NewRefund, NewWork, PaymentAggregate, QuerySchedule, Refusal, Step, StepOutcome,
+    Transition,
 };
 use kassette_domain::merchant::Merchant;
 use kassette_domain::operator::Operator;
 use kassette_domain::payment::{NewPayment, Payment, Request, RoutingDecision, Status};
 use kassette_domain::provider::Report;
-use kassette_domain::reseller::Barred;
+use kassette_domain::reseller::ResellerNotAllowed;
 use kassette_domain::time::Time;
 use kassette_domain::work::WorkItem;
 
 /// An operation under way.
-pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + Send + 'a>>;
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + Send + 'a>>;
 
 /// What became of a creation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Created {
-    /// A new payment.
     New(Payment),
     /// The same request was made before: the payment as it stands now.
     Replay(Payment),
@@ -85,7 +85,7 @@ pub enum Created {
     /// The key that asked is revoked or expired by now.
     KeyRefused,
     /// The reseller that asked may not work for the merchant, or not any more.
-    Barred(Barred),
+    Barred(ResellerNotAllowed),
 }
 
 /// Which payment a step is about.
@@ -114,13 +114,11 @@ pub enum Stepped {
         /// The payment as it is now.
         aggregate: PaymentAggregate,
         /// The machine's word.
-        outcome: Outcome,
-        /// What it did.
+        outcome: StepOutcome,
         change: Box<Change>,
     },
     /// The machine refused; the payment as it is.
     Refused {
-        /// The payment.
         aggregate: PaymentAggregate,
         /// Why.
         refusal: Refusal,
@@ -138,7 +136,6 @@ pub enum RefundOrdered {
     New {
         /// The payment as it is now.
         aggregate: PaymentAggregate,
-        /// What it did.
         change: Box<Change>,
     },
     /// The same was ordered before.
@@ -218,17 +215,12 @@ pub enum Listed<T> {
 /// attempts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PaymentFilter {
-    /// Of this merchant.
     pub merchant: Option<MerchantId>,
-    /// In this status.
     pub status: Option<Status>,
-    /// With this order reference.
     pub order_id: Option<String>,
-    /// In this environment.
     pub environment: Option<Environment>,
     /// With an attempt at this account.
     pub account: Option<AccountId>,
-    /// Of this attempt.
     pub attempt: Option<AttemptId>,
     /// With an attempt that the vendor knows by this, in whichever account.
     pub reference: Option<String>,
@@ -243,18 +235,25 @@ pub struct PaymentFilter {
 pub struct EventsAsked {
     /// About payments of this merchant.
     pub merchant: MerchantId,
-    /// In this environment.
     pub environment: Environment,
-    /// Of this kind.
     pub kind: Option<EventType>,
     /// Made then or later.
     pub since: Option<Time>,
 }
 
+/// How long a callback waits for its reference (decisions, "Provider callbacks").
+pub(crate) const CALLBACK_KEPT_FOR: Duration = Duration::from_secs(3600);
+/// Most callbacks of one account that wait: at one a second of strangers' payments, three hours' worth.
+pub(crate) const MAX_CALLBACKS_PER_ACCOUNT: u32 = 10_000;
+/// Most for one reference: a vendor's events about one payment before its start is answered.
+pub(crate) const MAX_CALLBACKS_PER_REFERENCE: usize = 32;
+/// Most payments that one claim takes.
+pub(crate) const MAX_DUE: usize = 256;
+
 /// Payments, their attempts and everything that is written with them.
 pub trait Payments: Send + Sync {
     /// Whether the request was made before: `Replay` or `Differs`, none where it is new.
-    fn replay(&self, request: Request) -> Answer<'_, Option<Created>>;
+    fn replay(&self, request: Request) -> StoreFuture<'_, Option<Created>>;
 
     /// Creates a payment, exactly one for each reference at any concurrency. `authority` is the key
     /// that asked; it is checked again in the transaction, and so is what a reseller needs beside it.
@@ -263,7 +262,7 @@ pub trait Payments: Send + Sync {
         new: NewPayment,
         authority: Option<TokenHash>,
         now: Time,
-    ) -> Answer<'_, Created>;
+    ) -> StoreFuture<'_, Created>;
 
     /// Does a step of the machine and writes everything that follows from it. A step that would open
     /// an attempt of a reseller's payment is refused where the reseller may not work for the merchant
@@ -277,7 +276,7 @@ pub trait Payments: Send + Sync {
         step: Step,
         audited: Option<Audited>,
         now: Time,
-    ) -> Answer<'_, Stepped>;
+    ) -> StoreFuture<'_, Stepped>;
 
     /// Orders money to be given back, as [`Step::Refund`], exactly once for each idempotency key of the
     /// merchant in the environment at any concurrency. `authority` is the key that asked; it is checked
@@ -290,14 +289,14 @@ pub trait Payments: Send + Sync {
         authority: Option<TokenHash>,
         audited: Option<Audited>,
         now: Time,
-    ) -> Answer<'_, RefundOrdered>;
+    ) -> StoreFuture<'_, RefundOrdered>;
 
     /// From now on steps follow this schedule of questions.
     fn set_schedule(&self, schedule: QuerySchedule);
 
     /// Puts captured money of an attempt that the store does not know on the work list; a line about
     /// it that is open takes the new figures.
-    fn unknown_money(&self, found: NewWork, now: Time) -> Answer<'_, ()>;
+    fn unknown_money(&self, found: NewWork, now: Time) -> StoreFuture<'_, ()>;
 
     /// Keeps a callback about an unknown reference for an hour.
     fn keep_callback(
@@ -306,58 +305,72 @@ pub trait Payments: Send + Sync {
         reference: String,
         report: Option<Report>,
         now: Time,
-    ) -> Answer<'_, KeptCallback>;
+    ) -> StoreFuture<'_, KeptCallback>;
 
     /// Takes payments with something due, in order of time: no other caller gets them before `lease`
     /// has passed or [`Step::Release`]. None only where nothing is left to take. Each payment is taken
     /// whole, but not all of them at once: others have their turn in between.
-    fn claim_due(&self, now: Time, lease: Duration, at_most: usize) -> Answer<'_, Vec<PaymentId>>;
+    fn claim_due(
+        &self,
+        now: Time,
+        lease: Duration,
+        at_most: usize,
+    ) -> StoreFuture<'_, Vec<PaymentId>>;
 
     /// When the next payment is due; none where none ever is.
-    fn next_due(&self) -> Answer<'_, Option<Time>>;
+    fn next_due(&self) -> StoreFuture<'_, Option<Time>>;
 
     /// A payment by its id; shared with what a store remembers.
-    fn payment(&self, id: PaymentId) -> Answer<'_, Option<Arc<Payment>>>;
+    fn payment(&self, id: PaymentId) -> StoreFuture<'_, Option<Arc<Payment>>>;
 
     /// A payment with its attempts.
-    fn aggregate(&self, about: About) -> Answer<'_, Option<PaymentAggregate>>;
+    fn aggregate(&self, about: About) -> StoreFuture<'_, Option<PaymentAggregate>>;
 
     /// The payment that a checkout token opens.
-    fn by_checkout(&self, token: TokenHash) -> Answer<'_, Option<PaymentAggregate>>;
+    fn by_checkout(&self, token: TokenHash) -> StoreFuture<'_, Option<PaymentAggregate>>;
 
     /// The attempt that a return token opens, with its payment.
-    fn by_return(&self, token: TokenHash) -> Answer<'_, Option<(AttemptId, PaymentAggregate)>>;
+    fn by_return(&self, token: TokenHash)
+    -> StoreFuture<'_, Option<(AttemptId, PaymentAggregate)>>;
 
     /// A payment with its attempts and its timeline, all as of one moment.
-    fn history(&self, id: PaymentId) -> Answer<'_, Option<History>>;
+    fn history(&self, id: PaymentId) -> StoreFuture<'_, Option<History>>;
 
     /// Lists payments, newest first. A page may end before it is full, with a cursor: however little a
     /// filter matches, one call looks at a bounded number of payments.
-    fn payments(&self, filter: PaymentFilter, paging: Paging) -> Answer<'_, Listed<Payment>>;
+    fn payments(&self, filter: PaymentFilter, paging: Paging) -> StoreFuture<'_, Listed<Payment>>;
 
     /// Lists events about payments, newest first, each with its payment as that stands now: those that no
     /// endpoint wanted too. A page may end before it is full, with a cursor: however little `asked` matches,
     /// one call looks at a bounded number of events.
-    fn events(&self, asked: EventsAsked, paging: Paging) -> Answer<'_, Listed<(Event, Payment)>>;
+    fn events(
+        &self,
+        asked: EventsAsked,
+        paging: Paging,
+    ) -> StoreFuture<'_, Listed<(Event, Payment)>>;
 
     /// Accounts with attempts on which money can still move, or that are unsettled: they cannot be
     /// taken out of the configuration.
-    fn accounts_in_use(&self) -> Answer<'_, Vec<AccountId>>;
+    fn accounts_in_use(&self) -> StoreFuture<'_, Vec<AccountId>>;
 
     /// Lists the work list, newest first; `open` leaves out what is done.
-    fn work(&self, open: bool, paging: Paging) -> Answer<'_, Listed<WorkItem>>;
+    fn work(&self, open: bool, paging: Paging) -> StoreFuture<'_, Listed<WorkItem>>;
 
     /// A line of the work list by its id.
-    fn work_item(&self, id: WorkId) -> Answer<'_, Option<WorkItem>>;
+    fn work_item(&self, id: WorkId) -> StoreFuture<'_, Option<WorkItem>>;
 
     /// Marks a line of the work list done; none where there is no such line.
-    fn work_done(&self, id: WorkId, audited: Audited, now: Time) -> Answer<'_, Option<WorkItem>>;
+    fn work_done(
+        &self,
+        id: WorkId,
+        audited: Audited,
+        now: Time,
+    ) -> StoreFuture<'_, Option<WorkItem>>;
 }
 
 /// What became of a change to a record that was read before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Replaced<T> {
-    /// Written.
     Done(T),
     /// It was changed meanwhile: read it again.
     Stale,
@@ -368,7 +381,6 @@ pub enum Replaced<T> {
 /// What became of issuing a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyIssued {
-    /// Written.
     Done(ApiKey),
     /// A live key for a merchant that is not approved for live. A reseller's needs no rollout yet.
     NotLiveApproved,
@@ -382,6 +394,11 @@ pub struct NewMerchant {
     /// Everything but the number, which is ignored.
     pub merchant: Merchant,
 }
+
+/// Most sightings of keys that are noted at once; the rest of a longer list is left out and comes again.
+pub(crate) const MAX_SEEN: usize = 4096;
+/// Most operators: a new one's name is compared with all others'.
+pub(crate) const MAX_OPERATORS: usize = 200;
 
 /// Merchants, keys, operators and the audit log.
 pub trait Directory: Send + Sync {
@@ -398,11 +415,11 @@ pub trait Directory: Send + Sync {
         new: NewMerchant,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, Merchant>;
+    ) -> StoreFuture<'_, Merchant>;
     /// A merchant by its number.
-    fn merchant(&self, id: MerchantId) -> Answer<'_, Option<Merchant>>;
+    fn merchant(&self, id: MerchantId) -> StoreFuture<'_, Option<Merchant>>;
     /// Lists merchants, newest first.
-    fn merchants(&self, paging: Paging) -> Answer<'_, Listed<Merchant>>;
+    fn merchants(&self, paging: Paging) -> StoreFuture<'_, Listed<Merchant>>;
     /// Replaces a merchant where it is still as `before`.
     fn replace_merchant(
         &self,
@@ -410,10 +427,10 @@ pub trait Directory: Send + Sync {
         after: Merchant,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, Replaced<Merchant>>;
+    ) -> StoreFuture<'_, Replaced<Merchant>>;
 
     /// Writes a new key. A live key needs an approved merchant.
-    fn issue_key(&self, key: ApiKey, audited: Audited, now: Time) -> Answer<'_, KeyIssued>;
+    fn issue_key(&self, key: ApiKey, audited: Audited, now: Time) -> StoreFuture<'_, KeyIssued>;
     /// Issues `new` in place of the key `old`, which ends at `old_ends`.
     fn rotate_key(
         &self,
@@ -422,17 +439,18 @@ pub trait Directory: Send + Sync {
         old_ends: Time,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, KeyIssued>;
+    ) -> StoreFuture<'_, KeyIssued>;
     /// Revokes a key at once; none where there is no such key.
-    fn revoke_key(&self, id: KeyId, audited: Audited, now: Time) -> Answer<'_, Option<ApiKey>>;
+    fn revoke_key(&self, id: KeyId, audited: Audited, now: Time)
+    -> StoreFuture<'_, Option<ApiKey>>;
     /// A key by the hash of what was presented.
-    fn key(&self, hash: TokenHash) -> Answer<'_, Option<ApiKey>>;
+    fn key(&self, hash: TokenHash) -> StoreFuture<'_, Option<ApiKey>>;
     /// A key by its handle.
-    fn key_by_id(&self, id: KeyId) -> Answer<'_, Option<ApiKey>>;
+    fn key_by_id(&self, id: KeyId) -> StoreFuture<'_, Option<ApiKey>>;
     /// Lists an owner's keys, newest first, revoked ones too.
-    fn keys(&self, owner: KeyOwner, paging: Paging) -> Answer<'_, Listed<ApiKey>>;
+    fn keys(&self, owner: KeyOwner, paging: Paging) -> StoreFuture<'_, Listed<ApiKey>>;
     /// Notes when keys were last used; need not be durable before it answers.
-    fn keys_seen(&self, seen: Vec<(TokenHash, Time)>) -> Answer<'_, ()>;
+    fn keys_seen(&self, seen: Vec<(TokenHash, Time)>) -> StoreFuture<'_, ()>;
 
     /// Writes an operator; none where another one that was not removed has the name.
     fn create_operator(
@@ -440,18 +458,18 @@ pub trait Directory: Send + Sync {
         operator: Operator,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, Option<Operator>>;
+    ) -> StoreFuture<'_, Option<Operator>>;
     /// An operator by the hash of the token.
-    fn operator(&self, hash: TokenHash) -> Answer<'_, Option<Operator>>;
+    fn operator(&self, hash: TokenHash) -> StoreFuture<'_, Option<Operator>>;
     /// Lists operators, newest first.
-    fn operators(&self, paging: Paging) -> Answer<'_, Listed<Operator>>;
+    fn operators(&self, paging: Paging) -> StoreFuture<'_, Listed<Operator>>;
     /// Removes an operator; none where there is no such operator.
     fn remove_operator(
         &self,
         id: OperatorId,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, Option<Operator>>;
+    ) -> StoreFuture<'_, Option<Operator>>;
 
     /// Switches a provider account on or off for new attempts; outlives the configuration.
     fn switch_account(
@@ -460,14 +478,14 @@ pub trait Directory: Send + Sync {
         enabled: bool,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, ()>;
+    ) -> StoreFuture<'_, ()>;
     /// Accounts that were ever switched, with their last position.
-    fn account_switches(&self) -> Answer<'_, Vec<(AccountId, bool)>>;
+    fn account_switches(&self) -> StoreFuture<'_, Vec<(AccountId, bool)>>;
 
     /// Writes a line of the audit log for a change outside of the store (modules, configuration).
-    fn audit(&self, audited: Audited, now: Time) -> Answer<'_, AuditEntry>;
+    fn audit(&self, audited: Audited, now: Time) -> StoreFuture<'_, AuditEntry>;
     /// Lists the audit log, newest first.
-    fn audit_log(&self, paging: Paging) -> Answer<'_, Listed<AuditEntry>>;
+    fn audit_log(&self, paging: Paging) -> StoreFuture<'_, Listed<AuditEntry>>;
 }
 
 /// What a store tells of itself to those who watch it.
@@ -482,19 +500,19 @@ pub struct Vitals {
     /// When the newest payment was made, where the store can be read: a clock that shows an earlier time is
     /// behind.
     pub newest: Option<Time>,
-    /// The moment that the last backup of the running store began at which was taken whole; none since
-    /// the store was opened.
+    /// The moment that the last backup of the running store began at which was taken whole, zero where there was
+    /// none since the store was opened; none where backups are a database's own.
     pub backed_up: Option<Time>,
 }
 
 /// Whether the store can take operations.
-pub trait Health: Send + Sync {
+pub trait StoreHealth: Send + Sync {
     /// Writes and syncs a row: proof that an operation would be durable.
-    fn probe(&self) -> Answer<'_, ()>;
+    fn probe(&self) -> StoreFuture<'_, ()>;
     /// What it tells of itself. Writes nothing, and reads no rows.
-    fn vitals(&self) -> Answer<'_, Vitals>;
+    fn vitals(&self) -> StoreFuture<'_, Vitals>;
     /// Takes no more operations, waits for those under way, closes the files.
-    fn shut_down(&self) -> Answer<'_, ()>;
+    fn shut_down(&self) -> StoreFuture<'_, ()>;
     /// Resolves with the reason when the store has ended by itself: because it cannot say what is on disk, or
     /// because another node has taken its database over. Never where it is shut down.
     fn failed(&self) -> Pin<Box<dyn Future<Output = String> + Send + '_>>;
@@ -506,7 +524,6 @@ pub type Pieces = tokio::sync::mpsc::Receiver<Vec<u8>>;
 /// Why a store makes no backup now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoBackup {
-    /// It makes one already.
     #[error("another backup is being made")]
     UnderWay,
     /// It never does.
@@ -555,12 +572,12 @@ impl Forgotten {
 pub trait Upkeep: Send + Sync {
     /// Begins a backup: the store as it is at one moment between now and the last piece. The file
     /// itself says whether it is whole.
-    fn backup(&self, now: Time) -> Answer<'_, Result<Pieces, NoBackup>>;
+    fn backup(&self, now: Time) -> StoreFuture<'_, Result<Pieces, NoBackup>>;
     /// Forgets some of what is no longer to be kept: a small group at a time, so that payments wait
     /// for none.
-    fn forget(&self, retention: Retention, now: Time) -> Answer<'_, Forgotten>;
+    fn forget(&self, retention: Retention, now: Time) -> StoreFuture<'_, Forgotten>;
     /// Goes along the audit log up to the line that is the last one now.
-    fn verify_audit(&self) -> Answer<'_, Chain>;
+    fn verify_audit(&self) -> StoreFuture<'_, Chain>;
 }
 
 /// Everything that a gateway keeps.
@@ -571,7 +588,7 @@ pub trait Store:
     + Directory
     + Connects
     + Nonces
-    + Health
+    + StoreHealth
     + Upkeep
     + Cluster
     + SharedModules
@@ -588,7 +605,7 @@ impl<T> Store for T where
         + Directory
         + Connects
         + Nonces
-        + Health
+        + StoreHealth
         + Upkeep
         + Cluster
         + SharedModules

@@ -10,7 +10,7 @@ use kassette_domain::candidate::Candidate;
 use kassette_domain::id::{Digest, Slot};
 use kassette_domain::time::Time;
 
-use crate::Answer;
+use crate::StoreFuture;
 
 /// Versions of a slot that are kept, with their bytes: an attempt stays with the one that started it.
 pub const KEPT_VERSIONS: usize = 8;
@@ -47,11 +47,8 @@ pub enum SlotStage {
 /// A change of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotChange {
-    /// Its number.
     pub number: u64,
-    /// Which slot.
     pub slot: Slot,
-    /// What it does.
     pub content: SlotContent,
     /// How far it has come.
     pub stage: SlotStage,
@@ -62,7 +59,6 @@ pub struct SlotChange {
 /// A version that is proposed.
 #[derive(Clone, Debug)]
 pub struct Proposal {
-    /// For which slot.
     pub slot: Slot,
     /// The module.
     pub bytes: Vec<u8>,
@@ -76,7 +72,7 @@ pub trait SharedModules: Send + Sync {
     /// plugin folder alone.
     fn shares_modules(&self) -> bool;
     /// Proposes a version; the change's number, or none while another is proposed by a node that lives.
-    fn propose_version(&self, proposal: Proposal, now: Time) -> Answer<'_, Option<u64>>;
+    fn propose_version(&self, proposal: Proposal, now: Time) -> StoreFuture<'_, Option<u64>>;
     /// Settles a proposed version with its audit line; the change has another number from then on. None where it is
     /// not proposed any more: another node took this one for dead.
     fn settle_version(
@@ -84,9 +80,9 @@ pub trait SharedModules: Send + Sync {
         number: u64,
         audited: Option<Audited>,
         now: Time,
-    ) -> Answer<'_, Option<u64>>;
+    ) -> StoreFuture<'_, Option<u64>>;
     /// Takes a proposal back.
-    fn withdraw_version(&self, number: u64) -> Answer<'_, ()>;
+    fn withdraw_version(&self, number: u64) -> StoreFuture<'_, ()>;
     /// Switches a slot, says what is on trial in it, or takes it away with what was counted there; the change's
     /// number.
     fn change_slot(
@@ -95,11 +91,11 @@ pub trait SharedModules: Send + Sync {
         content: SlotContent,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, u64>;
+    ) -> StoreFuture<'_, u64>;
     /// Settled changes with a higher number, and what is proposed, in order of their numbers: of each slot the last
     /// [`KEPT_VERSIONS`] versions that served, as many that were there for a trial, its last switch, and what is on
     /// trial.
-    fn slot_changes(&self, after: u64) -> Answer<'_, Vec<SlotChange>>;
+    fn slot_changes(&self, after: u64) -> StoreFuture<'_, Vec<SlotChange>>;
     /// The bytes of a version that is kept or proposed.
-    fn module_bytes(&self, digest: Digest) -> Answer<'_, Option<Vec<u8>>>;
+    fn module_bytes(&self, digest: Digest) -> StoreFuture<'_, Option<Vec<u8>>>;
 }

@@ -4,14 +4,13 @@ use kassette_domain::id::ResellerId;
 use kassette_domain::signing::Nonce;
 use kassette_domain::time::Time;
 
-use crate::Answer;
+use crate::StoreFuture;
 
 /// A nonce that a request wants for itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reservation {
     /// Whose request it is: nonces are a space of their own for each reseller.
     pub reseller: ResellerId,
-    /// The nonce.
     pub nonce: Nonce,
     /// From when on it is free again.
     pub until: Time,
@@ -39,5 +38,5 @@ pub trait Nonces: Send + Sync {
     /// hears `Fresh` until its time has passed. What is free by the time of one request is forgotten; one
     /// that asks at an earlier time hears [`crate::Fault::Unavailable`] for as long as what was forgotten
     /// would still be taken, so that a clock that goes ahead and comes back frees nothing early.
-    fn reserve_nonce(&self, reservation: Reservation, now: Time) -> Answer<'_, Reserved>;
+    fn reserve_nonce(&self, reservation: Reservation, now: Time) -> StoreFuture<'_, Reserved>;
 }

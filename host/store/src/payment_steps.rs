@@ -11,7 +11,7 @@ use kassette_domain::time::Time;
 
 use crate::Fault;
 use crate::rows::seal::random_id;
-use crate::rows::stored::{Books, EventRow, MAX_TRANSITIONS};
+use crate::rows::stored::{EventRow, MAX_TRANSITIONS, PaymentCounters};
 
 /// Most routing decisions kept of one payment: one per attempt and one at creation fit five times.
 const MAX_DECISIONS: u16 = 100;
@@ -82,7 +82,7 @@ pub(crate) fn step_of_callback(attempt: AttemptId, report: Option<Report>, now: 
     }
 }
 
-/// An attempt's refunds that have come, and those that are gone: one that the provider told as part of a sum goes
+/// An attempt's refunds that have come, and those that are gone: one that the vendor told as part of a sum goes
 /// when it tells the refunds themselves.
 pub(crate) fn refunds<'a>(
     before: Option<&'a Attempt>,
@@ -127,7 +127,7 @@ pub(crate) fn merge(change: &mut Change, more: Change) {
 /// The routing decisions that are kept, with their numbers, which the books count.
 pub(crate) fn decisions<'d>(
     payment: PaymentId,
-    books: &mut Books,
+    books: &mut PaymentCounters,
     decisions: &'d [RoutingDecision],
 ) -> Vec<(u16, &'d RoutingDecision)> {
     let mut kept = Vec::new();
@@ -145,7 +145,7 @@ pub(crate) fn decisions<'d>(
 /// The transitions that are kept, likewise.
 pub(crate) fn transitions<'c>(
     payment: PaymentId,
-    books: &mut Books,
+    books: &mut PaymentCounters,
     change: &'c Change,
 ) -> Vec<(u16, &'c Transition)> {
     let mut kept = Vec::new();
@@ -187,7 +187,7 @@ const fn repeats(kind: EventType) -> bool {
 /// The events that are told, likewise.
 pub(crate) fn events(
     payment: PaymentId,
-    books: &mut Books,
+    books: &mut PaymentCounters,
     change: &Change,
     now: Time,
 ) -> Result<Vec<(u16, Event)>, Fault> {

@@ -19,18 +19,15 @@ pub struct Finding {
     /// The row's key in hexadecimal: keys hold ids and hashes, never secrets. Of damage two keys or a file's name;
     /// empty for the whole store.
     pub row: String,
-    /// What is wrong.
     pub what: String,
-    /// What to do.
     pub advice: &'static str,
 }
 
 /// What was found in a whole store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Report {
+pub struct VerifyReport {
     /// Rows of each kind that has any.
     pub rows: BTreeMap<&'static str, u64>,
-    /// Payments.
     pub payments: u64,
     /// Lines of the audit log.
     pub audit_lines: u64,
@@ -40,7 +37,7 @@ pub struct Report {
     pub more_findings: u64,
 }
 
-impl Report {
+impl VerifyReport {
     /// Whether nothing was found.
     pub const fn is_whole(&self) -> bool {
         self.findings.is_empty()

@@ -11,12 +11,11 @@ use kassette_domain::reseller::Reseller;
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 
-use crate::{Answer, Listed, Paging};
+use crate::{Listed, Paging, StoreFuture};
 
 /// An invitation with where its reseller stands because of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvitationStanding {
-    /// The invitation.
     pub invitation: Invitation,
     /// As of the time that was asked for.
     pub status: DelegationStatus,
@@ -25,7 +24,6 @@ pub struct InvitationStanding {
 /// What became of an invitation that a reseller asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Invited {
-    /// It is new.
     New(InvitationStanding),
     /// The same was asked for before: as it stands now.
     Replay(InvitationStanding),
@@ -45,7 +43,6 @@ pub enum Invited {
 pub enum Answered {
     /// It was accepted: what the merchant has granted by that.
     Accepted(Delegation),
-    /// It was declined.
     Declined,
     /// Neither. A wrong code was counted.
     Not(NotAnswered),
@@ -53,15 +50,23 @@ pub enum Answered {
     Unknown,
 }
 
+/// Ended consent codes that one issue takes away; more than one, so that they never grow.
+pub(crate) const MAX_SWEPT: u32 = 16;
+
 /// Resellers, their invitations, delegations and payments.
 pub trait Resellers: Send + Sync {
     /// Makes a reseller; its live rollout is off. Its number is only known here, so the audit line's
     /// object is set to `reseller/<number>`.
-    fn create_reseller(&self, name: String, audited: Audited, now: Time) -> Answer<'_, Reseller>;
+    fn create_reseller(
+        &self,
+        name: String,
+        audited: Audited,
+        now: Time,
+    ) -> StoreFuture<'_, Reseller>;
     /// A reseller by its number.
-    fn reseller(&self, id: ResellerId) -> Answer<'_, Option<Reseller>>;
+    fn reseller(&self, id: ResellerId) -> StoreFuture<'_, Option<Reseller>>;
     /// Lists resellers, newest first.
-    fn resellers(&self, paging: Paging) -> Answer<'_, Listed<Reseller>>;
+    fn resellers(&self, paging: Paging) -> StoreFuture<'_, Listed<Reseller>>;
     /// Switches a reseller's live rollout; none where there is no such reseller. The audit line's
     /// `before` and `after` are set here.
     fn set_live_rollout(
@@ -70,7 +75,7 @@ pub trait Resellers: Send + Sync {
         enabled: bool,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, Option<Reseller>>;
+    ) -> StoreFuture<'_, Option<Reseller>>;
 
     /// Writes an invitation, exactly one for each reference of the reseller at any concurrency.
     /// `authority` is the key that asked; it and the rollout are checked again in the transaction.
@@ -79,9 +84,13 @@ pub trait Resellers: Send + Sync {
         new: NewInvitation,
         authority: Option<TokenHash>,
         now: Time,
-    ) -> Answer<'_, Invited>;
+    ) -> StoreFuture<'_, Invited>;
     /// The invitation that a token opens.
-    fn invitation(&self, token: TokenHash, now: Time) -> Answer<'_, Option<InvitationStanding>>;
+    fn invitation(
+        &self,
+        token: TokenHash,
+        now: Time,
+    ) -> StoreFuture<'_, Option<InvitationStanding>>;
     /// Accepts an invitation with a consent code as it was presented: uses the code up and writes
     /// the delegation, or counts a wrong try.
     fn accept_invitation(
@@ -89,16 +98,15 @@ pub trait Resellers: Send + Sync {
         token: TokenHash,
         presented: Secret,
         now: Time,
-    ) -> Answer<'_, Answered>;
-    /// Declines an invitation.
-    fn decline_invitation(&self, token: TokenHash, now: Time) -> Answer<'_, Answered>;
+    ) -> StoreFuture<'_, Answered>;
+    fn decline_invitation(&self, token: TokenHash, now: Time) -> StoreFuture<'_, Answered>;
     /// Writes a consent code; false where there is no such merchant.
     fn issue_consent_code(
         &self,
         code: ConsentCode,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, bool>;
+    ) -> StoreFuture<'_, bool>;
 
     /// Authorizes (`true`) or revokes for a merchant; none where there is no such reseller or
     /// merchant, or nothing to revoke. The audit line's object, `before` and `after` are set here.
@@ -109,13 +117,13 @@ pub trait Resellers: Send + Sync {
         authorized: bool,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, Option<Delegation>>;
+    ) -> StoreFuture<'_, Option<Delegation>>;
     /// What a merchant has granted to a reseller.
     fn delegation(
         &self,
         reseller: ResellerId,
         merchant: MerchantId,
-    ) -> Answer<'_, Option<Delegation>>;
+    ) -> StoreFuture<'_, Option<Delegation>>;
     /// Lists the merchants that a reseller has invited or that have authorized it, newest first:
     /// each merchant that ever accepted once, with the invitation that it accepted last.
     fn delegated_merchants(
@@ -123,7 +131,7 @@ pub trait Resellers: Send + Sync {
         reseller: ResellerId,
         paging: Paging,
         now: Time,
-    ) -> Answer<'_, Listed<DelegatedMerchant>>;
+    ) -> StoreFuture<'_, Listed<DelegatedMerchant>>;
 
     /// Lists the payments that a reseller made for a merchant in an environment, newest first.
     fn reseller_payments(
@@ -132,7 +140,7 @@ pub trait Resellers: Send + Sync {
         merchant: MerchantId,
         environment: Environment,
         paging: Paging,
-    ) -> Answer<'_, Listed<Payment>>;
+    ) -> StoreFuture<'_, Listed<Payment>>;
 }
 
 /// The line of the audit log about an invitation that was declined.

@@ -10,7 +10,7 @@ use kassette_domain::method::MethodId;
 use kassette_domain::routing::RoutingRecord;
 use kassette_domain::time::Time;
 
-use crate::Answer;
+use crate::StoreFuture;
 
 /// Most entries of one batch, which is one row. Fewer where they are large.
 pub const ROUTING_BATCH: usize = 256;
@@ -40,20 +40,24 @@ pub const ROUTING_PAGE: usize = 16 * ROUTING_BATCH;
 pub trait RoutingLog: Send + Sync {
     /// Appends decisions, oldest first and of any methods. Many are written in parts: where it fails, some may be
     /// there. One that is over 32 KiB when it is compressed is left out, which the log of the program tells.
-    fn append_routing(&self, records: Vec<RoutingRecord>, now: Time) -> Answer<'_, ()>;
+    fn append_routing(&self, records: Vec<RoutingRecord>, now: Time) -> StoreFuture<'_, ()>;
     /// Decisions of a method, from the newest or from where a page ended.
     fn routing_log(
         &self,
         method: MethodId,
         before: Option<RoutingCursor>,
-    ) -> Answer<'_, RoutingPage<RoutingRecord>>;
+    ) -> StoreFuture<'_, RoutingPage<RoutingRecord>>;
     /// Appends conversations with providers, oldest first and of any slots, as [`RoutingLog::append_routing`] does
     /// decisions.
-    fn append_conversations(&self, conversations: Vec<Conversation>, now: Time) -> Answer<'_, ()>;
+    fn append_conversations(
+        &self,
+        conversations: Vec<Conversation>,
+        now: Time,
+    ) -> StoreFuture<'_, ()>;
     /// Conversations of a provider's slot, from the newest or from where a page ended.
     fn conversations(
         &self,
         slot: &Slot,
         before: Option<RoutingCursor>,
-    ) -> Answer<'_, RoutingPage<Conversation>>;
+    ) -> StoreFuture<'_, RoutingPage<Conversation>>;
 }

@@ -4,16 +4,14 @@ use kassette_domain::candidate::Counts;
 use kassette_domain::id::{Digest, Slot};
 use kassette_domain::time::Time;
 
-use crate::Answer;
+use crate::StoreFuture;
 
 /// A version on trial: the same one that is tried again later is another trial.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Trial {
-    /// Where.
     pub slot: Slot,
     /// Of its file.
     pub digest: Digest,
-    /// When it began.
     pub since: Time,
 }
 
@@ -27,5 +25,5 @@ pub trait Trials: Send + Sync {
         &self,
         trial: Trial,
         counted: Vec<(u8, Counts)>,
-    ) -> Answer<'_, Vec<(u8, Counts)>>;
+    ) -> StoreFuture<'_, Vec<(u8, Counts)>>;
 }

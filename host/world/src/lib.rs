@@ -60,7 +60,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A simulated account of one vendor, and the module that speaks to it.
 pub struct World<P> {
-    /// The simulators.
     pub sim: Sim,
     module: &'static str,
     id: String,

@@ -17,6 +17,7 @@
 //! no network, so that a module's logic is tested with plain `cargo test`; [`testing`] puts a host
 //! of the test's own in the place of the real one.
 
+#![warn(missing_docs)]
 #![cfg_attr(
     test,
     allow(clippy::unwrap_used, clippy::expect_used, clippy::allow_attributes)

@@ -20,7 +20,6 @@ pub(crate) fn merchant_account(account: &Account) -> &str {
     settings::text(&account.settings, MERCHANT_ACCOUNT).unwrap_or_default()
 }
 
-/// A read.
 pub(crate) fn get(account: &Account, path: &str) -> Result<Answer, Broken> {
     call(account, Verb::Get, path)?.send()
 }

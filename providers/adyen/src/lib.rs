@@ -6,7 +6,7 @@
 //!
 //! | File | Holds |
 //! |---|---|
-//! | `lib.rs` | what the module is, and the world's five functions |
+//! | `lib.rs` | what the module is, and the world's functions |
 //! | `methods.rs` | Adyen's names of the methods, and which of them are captured by us |
 //! | `start.rs` | creating a session or a link; what each refusal means |
 //! | `query.rs` | finding what is to be asked about |
@@ -43,7 +43,6 @@ use kassette_plugin::provider::{
     SettingForm, SettingSpec,
 };
 
-/// The module's answers.
 pub struct Adyen;
 
 impl Provider for Adyen {

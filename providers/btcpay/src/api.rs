@@ -20,7 +20,6 @@ pub(crate) fn invoices(account: &Account) -> String {
     format!("/stores/{}/invoices", percent(store_id(account)))
 }
 
-/// A read.
 pub(crate) fn get(account: &Account, path: &str) -> Result<Answer, Broken> {
     call(account, Verb::Get, path).send()
 }

@@ -32,7 +32,6 @@ use kassette_plugin::provider::{
     Account, Condition, Description, Provider, SecretSpec, Service, SettingForm, SettingSpec,
 };
 
-/// The module's answers.
 pub struct BtcPay;
 
 impl Provider for BtcPay {

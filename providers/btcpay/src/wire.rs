@@ -4,7 +4,6 @@ use kassette_plugin::json::{Json, object};
 use kassette_plugin::provider::Money;
 use kassette_plugin::provider::call::Answer;
 
-/// Where an invoice stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InvoiceStatus {
     /// Waits for the payer.
@@ -13,7 +12,6 @@ pub(crate) enum InvoiceStatus {
     Processing,
     /// Paid and confirmed, or marked so by hand.
     Settled,
-    /// Its time has passed.
     Expired,
     /// Not confirmed in time, or marked so by hand.
     Invalid,

@@ -9,7 +9,6 @@ const VENDOR: &str = "https://api.mollie.com";
 /// Secret: the API key.
 pub(crate) const KEY: &str = "api-key";
 
-/// A read.
 pub(crate) fn get(account: &Account, path: &str) -> Result<Answer, Broken> {
     call(account, Verb::Get, path).send()
 }

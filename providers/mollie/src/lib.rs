@@ -6,7 +6,7 @@
 //!
 //! | File | Holds |
 //! |---|---|
-//! | `lib.rs` | what the module is, and the world's five functions |
+//! | `lib.rs` | what the module is, and the world's functions |
 //! | `start.rs` | creating a payment; what each refusal means |
 //! | `klarna.rs` | what Klarna must know of the payer: questions, address, order line |
 //! | `method.rs` | the methods and what they can be paid in |
@@ -43,7 +43,6 @@ use kassette_plugin::provider::{
 };
 use method::Method;
 
-/// The module's answers.
 pub struct Mollie;
 
 impl Provider for Mollie {

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn only_finish_captures_and_only_what_the_payer_approved() {
+    fn only_capture_captures_and_only_what_the_payer_approved() {
         for cancelable in [true, false] {
             let authorized = payment("authorized", cancelable);
             assert_eq!(
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn close_does_what_mollie_allows() {
+    fn cancel_does_what_mollie_allows() {
         assert_eq!(
             needed(&payment("open", true), QueryPurpose::Cancel),
             Some(Act::Cancel)
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn look_touches_nothing() {
+    fn sync_touches_nothing() {
         for status in ["open", "pending", "authorized", "paid"] {
             assert_eq!(
                 needed(&payment(status, true), QueryPurpose::Sync),

@@ -174,7 +174,6 @@ fn mode(value: &Json) -> Option<Environment> {
     }
 }
 
-/// Reads an amount.
 pub(crate) fn money(value: &Json) -> Option<Money> {
     Some(Money {
         amount: amount::parse(value.get("value")?.text()?)?,

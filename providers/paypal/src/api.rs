@@ -14,7 +14,6 @@ pub(crate) const TOKEN: &str = "token";
 const LIVE: &str = "https://api-m.paypal.com";
 const TEST: &str = "https://api-m.sandbox.paypal.com";
 
-/// A read.
 pub(crate) fn get(account: &Account, path: &str) -> Result<Answer, Broken> {
     send(account, &Call::new(Verb::Get, url(account, path)))
 }
@@ -108,7 +107,6 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Reads a refusal.
 pub(crate) fn problem(answer: &Answer) -> Problem {
     let body = answer.json().unwrap_or(Json::Null);
     let word = |value: Option<&Json>| {

@@ -37,7 +37,6 @@ use kassette_plugin::provider::{
     SettingForm, SettingSpec,
 };
 
-/// The module's answers.
 pub struct PayPal;
 
 impl Provider for PayPal {

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn only_finish_captures_and_only_what_the_payer_approved() {
+    fn only_capture_captures_and_only_what_the_payer_approved() {
         assert_eq!(
             needed(&order("APPROVED"), QueryPurpose::Capture),
             Some(Act::Capture)
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn close_leaves_alone_what_is_paid_or_over() {
+    fn cancel_leaves_alone_what_is_paid_or_over() {
         for status in ["COMPLETED", "PENDING"] {
             let told = vendor_told("COMPLETED", &[captured(status, None)]);
             let paid = wire::order(&read(&told)).unwrap();

@@ -12,7 +12,6 @@ pub(crate) const PASSWORD: &str = "api-password";
 const LIVE: &str = "https://api.paysafe.com";
 const TEST: &str = "https://api.test.paysafe.com";
 
-/// A read.
 pub(crate) fn get(account: &Account, path: &str) -> Result<Answer, Broken> {
     call(account, Verb::Get, path).send()
 }
@@ -50,7 +49,6 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Reads a refusal.
 pub(crate) fn problem(answer: &Answer) -> Problem {
     let body = answer.json();
     let code = body.as_ref().and_then(|body| body.path(&["error", "code"]));

@@ -33,7 +33,6 @@ use kassette_plugin::provider::{
     SecretSpec, Service, SettingForm, SettingSpec,
 };
 
-/// The module's answers.
 pub struct Paysafe;
 
 impl Provider for Paysafe {

@@ -5,7 +5,7 @@ use kassette_plugin::provider::{Account, Attempt, QueryFailure, QueryPurpose, Re
 use crate::api;
 use crate::wire::{self, Given, Handle, Handled, Paid, Payment};
 
-/// Finds handle and payment by the attempt's id, asks for the money where that is wished, and tells.
+/// Finds handle and payment by the attempt's id, asks for the money for the purpose `capture`, and tells.
 ///
 /// There is nothing to close: a handle cannot be called off, and what a payer has paid at Interac
 /// Paysafe takes by itself where we do not ask for it. So the purpose `cancel` is answered with how it

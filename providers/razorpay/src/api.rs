@@ -11,7 +11,6 @@ pub(crate) const KEY_SECRET: &str = "key-secret";
 /// Test and live keys are for the same address.
 const API: &str = "https://api.razorpay.com";
 
-/// A read.
 pub(crate) fn get(account: &Account, path: &str) -> Result<Answer, Broken> {
     call(account, Verb::Get, path).send()
 }

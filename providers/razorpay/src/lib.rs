@@ -28,7 +28,6 @@ use kassette_plugin::provider::{
     Account, Condition, Description, Provider, SecretSpec, Service, SettingForm, SettingSpec,
 };
 
-/// The module's answers.
 pub struct Razorpay;
 
 impl Provider for Razorpay {

@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn only_finish_captures_and_only_what_the_payer_approved() {
+    fn only_capture_captures_and_only_what_the_payer_approved() {
         let authorized = [failed("incorrect_pin"), paid("authorized", false, 0)];
         let act = |purpose| act("created", &authorized, purpose, SOON);
         assert_eq!(act(QueryPurpose::Capture), Some(Act::Capture));
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn look_leaves_open_what_could_still_be_paid_and_close_does_not() {
+    fn sync_leaves_open_what_could_still_be_paid_and_cancel_does_not() {
         assert_eq!(act("created", &[], QueryPurpose::Sync, SOON), None);
         assert_eq!(act("created", &[], QueryPurpose::Capture, SOON), None);
         let cancelled = act("created", &[], QueryPurpose::Cancel, SOON);

@@ -151,7 +151,6 @@ pub(crate) fn links(body: &[u8]) -> Option<Vec<Link>> {
     }
 }
 
-/// Reads a payment.
 pub(crate) fn payment(body: &[u8]) -> Option<Payment> {
     payment_of(&Json::parse(body)?)
 }

@@ -12,7 +12,6 @@ pub(crate) const VERSION: &str = "2026-04-20";
 /// Secret: the Merchant API's Secret key.
 pub(crate) const KEY: &str = "secret-key";
 
-/// A read.
 pub(crate) fn get(account: &Account, path: &str) -> Result<Answer, Broken> {
     call(account, Verb::Get, path).send()
 }

@@ -43,7 +43,6 @@ const CURRENCIES: [&str; 17] = [
     "SEK", "SGD", "USD", "ZAR",
 ];
 
-/// The module's answers.
 pub struct Revolut;
 
 impl Provider for Revolut {

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn only_finish_captures_and_only_what_the_payer_approved() {
+    fn only_capture_captures_and_only_what_the_payer_approved() {
         assert_eq!(
             needed(&order("authorised"), QueryPurpose::Capture, true),
             Some(Act::Capture)
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decline_is_made_certain_whatever_the_wish_unless_the_order_is_kept_open() {
+    fn a_decline_is_made_certain_whatever_the_purpose_unless_the_order_is_kept_open() {
         let declined = told_order(&tried("pending", "declined", 4990)).unwrap();
         for purpose in [
             QueryPurpose::Capture,
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn look_leaves_alone_what_could_still_be_paid() {
+    fn sync_leaves_alone_what_could_still_be_paid() {
         for state in ["pending", "processing", "authorised", "completed"] {
             assert_eq!(
                 needed(&order(state), QueryPurpose::Sync, true),
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn close_leaves_alone_what_is_paid_or_over_or_under_way() {
+    fn cancel_leaves_alone_what_is_paid_or_over_or_under_way() {
         for state in ["processing", "completed", "cancelled", "failed"] {
             assert_eq!(
                 needed(&order(state), QueryPurpose::Cancel, false),

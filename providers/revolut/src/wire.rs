@@ -29,7 +29,6 @@ pub(crate) enum Tried {
     Underway,
     /// The payer has done what he must: money comes of it by itself, or is reserved already.
     Moving,
-    /// Taken.
     Captured,
     /// Over without money.
     Ended,
@@ -225,7 +224,6 @@ pub(crate) const fn refunded(stands: Stands) -> RefundState {
     }
 }
 
-/// Reads one dispute.
 pub(crate) fn dispute(body: &[u8]) -> Option<Dispute> {
     read_dispute(&Json::parse(body)?)
 }

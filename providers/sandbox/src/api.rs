@@ -23,7 +23,6 @@ pub(crate) enum Broken {
     NoAnswer(String),
 }
 
-/// A read.
 pub(crate) fn get(account: &Account, path: &str) -> Result<Response, Broken> {
     send(account, Verb::Get, path, None)
 }

@@ -44,7 +44,6 @@ const METHODS: [&str; 10] = [
     "interac",
 ];
 
-/// The module's answers.
 pub struct Sandbox;
 
 impl Provider for Sandbox {

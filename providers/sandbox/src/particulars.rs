@@ -41,7 +41,6 @@ fn list<T>(session: &Json, name: &str, read: fn(&Json) -> Option<T>) -> Option<V
     }
 }
 
-/// Reads one refund.
 pub(crate) fn refund(value: &Json) -> Option<Refund> {
     let Money { amount, .. } = money(value.get("amount")?)?;
     Some(Refund {

@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_finish_captures_and_only_what_the_payer_approved() {
+    fn only_capture_captures_and_only_what_the_payer_approved() {
         for purpose in [QueryPurpose::Sync, QueryPurpose::Cancel] {
             assert_ne!(
                 needed(Phase::Authorised, false, purpose, false),
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn look_touches_nothing_that_could_still_be_paid_by_an_undeclined_payer() {
+    fn sync_touches_nothing_that_could_still_be_paid_by_an_undeclined_payer() {
         for phase in [
             Phase::Open,
             Phase::Authorised,
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decline_is_made_certain_whatever_the_wish() {
+    fn a_decline_is_made_certain_whatever_the_purpose() {
         for purpose in [
             QueryPurpose::Capture,
             QueryPurpose::Sync,
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn close_leaves_alone_what_is_paid_or_over() {
+    fn cancel_leaves_alone_what_is_paid_or_over() {
         for phase in [
             Phase::Capturing,
             Phase::InReview,

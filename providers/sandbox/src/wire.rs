@@ -152,7 +152,6 @@ fn phase(status: &str) -> Option<Phase> {
     })
 }
 
-/// Reads an amount.
 pub(crate) fn money(value: &Json) -> Option<Money> {
     Some(Money {
         amount: amount::parse(value.get("value")?.text()?)?,

@@ -15,7 +15,6 @@ const VERSION: &str = "2025-03-31.basil";
 /// Says in an answer that it is that of an earlier request under the same key.
 const REPLAYED: &str = "idempotent-replayed";
 
-/// A read.
 pub(crate) fn get(account: &Account, path: &str) -> Result<Answer, Broken> {
     call(account, Verb::Get, path).send()
 }

@@ -3,7 +3,7 @@
 //!
 //! | File | Holds |
 //! |---|---|
-//! | `lib.rs` | what the module is, and the world's five functions |
+//! | `lib.rs` | what the module is, and the world's functions |
 //! | `start.rs` | creating a session; what each refusal means |
 //! | `query.rs` | finding a session, capturing, voiding and expiring it |
 //! | `refund.rs` | giving money back, and what became of it |
@@ -54,7 +54,6 @@ const METHODS: [(&str, &str, &[&str]); 5] = [
     ("revolut", "revolut_pay", &REVOLUT_PAY_CURRENCIES),
 ];
 
-/// The module's answers.
 pub struct Stripe;
 
 impl Provider for Stripe {

@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn only_finish_captures_and_only_what_the_payer_approved() {
+    fn only_capture_captures_and_only_what_the_payer_approved() {
         let authorised = authorised();
         assert_eq!(act(&authorised, QueryPurpose::Capture), Some(Act::Capture));
         assert_eq!(act(&authorised, QueryPurpose::Sync), None);
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn look_leaves_open_what_an_undeclined_payer_could_still_pay() {
+    fn sync_leaves_open_what_an_undeclined_payer_could_still_pay() {
         for told in [told("open"), paying("open", "requires_action")] {
             assert_eq!(act(&told, QueryPurpose::Sync), None);
             assert_eq!(act(&told, QueryPurpose::Cancel), Some(Act::Expire));
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn close_leaves_alone_what_is_paid_or_over() {
+    fn cancel_leaves_alone_what_is_paid_or_over() {
         for told in [
             paid(),
             told("expired"),

@@ -12,13 +12,13 @@ use kassette_domain::method::MethodId;
 use kassette_domain::money::Minor;
 use kassette_domain::payment::{Judgement, Purpose, RoutingDecision};
 use kassette_domain::provider::{
-    Action, Particulars, Payer, Report, VendorSettlement, VendorStatus,
+    Particulars, Payer, PayerAction, Report, VendorSettlement, VendorStatus,
 };
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_store::sled::SledStore;
-use kassette_store::sled::maintenance::{AuditNote, compact};
-use kassette_store::{About, Health as _, Payments as _, Stepped};
+use kassette_store::sled::maintenance::{AuditNote, always, compact};
+use kassette_store::{About, Payments as _, Stepped, StoreHealth as _};
 
 use super::super::figure::{Figure, Goal};
 use super::work::{self, End};
@@ -56,6 +56,7 @@ where
         &work::options(folder),
         AuditNote::at(Time::from_secs(0)),
         &(),
+        &always,
     )
     .unwrap();
     std::fs::remove_dir_all(folder).unwrap();
@@ -73,10 +74,11 @@ async fn pay(store: Arc<SledStore>) {
     let steps = [
         Step::Open(Box::new(choice(attempt, now))),
         Step::Started {
+            held: None,
             attempt,
             result: StartResult::Open {
                 reference: Some(reference.clone()),
-                action: Action::Redirect(format!("https://pay.example/c/{reference}")),
+                action: PayerAction::Redirect(format!("https://pay.example/c/{reference}")),
                 until: None,
             },
             next: None,

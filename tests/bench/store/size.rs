@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kassette_store::Health;
+use kassette_store::StoreHealth;
 use kassette_store::sled::SledStore;
 
 use super::super::figure::{Figure, Goal, median};
@@ -53,7 +53,7 @@ pub(crate) fn fill(mut arguments: impl Iterator<Item = String>) {
             let fresh = work::open(&folder);
             run(&fresh, End::At(FEW));
             let few = run(&fresh, End::After(length));
-            runtime.block_on(Health::shut_down(&*fresh)).unwrap();
+            runtime.block_on(StoreHealth::shut_down(&*fresh)).unwrap();
             std::fs::remove_dir_all(&folder).unwrap();
             (few, run(&store, End::After(length)))
         })
@@ -134,7 +134,7 @@ fn opened(folder: &Path) -> f64 {
     let began = Instant::now();
     let store = work::open(folder);
     let took = began.elapsed().as_secs_f64();
-    let closed = Health::shut_down(&*store);
+    let closed = StoreHealth::shut_down(&*store);
     work::runtime().block_on(closed).unwrap();
     took
 }

@@ -44,7 +44,9 @@ async fn round(end: End, folder: &Path, writers: usize) -> Round {
     };
     let measured = work::run(writers, end, create).await;
     let after = store.counters();
-    kassette_store::Health::shut_down(&*store).await.unwrap();
+    kassette_store::StoreHealth::shut_down(&*store)
+        .await
+        .unwrap();
     let operations = after.operations - before.operations;
     let bytes = usize::try_from((after.bytes - before.bytes) / operations.max(1)).unwrap();
 

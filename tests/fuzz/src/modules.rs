@@ -8,15 +8,15 @@ use kassette_domain::key::Environment;
 use kassette_domain::method::MethodId;
 use kassette_domain::money::Minor;
 use kassette_domain::provider::{
-    Action, AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Condition, Given,
-    Instructions, Notice, Open, PaidFacts, Particulars, ProviderDescription, QueryFailure,
-    Question, QuestionKind, RefundFailure, RefundOrder, RefundTerms, Report, Service, StartFailure,
-    Started, Subject, VendorSettlement, VendorStatus,
+    AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Condition, Given, Instructions,
+    Notice, Open, PaidFacts, Particulars, PayerAction, ProviderDescription, QueryFailure, Question,
+    QuestionKind, RefundFailure, RefundOrder, RefundTerms, Report, Service, StartFailure, Started,
+    Subject, VendorSettlement, VendorStatus,
 };
 use kassette_domain::routing::{
-    Answer, Availability, Context, Ground, MethodDescription, RoutingRefusal, Verdict,
+    Availability, Context, Ground, MethodDescription, RankAnswer, RoutingRefusal, Verdict,
 };
-use kassette_gateway::modules::{Access, Calling, Inquiry, Method, Modules, Provider};
+use kassette_gateway::modules::{Access, Calling, Method, Modules, Provider, VendorQuery};
 use kassette_runtime::CallError;
 
 /// The header with which news is believed, and its value.
@@ -97,7 +97,7 @@ impl Method for Ranks {
     fn check_settings(&self, _: &[(String, String)]) -> Result<Result<(), String>, CallError> {
         Ok(Ok(()))
     }
-    fn at_once(&self, context: &Context) -> Option<Result<Arc<Answer>, CallError>> {
+    fn at_once(&self, context: &Context) -> Option<Result<Arc<RankAnswer>, CallError>> {
         let verdict = |candidate: &kassette_domain::routing::AccountCandidate| {
             let ill = [Availability::Down, Availability::Stale].contains(&candidate.health.status);
             let outcome = match candidate.takes(context.amount) && !ill {
@@ -122,7 +122,7 @@ impl Method for Ranks {
     fn rank<'a>(
         self: Arc<Self>,
         context: &'a Context,
-    ) -> Calling<'a, Result<Arc<Answer>, CallError>> {
+    ) -> Calling<'a, Result<Arc<RankAnswer>, CallError>> {
         Box::pin(async move { self.at_once(context).unwrap_or(Err(CallError::Trap)) })
     }
 }
@@ -156,16 +156,16 @@ impl Provider for Speaks {
     ) -> Calling<'a, Result<Started, StartFailure>> {
         let ordered = |word| attempt.order.contains(word);
         let url = format!("https://pay.vendor.example/{}", attempt.id);
-        let mut action = Action::Redirect(url.clone());
+        let mut action = PayerAction::Redirect(url.clone());
         if ordered("show") {
-            action = Action::Show(Instructions {
+            action = PayerAction::Show(Instructions {
                 text: "Pay <b>here</b>".into(),
                 details: vec![("IBAN".into(), "NL00".into())],
                 qr: Some("upi://pay".into()),
                 link: None,
             });
         } else if ordered("form") {
-            action = Action::Post {
+            action = PayerAction::Post {
                 url,
                 fields: vec![("a\"b".into(), "<c>".into())],
             };
@@ -216,7 +216,7 @@ impl Provider for Speaks {
     fn query<'a>(
         &'a self,
         _: &'a Access,
-        question: &'a Inquiry,
+        question: &'a VendorQuery,
     ) -> Calling<'a, Result<Result<Report, QueryFailure>, CallError>> {
         let attempt = &question.attempt;
         let said = match attempt.order.contains("absent") {

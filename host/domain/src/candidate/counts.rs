@@ -5,7 +5,6 @@ use crate::key::Environment;
 /// Payments that are counted together: made in one environment, under one share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cohort {
-    /// Where their money is.
     pub environment: Environment,
     /// Of a hundred payments so many are the candidate's.
     pub percent: u8,
@@ -83,9 +82,7 @@ pub enum Arm {
 /// Payments of one side, each counted once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// All of them.
     pub payments: u64,
-    /// Those that failed.
     pub failed: u64,
 }
 
@@ -195,7 +192,6 @@ impl Counts {
         all
     }
 
-    /// Whether nothing was counted.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

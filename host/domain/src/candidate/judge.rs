@@ -30,7 +30,7 @@ impl Default for CanaryLimits {
 /// A rate that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SuccessRate {
-    /// Starts that opened an attempt at a provider.
+    /// Starts that opened an attempt at a vendor.
     Starts,
     /// Payments whose attempt was paid, of all that came to an end: those that were not started too. A candidate that
     /// starts more of its payments has more left that can fail later, and is not held to fail less often for that.
@@ -38,7 +38,6 @@ pub enum SuccessRate {
 }
 
 impl SuccessRate {
-    /// Both.
     pub const ALL: [Self; 2] = [Self::Starts, Self::Completions];
 
     /// What is compared of the two sides.
@@ -63,10 +62,9 @@ impl SuccessRate {
 
 /// What keeps a canary from going on.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Finding {
+pub enum CanaryFailure {
     /// More of its payments fail than of the others.
     Worse {
-        /// Where.
         rate: SuccessRate,
         /// As [`SuccessRate::evidence`] has it.
         evidence: f64,
@@ -76,13 +74,13 @@ pub enum Finding {
 }
 
 /// Judges what was counted under each share, in percent; none: it may go on. May be asked after each payment.
-pub fn judge(counted: &[(u8, Counts)], limits: &CanaryLimits) -> Option<Finding> {
+pub fn judge(counted: &[(u8, Counts)], limits: &CanaryLimits) -> Option<CanaryFailure> {
     let all = Counts::total(counted);
     if let Some(most) = limits.max_divergence_percent {
         let differing = u128::from(all.differing) * 100;
         let is_judged = all.compared >= limits.min_sample;
         if is_judged && differing > u128::from(all.compared) * u128::from(most) {
-            return Some(Finding::Diverges);
+            return Some(CanaryFailure::Diverges);
         }
     }
     SuccessRate::ALL.into_iter().find_map(|rate| {
@@ -92,7 +90,7 @@ pub fn judge(counted: &[(u8, Counts)], limits: &CanaryLimits) -> Option<Finding>
         let evidence = rate.evidence(counted, limits.margin_percent);
         // Each of two rates may raise half of the false alarms.
         let enough = 2.0 / MOST_FALSE_ALARMS;
-        (evidence >= enough).then_some(Finding::Worse { rate, evidence })
+        (evidence >= enough).then_some(CanaryFailure::Worse { rate, evidence })
     })
 }
 
@@ -117,7 +115,7 @@ mod tests {
         };
         assert_eq!(counted(19, 19), None);
         assert_eq!(counted(20, 2), None);
-        assert_eq!(counted(20, 3), Some(Finding::Diverges));
+        assert_eq!(counted(20, 3), Some(CanaryFailure::Diverges));
         let any = judge(
             &[(
                 5,
@@ -160,7 +158,7 @@ mod tests {
                 ..CanaryLimits::default()
             };
             match judge(&counted(starts, completions), &limits) {
-                Some(Finding::Worse { rate, evidence }) => {
+                Some(CanaryFailure::Worse { rate, evidence }) => {
                     assert!(evidence >= 200.0);
                     Some(rate)
                 }

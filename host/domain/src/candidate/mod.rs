@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
 pub use self::counts::{Arm, Cohort, Counted, Counts, Pair, Tally};
-pub use self::judge::{CanaryLimits, Finding, SuccessRate, judge};
+pub use self::judge::{CanaryFailure, CanaryLimits, SuccessRate, judge};
 pub use self::sequential::{MOST_FALSE_ALARMS, log_evidence};
 use crate::id::{Digest, PaymentId, digest_text};
 use crate::lifecycle::AttemptFate;
@@ -65,10 +65,8 @@ struct Share {
 /// Why a canary cannot be begun so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadCanary {
-    /// The steps.
     #[error("must be one to 10 whole numbers from 1 to 100, each larger than the one before")]
     Steps,
-    /// Their pace.
     #[error("must be a whole number from 1 to 2592000")]
     Every,
 }
@@ -76,7 +74,6 @@ pub enum BadCanary {
 /// On which side a payment is, and of which share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Side {
-    /// Who decides it.
     pub arm: Arm,
     /// Of a hundred payments made at its time so many are the candidate's.
     pub percent: u8,

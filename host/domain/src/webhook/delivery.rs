@@ -10,7 +10,6 @@ use crate::time::Time;
 /// Most bytes of an answer's text that are kept.
 pub const MAX_RESPONSE: usize = 4096;
 
-/// Where a delivery stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DeliveryStatus {
@@ -25,7 +24,6 @@ pub enum DeliveryStatus {
 }
 
 impl DeliveryStatus {
-    /// All of them.
     pub const ALL: [Self; 4] = [
         Self::Pending,
         Self::Delivered,
@@ -52,19 +50,13 @@ impl DeliveryStatus {
 /// A delivery with the log of its attempts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// Its id.
     pub id: DeliveryId,
-    /// Which event.
     pub event: EventId,
-    /// What happened.
     pub kind: EventType,
-    /// Where to.
     pub endpoint: EndpointId,
     /// The payment that it tells of; zeros for `webhook.test`.
     pub payment: PaymentId,
-    /// Where it stands.
     pub status: DeliveryStatus,
-    /// When it was queued.
     pub created_at: Time,
     /// When it is tried next; none once it is over.
     pub next_attempt_at: Option<Time>,
@@ -72,7 +64,6 @@ pub struct Delivery {
     pub attempts: Vec<DeliveryAttempt>,
 }
 
-/// One attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliveryAttempt {
     /// When it began.
@@ -103,7 +94,7 @@ pub struct Tried {
 
 /// Whether an attempt was taken into a delivery's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Recorded {
+pub enum AttemptRecord {
     /// It was.
     Taken,
     /// Another attempt was recorded meanwhile: this one's lease had ended.
@@ -113,13 +104,13 @@ pub enum Recorded {
 impl Delivery {
     /// Takes an attempt into the log and says where the delivery stands by it. A cancelled delivery
     /// that arrived all the same is delivered.
-    pub fn record(&mut self, tried: Tried) -> Recorded {
+    pub fn record(&mut self, tried: Tried) -> AttemptRecord {
         let over = matches!(
             self.status,
             DeliveryStatus::Delivered | DeliveryStatus::Exhausted
         );
         if over || self.attempts.len() != tried.after {
-            return Recorded::Late;
+            return AttemptRecord::Late;
         }
         self.attempts.push(tried.attempt);
         if tried.delivered {
@@ -131,10 +122,9 @@ impl Delivery {
                 self.next_attempt_at = Some(tried.retry_at);
             }
         }
-        Recorded::Taken
+        AttemptRecord::Taken
     }
 
-    /// Ends the delivery.
     pub const fn end(&mut self, status: DeliveryStatus) {
         self.status = status;
         self.next_attempt_at = None;
@@ -188,19 +178,19 @@ mod tests {
         let mut delivery = delivery();
         for made in 0..8 {
             assert_eq!(delivery.status, DeliveryStatus::Pending);
-            assert_eq!(delivery.record(tried(made, false)), Recorded::Taken);
+            assert_eq!(delivery.record(tried(made, false)), AttemptRecord::Taken);
         }
         assert_eq!(delivery.status, DeliveryStatus::Exhausted);
         assert_eq!(delivery.next_attempt_at, None);
-        assert_eq!(delivery.record(tried(8, true)), Recorded::Late);
+        assert_eq!(delivery.record(tried(8, true)), AttemptRecord::Late);
         assert_eq!(delivery.attempts.len(), 8);
     }
 
     #[test]
     fn two_records_of_one_attempt_count_once() {
         let mut delivery = delivery();
-        assert_eq!(delivery.record(tried(0, false)), Recorded::Taken);
-        assert_eq!(delivery.record(tried(0, true)), Recorded::Late);
+        assert_eq!(delivery.record(tried(0, false)), AttemptRecord::Taken);
+        assert_eq!(delivery.record(tried(0, true)), AttemptRecord::Late);
         assert_eq!(delivery.attempts.len(), 1);
         assert_eq!(
             delivery.next_attempt_at,
@@ -212,10 +202,10 @@ mod tests {
     fn a_cancelled_delivery_stays_so_unless_it_arrived() {
         let mut delivery = delivery();
         delivery.end(DeliveryStatus::Cancelled);
-        assert_eq!(delivery.record(tried(0, false)), Recorded::Taken);
+        assert_eq!(delivery.record(tried(0, false)), AttemptRecord::Taken);
         assert_eq!(delivery.status, DeliveryStatus::Cancelled);
         assert_eq!(delivery.next_attempt_at, None);
-        assert_eq!(delivery.record(tried(1, true)), Recorded::Taken);
+        assert_eq!(delivery.record(tried(1, true)), AttemptRecord::Taken);
         assert_eq!(delivery.status, DeliveryStatus::Delivered);
     }
 }

@@ -19,20 +19,16 @@ const SECRET: usize = 43;
 /// A destination. Its secrets stand apart, so that no list or log can hold them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Its id.
     pub id: EndpointId,
     /// Whose it is: a merchant's hears of all its payments, a reseller's of those that the reseller made, as long as
     /// it may work for their merchant.
     pub owner: KeyOwner,
-    /// In which world.
     pub environment: Environment,
     /// Where events are posted to, as it was set.
     pub url: String,
-    /// Which events it wants.
     pub event_types: EventFilter,
     /// Whether it gets new events; what waits for a disabled one is held back.
     pub enabled: bool,
-    /// When it was made.
     pub created_at: Time,
 }
 

@@ -38,13 +38,10 @@ pub fn sign(secret: &Secret, timestamp: u64, event: EventId, body: &[u8]) -> Str
 pub struct Message<'a> {
     /// The event's id.
     pub id: EventId,
-    /// What happened.
     pub kind: EventType,
     /// When.
     pub created_at: Time,
-    /// To which payment.
     pub payment: PaymentId,
-    /// The merchant's order.
     pub order_id: &'a str,
     /// The payment's status then.
     pub status: Status,
@@ -54,7 +51,6 @@ pub struct Message<'a> {
     pub due: Money,
     /// The invoice in US cents.
     pub usd: Minor,
-    /// In which world.
     pub environment: Environment,
     /// The refund that it tells of.
     pub refund: Option<GivenBack>,

@@ -13,7 +13,7 @@ mod endpoint;
 mod message;
 mod schedule;
 
-pub use delivery::{Delivery, DeliveryAttempt, DeliveryStatus, MAX_RESPONSE, Recorded, Tried};
+pub use delivery::{AttemptRecord, Delivery, DeliveryAttempt, DeliveryStatus, MAX_RESPONSE, Tried};
 pub use endpoint::{Endpoint, EndpointSecrets, EventFilter, NoSuchOverlap, generate_secret};
 pub use message::{Message, SIGNATURE_VERSION, sign};
 pub use schedule::{ATTEMPTS, HELD_BACK_MOST, RETRY_AFTER_MOST, RetrySchedule};

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use kassette_domain::conversation::{Conversation, Deviation, Outcome};
+use kassette_domain::conversation::{CallOutcome, Conversation, Deviation};
 use kassette_domain::id::{AccountId, PaymentId};
 use kassette_domain::money::Currency;
 use kassette_domain::payment::Purpose;
 use kassette_domain::provider::StartFailure;
-use kassette_domain::routing::{Answer, Ground, RoutingRecord};
+use kassette_domain::routing::{Ground, RankAnswer, RoutingRecord};
 use kassette_domain::time::Time;
 
 use crate::routing::{eligible, ground};
@@ -36,7 +36,7 @@ pub struct Diff {
     /// Decisions over which the active version failed.
     pub active_faults: u64,
     /// Why payments become possible or impossible, and how the candidate failed, with the money.
-    pub reasons: BTreeMap<(Change, &'static str, Option<Currency>), Sum>,
+    pub reasons: BTreeMap<(ReplayChange, &'static str, Option<Currency>), Sum>,
     /// The latest payments that change.
     pub examples: Examples,
     /// What the active version's calls took, as far as it was asked.
@@ -81,7 +81,7 @@ impl Examples {
 
 /// What becomes of a payment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Change {
+pub enum ReplayChange {
     /// It goes to another account.
     Moved,
     /// It has an account.
@@ -90,11 +90,11 @@ pub enum Change {
     NewlyImpossible,
     /// The candidate failed.
     Fault,
-    /// A provider is asked, or what it says is understood, otherwise.
+    /// A vendor is asked, or what it says is understood, otherwise.
     Otherwise,
 }
 
-impl Change {
+impl ReplayChange {
     /// Its name in the API.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -123,8 +123,7 @@ pub struct Example {
     pub payment: Option<PaymentId>,
     /// When it was decided.
     pub at: Time,
-    /// How.
-    pub change: Change,
+    pub change: ReplayChange,
     /// Minor units.
     pub amount: u64,
     /// Of what; none for a call that is about no payment that is known.
@@ -140,7 +139,6 @@ pub struct Example {
 /// Time of calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// How many.
     pub calls: u64,
     /// What they took together.
     pub time: Duration,
@@ -170,16 +168,17 @@ impl Cost {
 }
 
 /// A decision of the log that is compared.
-pub(crate) struct Recorded<'a> {
+pub(crate) struct RecordedDecision<'a> {
     /// How many are later.
     pub(crate) number: u64,
-    /// It says where its payment went: no later decision of the payment was seen, and it is no listing.
+    /// Whether it is the decision that counts for its payment: it is no listing, and no later decision of the
+    /// payment was seen.
     pub(crate) counts: bool,
     pub(crate) record: &'a RoutingRecord,
 }
 
 /// What a version says; the word for its failure where it fails.
-pub(crate) type Said<'a> = Result<&'a Answer, &'static str>;
+pub(crate) type Said<'a> = Result<&'a RankAnswer, &'static str>;
 
 impl Diff {
     /// Nothing compared yet; at most so many payments are to be shown one by one.
@@ -191,7 +190,12 @@ impl Diff {
     }
 
     /// Counts a decision.
-    pub(crate) fn count(&mut self, recorded: &Recorded<'_>, active: Said<'_>, candidate: Said<'_>) {
+    pub(crate) fn count(
+        &mut self,
+        recorded: &RecordedDecision<'_>,
+        active: Said<'_>,
+        candidate: Said<'_>,
+    ) {
         self.decisions += 1;
         self.active_faults += u64::from(active.is_err());
         self.faults += u64::from(candidate.is_err());
@@ -211,14 +215,14 @@ impl Diff {
         };
         let (from, to) = (taken(active), taken(candidate));
         let (change, reason) = match (&from, &to, candidate) {
-            (_, _, Err(fault)) => (Change::Fault, Some(fault)),
+            (_, _, Err(fault)) => (ReplayChange::Fault, Some(fault)),
             (Some(from), Some(to), _) if from == to => {
                 self.reordered += 1;
                 return;
             }
-            (Some(_), Some(_), _) => (Change::Moved, None),
-            (None, Some(_), _) => (Change::NewlyPossible, Some(reason(active))),
-            (Some(_), None, _) => (Change::NewlyImpossible, Some(reason(candidate))),
+            (Some(_), Some(_), _) => (ReplayChange::Moved, None),
+            (None, Some(_), _) => (ReplayChange::NewlyPossible, Some(reason(active))),
+            (Some(_), None, _) => (ReplayChange::NewlyImpossible, Some(reason(candidate))),
             (None, None, _) => return,
         };
         let (amount, currency) = (
@@ -226,9 +230,9 @@ impl Diff {
             record.context.currency,
         );
         match change {
-            Change::NewlyPossible => self.newly_possible += 1,
-            Change::NewlyImpossible => self.newly_impossible += 1,
-            Change::Moved | Change::Fault | Change::Otherwise => {}
+            ReplayChange::NewlyPossible => self.newly_possible += 1,
+            ReplayChange::NewlyImpossible => self.newly_impossible += 1,
+            ReplayChange::Moved | ReplayChange::Fault | ReplayChange::Otherwise => {}
         }
         let sum = match (reason, &from, &to) {
             (Some(reason), ..) => {
@@ -269,23 +273,23 @@ impl Diff {
     ) {
         self.decisions += 1;
         let has_failed = |said: Result<&Conversation, _>| {
-            said.is_err() || said.is_ok_and(|it| matches!(it.outcome, Outcome::Failed(_)))
+            said.is_err() || said.is_ok_and(|it| matches!(it.outcome, CallOutcome::Failed(_)))
         };
         self.active_faults += u64::from(has_failed(active));
         self.faults += u64::from(candidate.is_err());
         let (change, reason) = match (active, candidate) {
-            (_, Err(fault)) => (Change::Fault, fault),
+            (_, Err(fault)) => (ReplayChange::Fault, fault),
             (Ok(active), Ok(candidate)) => match active.deviation(candidate) {
                 None => return,
                 Some(deviation) => changed(active, candidate, deviation),
             },
-            (Err(_), Ok(_)) => (Change::Otherwise, Deviation::Failure.as_str()),
+            (Err(_), Ok(_)) => (ReplayChange::Otherwise, Deviation::Failure.as_str()),
         };
         self.differing += 1;
         match change {
-            Change::NewlyPossible => self.newly_possible += 1,
-            Change::NewlyImpossible => self.newly_impossible += 1,
-            Change::Moved | Change::Fault | Change::Otherwise => {}
+            ReplayChange::NewlyPossible => self.newly_possible += 1,
+            ReplayChange::NewlyImpossible => self.newly_impossible += 1,
+            ReplayChange::Moved | ReplayChange::Fault | ReplayChange::Otherwise => {}
         }
         let Some(of) = active.ok().or(candidate.ok()) else {
             return;
@@ -307,8 +311,12 @@ impl Diff {
             change,
             amount,
             currency,
-            from: (change != Change::NewlyPossible).then(account).flatten(),
-            to: (change != Change::NewlyImpossible).then(account).flatten(),
+            from: (change != ReplayChange::NewlyPossible)
+                .then(account)
+                .flatten(),
+            to: (change != ReplayChange::NewlyImpossible)
+                .then(account)
+                .flatten(),
             reason: Some(reason),
         };
         self.examples.insert(number, example);
@@ -349,31 +357,31 @@ pub(crate) fn is_same(active: Said<'_>, candidate: Said<'_>) -> bool {
     let (Ok(active), Ok(candidate)) = (active, candidate) else {
         return false;
     };
-    let is_none = |answer: &Answer| eligible(answer).next().is_none();
+    let is_none = |answer: &RankAnswer| eligible(answer).next().is_none();
     match (is_none(active), is_none(candidate)) {
         (true, true) => ground(active) == ground(candidate),
         _ => eligible(active).eq(eligible(candidate)),
     }
 }
 
-/// What becomes of a payment whose provider is spoken to otherwise, and why.
+/// What becomes of a payment whose vendor is spoken to otherwise, and why.
 fn changed(
     active: &Conversation,
     candidate: &Conversation,
     deviation: Deviation,
-) -> (Change, &'static str) {
-    let why = |outcome: &Outcome| match outcome {
-        Outcome::Start(Err(StartFailure::Declined(_))) => "declined",
-        Outcome::Start(Err(StartFailure::Unavailable(_))) => "unavailable",
-        Outcome::Start(Err(StartFailure::Uncertain(_))) => "uncertain",
+) -> (ReplayChange, &'static str) {
+    let why = |outcome: &CallOutcome| match outcome {
+        CallOutcome::Start(Err(StartFailure::Declined(_))) => "declined",
+        CallOutcome::Start(Err(StartFailure::Unavailable(_))) => "unavailable",
+        CallOutcome::Start(Err(StartFailure::Uncertain(_))) => "uncertain",
         _ => deviation.as_str(),
     };
     match (&active.outcome, &candidate.outcome) {
         (before, after) if before.is_open() == after.is_open() => {
-            (Change::Otherwise, deviation.as_str())
+            (ReplayChange::Otherwise, deviation.as_str())
         }
-        (_, after) if after.is_open() => (Change::NewlyPossible, why(&active.outcome)),
-        (_, after) => (Change::NewlyImpossible, why(after)),
+        (_, after) if after.is_open() => (ReplayChange::NewlyPossible, why(&active.outcome)),
+        (_, after) => (ReplayChange::NewlyImpossible, why(after)),
     }
 }
 

@@ -1,5 +1,5 @@
 //! Where money would have gone: the decisions of the routing log, made again by another version, under another
-//! setting or under another policy of merchants. And what a provider would have been asked: its recorded calls, made
+//! setting or under another policy of merchants. And what a vendor would have been asked: its recorded calls, made
 //! again by another version of its module, which hears what the one before heard.
 //!
 //! Modules are pure, and the log has all that they saw. So a difference is one of the candidate, and the active
@@ -19,9 +19,9 @@ use std::sync::Arc;
 use kassette_domain::id::{AccountId, Digest, MerchantId, Slot};
 use kassette_domain::method::MethodId;
 use kassette_domain::policy::Policy;
-use kassette_domain::routing::{Answer, Context, Ground, RoutingRefusal};
+use kassette_domain::routing::{Context, Ground, RankAnswer, RoutingRefusal};
 use kassette_runtime::{
-    Class, INTERPRETED_AT_ONCE, LoadError, MethodModule, OpenedModule, ProviderModule,
+    INTERPRETED_AT_ONCE, LoadError, MethodModule, ModuleClass, OpenedModule, ProviderModule,
     RollbackError, Runtime,
 };
 use kassette_store::{Fault, RoutingCursor, RoutingPage};
@@ -29,8 +29,8 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 
-pub use self::compare::{Change, Cost, Diff, Example, Examples, Sum};
-pub(crate) use self::compare::{Recorded, is_of_money, is_same};
+pub use self::compare::{Cost, Diff, Example, Examples, ReplayChange, Sum};
+pub(crate) use self::compare::{RecordedDecision, is_of_money, is_same};
 pub(crate) use self::run::said;
 use self::run::{Ask, Bounds, Feed, Part, ProviderSides, ReplayCall, Sides, ask, call};
 use crate::Gateway;
@@ -156,7 +156,7 @@ impl Gateway {
         let runtime = self.runtime().ok_or(ReplayError::NotAMethod)?;
         // What was decided a moment ago is part of it.
         let gateway = self.clone();
-        self.carry(async move { gateway.write_records().await })
+        self.run_to_end(async move { gateway.write_records().await })
             .await?;
         let settings = self.settings();
         let accounts = Arc::clone(&settings);
@@ -299,7 +299,7 @@ fn open(
         sides,
         active: digest,
         candidate: tried,
-        threads: match classes.contains(&Class::Interpreted) {
+        threads: match classes.contains(&ModuleClass::Interpreted) {
             true => INTERPRETED,
             false => usize::MAX,
         },
@@ -349,7 +349,7 @@ fn under_policy(module: Ask, method: MethodId, policy: Policy, live_default: boo
 }
 
 /// The host's own answer where the policy leaves nothing to ask.
-fn refused() -> Arc<Answer> {
+fn refused() -> Arc<RankAnswer> {
     Arc::new(Err(RoutingRefusal {
         ground: Ground::Policy,
         detail: "the policy does not allow it".into(),

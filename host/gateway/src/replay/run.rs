@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use kassette_domain::conversation::Conversation;
 use kassette_domain::id::{Digest, MerchantId, PaymentId};
-use kassette_domain::routing::{self, Answer, Context, RoutingRecord};
+use kassette_domain::routing::{self, Context, RankAnswer, RoutingRecord};
 use kassette_runtime::{CallError, RecordedCall};
 use kassette_store::Fault;
 use parking_lot::Mutex;
@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use super::ReplayError;
-use super::compare::{Diff, Recorded, is_of_money};
+use super::compare::{Diff, RecordedDecision, is_of_money};
 
 /// Decisions that a thread takes at once.
 const CHUNK: usize = 256;
@@ -24,14 +24,14 @@ const CHUNK: usize = 256;
 const NICENESS: i32 = 19;
 /// How much longer the threads rest than requests kept their own busy while they worked.
 const REST: u32 = 8;
-/// How often a call that found no place is tried again, and the pause before it.
+/// How often, and after which pause, a call without a free place is repeated.
 const TRIES: u32 = 2_000;
 const PAUSE: Duration = Duration::from_millis(5);
 /// The active version is asked about one in so many of its own decisions too, to compare what calls take.
 const ASKED_AGAIN: u64 = 64;
 
 /// A version with what it is told. It blocks.
-pub(super) type Ask = Box<dyn Fn(&Context) -> Result<Arc<Answer>, CallError> + Send + Sync>;
+pub(super) type Ask = Box<dyn Fn(&Context) -> Result<Arc<RankAnswer>, CallError> + Send + Sync>;
 
 /// Two versions to be compared.
 pub(super) struct Sides {
@@ -259,7 +259,7 @@ impl Sides {
                 (None, Some(again)) => said(again),
                 (None, None) => Err("unasked"),
             };
-            let recorded = Recorded {
+            let recorded = RecordedDecision {
                 number: item.number,
                 counts: item.counts,
                 record,
@@ -319,15 +319,17 @@ fn made_again(made: &Result<RecordedCall, CallError>) -> Result<&Conversation, &
 }
 
 /// The answer, or the word for its failure.
-pub(crate) fn said(answer: &Result<Arc<Answer>, CallError>) -> Result<&Answer, &'static str> {
+pub(crate) fn said(
+    answer: &Result<Arc<RankAnswer>, CallError>,
+) -> Result<&RankAnswer, &'static str> {
     answer.as_deref().map_err(CallError::kind)
 }
 
 /// Asks a version and holds its answer against the host's rules.
 pub(super) fn ask(
-    module: impl Fn(&Context) -> Result<Arc<Answer>, CallError>,
+    module: impl Fn(&Context) -> Result<Arc<RankAnswer>, CallError>,
     context: &Context,
-) -> Result<Arc<Answer>, CallError> {
+) -> Result<Arc<RankAnswer>, CallError> {
     let answer = call(|| module(context))?;
     if let Ok(verdicts) = &*answer {
         routing::check_verdicts(context, verdicts).map_err(CallError::Faulty)?;

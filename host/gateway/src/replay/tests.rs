@@ -1,12 +1,14 @@
 //! Scripted versions over a log in memory.
 
-use kassette_domain::conversation::{Call, Conversation, Outcome};
+use kassette_domain::conversation::{CallOutcome, Conversation, ProviderCall};
 use kassette_domain::id::{AttemptId, PaymentId};
 use kassette_domain::key::Environment;
 use kassette_domain::money::{Currency, Minor, Money};
 use kassette_domain::payment::Purpose;
 use kassette_domain::policy::MethodPolicy;
-use kassette_domain::provider::{self, Action, AttemptFacts, Open, Payer, StartFailure, Started};
+use kassette_domain::provider::{
+    self, AttemptFacts, Open, Payer, PayerAction, StartFailure, Started,
+};
 use kassette_domain::routing::{
     AccountCandidate, Availability, Faulty, Health, RoutingRecord, Verdict,
 };
@@ -50,7 +52,7 @@ fn context(currency: Currency, amount: u64) -> Context {
 }
 
 /// Every candidate is eligible, in this order.
-fn ranked<'a>(names: impl IntoIterator<Item = &'a str>) -> Answer {
+fn ranked<'a>(names: impl IntoIterator<Item = &'a str>) -> RankAnswer {
     let verdict = |name| Verdict {
         id: id(name),
         outcome: Ok("it comes so".into()),
@@ -58,13 +60,13 @@ fn ranked<'a>(names: impl IntoIterator<Item = &'a str>) -> Answer {
     Ok(names.into_iter().map(verdict).collect())
 }
 
-fn no(ground: Ground) -> Answer {
+fn no(ground: Ground) -> RankAnswer {
     let detail = "no".into();
     Err(RoutingRefusal { ground, detail })
 }
 
 /// The order of the context.
-fn in_order(context: &Context) -> Answer {
+fn in_order(context: &Context) -> RankAnswer {
     ranked(context.candidates.iter().map(|each| each.id.as_str()))
 }
 
@@ -90,7 +92,7 @@ fn created(number: u8, currency: Currency, amount: u64) -> RoutingRecord {
     decided(number, Purpose::Create, context(currency, amount))
 }
 
-type Script = fn(&Context) -> Result<Answer, CallError>;
+type Script = fn(&Context) -> Result<RankAnswer, CallError>;
 
 fn scripted(script: Script) -> Ask {
     Box::new(move |context| ask(|context| script(context).map(Arc::new), context))
@@ -160,11 +162,11 @@ fn fails(script: Script, word: &'static str) {
     assert_eq!((diff.decisions, diff.differing, diff.faults), (3, 3, 3));
     assert_eq!((diff.newly_impossible, diff.reordered), (0, 0));
     assert!(diff.moved.is_empty());
-    let of = |(change, reason, currency): &(Change, &'static str, Option<Currency>)| {
+    let of = |(change, reason, currency): &(ReplayChange, &'static str, Option<Currency>)| {
         (*change, *reason, *currency)
     };
     let reasons: Vec<_> = diff.reasons.keys().map(of).collect();
-    assert_eq!(reasons, [(Change::Fault, word, Some(Currency::EUR))]);
+    assert_eq!(reasons, [(ReplayChange::Fault, word, Some(Currency::EUR))]);
     let money: Vec<_> = diff.reasons.values().map(|sum| sum.amount).collect();
     assert_eq!(money, [600]);
 }
@@ -223,7 +225,7 @@ fn a_candidate_that_refuses_some_is_not_the_same_and_each_payment_is_told() {
         }),
     );
     assert_eq!((diff.differing, diff.newly_impossible), (1, 1));
-    let key = (Change::NewlyImpossible, "amount", Some(Currency::EUR));
+    let key = (ReplayChange::NewlyImpossible, "amount", Some(Currency::EUR));
     let sum = Sum {
         payments: 1,
         amount: 200,
@@ -250,12 +252,12 @@ fn a_refusal_on_another_ground_is_another_answer() {
     assert_eq!((diff.differing, diff.newly_impossible), (1, 0));
     let diff = compared(vec![refused], scripted(|context| Ok(in_order(context))));
     assert_eq!((diff.differing, diff.newly_possible), (1, 1));
-    let key = (Change::NewlyPossible, "country", Some(Currency::EUR));
+    let key = (ReplayChange::NewlyPossible, "country", Some(Currency::EUR));
     assert_eq!(diff.reasons[&key].amount, 100);
 }
 
 /// Only HUF over 10,000.00 goes to beta.
-fn forints_to_beta(context: &Context) -> Result<Answer, CallError> {
+fn forints_to_beta(context: &Context) -> Result<RankAnswer, CallError> {
     let is_large = context.amount > Some(Minor(1_000_000));
     match context.currency == Currency::HUF && is_large {
         true => Ok(ranked(["beta", "alpha"])),
@@ -383,7 +385,7 @@ fn a_policy_takes_accounts_methods_and_amounts_out() {
     };
     assert_eq!(of(off, None).newly_impossible, 3);
     let over = of(any, Some(Minor(250)));
-    let key = (Change::NewlyImpossible, "policy", Some(Currency::EUR));
+    let key = (ReplayChange::NewlyImpossible, "policy", Some(Currency::EUR));
     assert_eq!(over.reasons[&key].amount, 300);
 }
 
@@ -406,7 +408,7 @@ fn started(outcome: Result<Started, StartFailure>, amount: u64) -> Conversation 
         },
         payer_hosts: vec![],
         plain_loopback: false,
-        call: Call::Start(AttemptFacts {
+        call: ProviderCall::Start(AttemptFacts {
             id: AttemptId::from_bytes([1; 16]),
             method: MethodId::Ideal,
             due,
@@ -419,7 +421,7 @@ fn started(outcome: Result<Started, StartFailure>, amount: u64) -> Conversation 
             answers: vec![],
         }),
         exchanges: vec![],
-        outcome: Outcome::Start(outcome),
+        outcome: CallOutcome::Start(outcome),
     }
 }
 
@@ -429,7 +431,7 @@ fn recorded_calls_are_told_by_what_becomes_of_the_payment() {
     let declined = || Err(StartFailure::Declined("no".into()));
     let redirected = Ok(Started::Open(Open {
         reference: "pay_1".into(),
-        action: Action::Redirect("https://pay.example/1".into()),
+        action: PayerAction::Redirect("https://pay.example/1".into()),
         until: None,
     }));
     let said = |outcome, amount| Ok(started(outcome, amount));
@@ -455,11 +457,11 @@ fn recorded_calls_are_told_by_what_becomes_of_the_payment() {
     assert_eq!(
         sums,
         [
-            (Change::NewlyPossible, "declined", 30),
-            (Change::NewlyImpossible, "declined", 200),
-            (Change::Fault, "trap", 60_000),
-            (Change::Fault, "unanswered", 5_000),
-            (Change::Otherwise, "action", 4),
+            (ReplayChange::NewlyPossible, "declined", 30),
+            (ReplayChange::NewlyImpossible, "declined", 200),
+            (ReplayChange::Fault, "trap", 60_000),
+            (ReplayChange::Fault, "unanswered", 5_000),
+            (ReplayChange::Otherwise, "action", 4),
         ]
     );
     assert_eq!(diff.examples.latest.len(), 5);

@@ -15,7 +15,6 @@ use crate::auth::ResellerCaller;
 /// An invitation that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InviteOutcome {
-    /// It is new.
     Invited(InvitationStanding),
     /// It was asked for before, with the same data: as it stands now.
     Replayed(InvitationStanding),
@@ -58,7 +57,6 @@ impl From<getrandom::Error> for InviteError {
 /// What an invitation's page shows.
 #[derive(Clone, Debug)]
 pub struct InvitationView {
-    /// Who invites.
     pub reseller: Arc<Reseller>,
     /// The invitation with where it stands.
     pub standing: InvitationStanding,

@@ -17,7 +17,7 @@ use kassette_domain::delegation::DelegatedMerchant;
 use kassette_domain::id::MerchantId;
 use kassette_domain::key::Environment;
 use kassette_domain::payment::{Origin, Payment};
-use kassette_domain::reseller::{Barred, Reseller, may_work};
+use kassette_domain::reseller::{Reseller, ResellerNotAllowed, may_work};
 use kassette_store::{Fault, Listed, Page, Paging};
 
 use crate::Gateway;
@@ -34,7 +34,7 @@ pub enum ResellerError {
     NotFound,
     /// 403.
     #[error(transparent)]
-    Barred(#[from] Barred),
+    Barred(#[from] ResellerNotAllowed),
     /// 422.
     #[error("cursor: is not one that this list gave out")]
     BadCursor,
@@ -83,7 +83,7 @@ impl Gateway {
         reseller: &Reseller,
         merchant: MerchantId,
         environment: Environment,
-    ) -> Result<Result<(), Barred>, Fault> {
+    ) -> Result<Result<(), ResellerNotAllowed>, Fault> {
         let directory = &self.inner.directory;
         let delegation = directory.delegation(self.store().as_ref(), reseller.id, merchant);
         let delegation = delegation.await?;
@@ -96,7 +96,7 @@ impl Gateway {
         reseller: &Reseller,
         merchant: MerchantId,
         environment: Environment,
-    ) -> Result<Result<(), Barred>, Fault> {
+    ) -> Result<Result<(), ResellerNotAllowed>, Fault> {
         let may = self.may_work(reseller, merchant, environment).await?;
         if may.is_err() || environment == Environment::Test {
             return Ok(may);
@@ -106,19 +106,22 @@ impl Gateway {
         Ok(if approved {
             Ok(())
         } else {
-            Err(Barred::NotLiveApproved)
+            Err(ResellerNotAllowed::NotLiveApproved)
         })
     }
 
     /// Why the reseller that made a payment may neither open an attempt of it nor hear of it now; none of a
     /// merchant's own.
-    pub(crate) async fn bars_reseller(&self, payment: &Payment) -> Result<Option<Barred>, Fault> {
+    pub(crate) async fn bars_reseller(
+        &self,
+        payment: &Payment,
+    ) -> Result<Option<ResellerNotAllowed>, Fault> {
         let Origin::Reseller { reseller, .. } = payment.origin else {
             return Ok(None);
         };
         let directory = &self.inner.directory;
         let Some(reseller) = directory.reseller(self.store().as_ref(), reseller).await? else {
-            return Ok(Some(Barred::NotAuthorized));
+            return Ok(Some(ResellerNotAllowed::NotAuthorized));
         };
         let may = self.may_work(&reseller, payment.merchant, payment.environment);
         Ok(may.await?.err())

@@ -18,9 +18,7 @@ use crate::start::{Start, StartError, StartedPayment, Starter};
 /// What a reseller starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResellerStart {
-    /// Which payment.
     pub payment: PaymentId,
-    /// By which method.
     pub method: MethodId,
     /// Through this account and no other, where the merchant's policy allows it.
     pub provider: Option<AccountId>,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kassette_domain::audit::Audited;
 use kassette_domain::candidate::{
-    Advance, Canary, Candidate, Counted, Counts, Finding, SuccessRate, Tally, judge,
+    Advance, Canary, CanaryFailure, Candidate, Counted, Counts, SuccessRate, Tally, judge,
 };
 use kassette_domain::id::Slot;
 use kassette_runtime::{OpenedModule, Staged};
@@ -244,17 +244,17 @@ pub fn rates(counts: &Counts) -> serde_json::Value {
     json!({ "starts": rate(SuccessRate::Starts), "completions": rate(SuccessRate::Completions) })
 }
 
-fn ended(finding: Finding, counted: &[(u8, Counts)]) -> Ended {
+fn ended(finding: CanaryFailure, counted: &[(u8, Counts)]) -> Ended {
     let all = Counts::total(counted);
     match finding {
-        Finding::Diverges => Ended {
+        CanaryFailure::Diverges => Ended {
             word: "divergence",
             why: format!(
                 "{} of {} of its decisions differ from the active version's",
                 all.differing, all.compared
             ),
         },
-        Finding::Worse { rate, evidence } => {
+        CanaryFailure::Worse { rate, evidence } => {
             let (word, what) = match rate {
                 SuccessRate::Starts => ("starts", "starts failed"),
                 SuccessRate::Completions => ("completions", "payments were not paid"),
@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn a_rollback_says_what_was_counted_and_how_sure_it_is() {
         let counts = Counts::of_figures([150, 45, 1_350, 135, 0, 0, 0, 0, 0, 0]);
-        let finding = Finding::Worse {
+        let finding = CanaryFailure::Worse {
             rate: SuccessRate::Starts,
             evidence: 431.2,
         };
@@ -295,7 +295,7 @@ mod tests {
         );
         // Those that were not started are among those that were not paid, as they are judged.
         let counts = Counts::of_figures([20, 5, 20, 1, 15, 10, 19, 2, 0, 0]);
-        let finding = Finding::Worse {
+        let finding = CanaryFailure::Worse {
             rate: SuccessRate::Completions,
             evidence: 200.0,
         };

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use super::trial;
 use crate::Gateway;
 use crate::modules::{Method, answer};
-use crate::replay::{Diff, Recorded, is_of_money, said};
+use crate::replay::{Diff, RecordedDecision, is_of_money, said};
 use crate::routing_records::{DecisionMade, ModuleAnswer};
 
 /// Most decisions of a slot that wait, and are compared in a second: some 7 ms of a processor.
@@ -156,7 +156,7 @@ impl Compared {
         let diff = &mut self.report.diff;
         diff.candidate_cost.calls += 1;
         diff.candidate_cost.time += began.elapsed();
-        let recorded = Recorded {
+        let recorded = RecordedDecision {
             // The latest are shown, which stand first.
             number: u64::MAX - self.number,
             counts,

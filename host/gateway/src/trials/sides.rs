@@ -10,7 +10,7 @@ use kassette_domain::payment::Payment;
 use crate::Gateway;
 use crate::modules::{Method, Provider};
 use crate::replay::is_same;
-use crate::routing::{NotRoutable, RankResult, RankingQuery};
+use crate::routing::{NotRoutable, PendingRanking, RankResult};
 
 /// Where a payment is in a trial.
 pub(super) fn side(candidate: &Candidate, payment: &Payment) -> Option<Side> {
@@ -48,7 +48,7 @@ impl Gateway {
         &self,
         method: MethodId,
         payment: &Payment,
-        query: impl Fn(Option<Arc<dyn Method>>) -> Result<RankingQuery, NotRoutable>,
+        query: impl Fn(Option<Arc<dyn Method>>) -> Result<PendingRanking, NotRoutable>,
     ) -> Option<Result<RankResult, NotRoutable>> {
         if !self.modules().has_trials() {
             return None;

@@ -7,7 +7,7 @@ use kassette_domain::audit::Audited;
 use kassette_domain::event::EventType;
 use kassette_domain::id::{DeliveryId, EndpointId, EventId};
 use kassette_domain::key::KeyOwner;
-use kassette_domain::reseller::Barred;
+use kassette_domain::reseller::ResellerNotAllowed;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{
     ATTEMPTS, DeliveryAttempt, DeliveryStatus, Endpoint, MAX_RESPONSE, Tried, sign,
@@ -16,7 +16,7 @@ use kassette_http::{
     Answer as HttpAnswer, HeaderMap, HeaderValue, Method, NoAnswer, NotSent, Request, SendError,
     StatusCode,
 };
-use kassette_store::{Answer, DueDelivery, Fault, SwitchOff, TriedOutcome};
+use kassette_store::{DueDelivery, Fault, StoreFuture, SwitchOff, TriedOutcome};
 
 use super::destination::NotADestination;
 use super::recipient::Recipient;
@@ -145,14 +145,14 @@ impl Gateway {
         &self,
         endpoint: &Endpoint,
         due: &DueDelivery,
-    ) -> Result<Option<Barred>, Fault> {
+    ) -> Result<Option<ResellerNotAllowed>, Fault> {
         let is_reseller_s = matches!(endpoint.owner, KeyOwner::Reseller(_));
         if !is_reseller_s || due.kind == EventType::WebhookTest {
             return Ok(None);
         }
         match self.store().payment(due.payment).await? {
             Some(payment) => self.bars_reseller(&payment).await,
-            None => Ok(Some(Barred::NotAuthorized)),
+            None => Ok(Some(ResellerNotAllowed::NotAuthorized)),
         }
     }
 
@@ -303,7 +303,10 @@ impl Gateway {
     /// Records, again and again while the store takes nothing: the delivery is not over until then, and no
     /// other attempt gets its slots, so that a full disk does not repeat events to receivers. What the
     /// store may have taken all the same comes too late the second time.
-    async fn until_taken<'a, T>(&self, record: impl Fn() -> Answer<'a, T>) -> Result<T, Fault> {
+    async fn until_taken<'a, T>(
+        &self,
+        record: impl Fn() -> StoreFuture<'a, T>,
+    ) -> Result<T, Fault> {
         let mut tries = 0;
         loop {
             match record().await {
@@ -442,7 +445,7 @@ impl Sent {
         Self::without_answer(AttemptOutcome::Failed, "blocked", format!("not sent: {no}"))
     }
 
-    fn withheld(barred: Barred) -> Self {
+    fn withheld(barred: ResellerNotAllowed) -> Self {
         Self::without_answer(
             AttemptOutcome::Withheld,
             "withheld",

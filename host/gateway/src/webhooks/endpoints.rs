@@ -11,7 +11,7 @@ use kassette_domain::webhook::{
     Delivery, DeliveryStatus, Endpoint, EndpointSecrets, EventFilter, generate_secret,
 };
 use kassette_store::{
-    EndpointCreated, EndpointDeleted, EndpointReplaced, EndpointRotated, Fault, Hastened, Listed,
+    EndpointCreated, EndpointDeleted, EndpointReplaced, EndpointRotated, Fault, Listed, MadeDue,
     Paging, Recovered,
 };
 
@@ -22,20 +22,16 @@ use crate::Gateway;
 /// An endpoint to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewEndpoint {
-    /// Whose.
     pub owner: KeyOwner,
-    /// In which world.
     pub environment: Environment,
     /// Where events are posted to.
     pub url: String,
-    /// Which events it wants.
     pub event_types: EventFilter,
 }
 
 /// A new endpoint, with the secret that is shown this once.
 #[derive(Clone, Debug)]
 pub struct IssuedEndpoint {
-    /// The endpoint.
     pub endpoint: Endpoint,
     /// `whsec_…`
     pub secret: Secret,
@@ -44,7 +40,6 @@ pub struct IssuedEndpoint {
 /// A rotation, with the secret that is shown this once.
 #[derive(Clone, Debug)]
 pub struct RotatedEndpoint {
-    /// The endpoint.
     pub endpoint: Endpoint,
     /// `whsec_…`
     pub secret: Secret,
@@ -310,7 +305,7 @@ impl Gateway {
     ) -> Result<u64, EndpointError> {
         let gateway = self.clone();
         // Many pages: carried to the end where the caller hangs up.
-        self.carry(async move {
+        self.run_to_end(async move {
             let gateway = &gateway;
             let walked = pages(audited, u64::MAX, |after, audited| async move {
                 let now = gateway.now();
@@ -339,7 +334,7 @@ impl Gateway {
         }
         let gateway = self.clone();
         // Many pages: carried to the end where the caller hangs up.
-        self.carry(async move {
+        self.run_to_end(async move {
             let walked = gateway.hasten(id, audited, u64::MAX).await?;
             Ok(walked.ok_or(EndpointError::NotFound)?.count)
         })
@@ -413,8 +408,8 @@ impl Gateway {
         pages(audited, at_most, |after, audited| async move {
             let page = self.store().hasten(id, after, audited, now);
             Ok(match page.await? {
-                Hastened::Unknown => None,
-                Hastened::Page { hastened, next } => Some((hastened, next)),
+                MadeDue::Unknown => None,
+                MadeDue::Page { hastened, next } => Some((hastened, next)),
             })
         })
         .await

@@ -229,7 +229,7 @@ impl Slots {
 
 /// What to do next.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Action {
+pub(super) enum SchedulerAction {
     /// Claim at most so many deliveries of an endpoint.
     Claim(EndpointId, usize),
     /// Give back what was claimed and put aside untried. It stands before every claim that may meet
@@ -288,7 +288,7 @@ impl Scheduler {
     }
 
     /// Sets whether few attempts are under way at once, because the process may open few files.
-    pub(super) const fn be_few(&mut self, few: bool) {
+    pub(super) const fn limit_slots(&mut self, few: bool) {
         self.slots.are_few = few;
     }
 
@@ -306,7 +306,7 @@ impl Scheduler {
     }
 
     /// What to do now; none where everything waits.
-    pub(super) fn next(&mut self, now: Time) -> Option<Action> {
+    pub(super) fn next(&mut self, now: Time) -> Option<SchedulerAction> {
         while let Some((at, endpoint)) = self.waiting.first().copied()
             && at <= now
         {
@@ -317,7 +317,7 @@ impl Scheduler {
             self.give_turn(endpoint);
         }
         if !self.dropped.is_empty() {
-            return Some(Action::GiveBack(std::mem::take(&mut self.dropped)));
+            return Some(SchedulerAction::GiveBack(std::mem::take(&mut self.dropped)));
         }
         for class in CLASSES {
             while self.has_slot(class) {
@@ -464,7 +464,7 @@ impl Scheduler {
     }
 
     /// An endpoint is disabled or gone: that it kept failing is over.
-    pub(super) fn takes_nothing(&mut self, endpoint: EndpointId) {
+    pub(super) fn disable_flow(&mut self, endpoint: EndpointId) {
         if let Some(flow) = self.flows.get_mut(&endpoint) {
             flow.circuit = Circuit::default();
         }
@@ -508,7 +508,12 @@ impl Scheduler {
     }
 
     /// A flow is at the head of a queue. It is put back where it may go on at once.
-    fn turn_of(&mut self, endpoint: EndpointId, queue: EndpointClass, now: Time) -> Option<Action> {
+    fn turn_of(
+        &mut self,
+        endpoint: EndpointId,
+        queue: EndpointClass,
+        now: Time,
+    ) -> Option<SchedulerAction> {
         let hold = self.hold;
         let flow = self.flows.get_mut(&endpoint)?;
         flow.queue = None;
@@ -526,7 +531,7 @@ impl Scheduler {
             self.buffered -= flow.buffer.len();
             let dropped = flow.buffer.drain(..).map(|kept| kept.due.id).collect();
             self.give_turn(endpoint);
-            return Some(Action::GiveBack(dropped));
+            return Some(SchedulerAction::GiveBack(dropped));
         }
         if flow.buffer.len() * 2 <= flow.class.page()
             && let Some(claim) = self.claim_for(endpoint, now)
@@ -562,12 +567,12 @@ impl Scheduler {
         };
         self.under_way.insert(due.id, attempt);
         self.give_turn(endpoint);
-        Some(Action::Start(endpoint, Box::new(due)))
+        Some(SchedulerAction::Start(endpoint, Box::new(due)))
     }
 
     /// A flow with little in hand claims what is due; earlier than it has a slot for more, so that it
     /// never waits for the store.
-    fn claim_for(&mut self, endpoint: EndpointId, now: Time) -> Option<Action> {
+    fn claim_for(&mut self, endpoint: EndpointId, now: Time) -> Option<SchedulerAction> {
         let hold = self.hold;
         let room = BUFFERED.saturating_sub(self.buffered + self.claimed_for);
         let flow = self.flows.get_mut(&endpoint)?;
@@ -608,7 +613,7 @@ impl Scheduler {
         flow.next = None;
         self.claims += 1;
         self.claimed_for += flow.claims_for;
-        Some(Action::Claim(endpoint, flow.claims_for))
+        Some(SchedulerAction::Claim(endpoint, flow.claims_for))
     }
 
     fn wait(&mut self, endpoint: EndpointId, wait: Wait) {

@@ -69,12 +69,12 @@ impl World {
         let mut started = Vec::new();
         while let Some(action) = self.scheduler.next(now) {
             match action {
-                Action::Claim(endpoint, at_most) => {
+                SchedulerAction::Claim(endpoint, at_most) => {
                     let (taken, next) = self.backlog.take(endpoint, at_most);
                     self.scheduler.claimed(endpoint, taken, next, now);
                 }
-                Action::GiveBack(dropped) => self.given_back.extend(dropped),
-                Action::Start(endpoint, due) => started.push((endpoint, due.id)),
+                SchedulerAction::GiveBack(dropped) => self.given_back.extend(dropped),
+                SchedulerAction::Start(endpoint, due) => started.push((endpoint, due.id)),
             }
         }
         started
@@ -249,7 +249,7 @@ fn what_has_arrived_leaves_its_slot_and_stays_in_hand_until_it_is_recorded() {
     // A clock that was moved has ended its lease.
     world.scheduler.due(endpoint(1), NOW);
     let again = DueDelivery { id, ..due(77) };
-    let Some(Action::Claim(..)) = world.scheduler.next(NOW) else {
+    let Some(SchedulerAction::Claim(..)) = world.scheduler.next(NOW) else {
         panic!("a claim");
     };
     let end = Some(NOW.after(Duration::from_secs(60)));
@@ -393,7 +393,7 @@ fn busy_friends_leave_slots_to_strangers() {
 #[test]
 fn a_process_that_may_open_few_files_has_a_quarter_of_the_attempts_under_way() {
     let mut world = World::default();
-    world.scheduler.be_few(true);
+    world.scheduler.limit_slots(true);
     for name in 0..1000 {
         world.queue(name, 10);
     }
@@ -514,16 +514,16 @@ fn no_attempt_waits_longer_for_an_open_circuit_than_it_may() {
         let now = NOW.after(Duration::from_secs(second));
         while let Some(action) = world.scheduler.next(now) {
             match action {
-                Action::Claim(endpoint, at_most) => {
+                SchedulerAction::Claim(endpoint, at_most) => {
                     let (taken, next) = world.backlog.take(endpoint, at_most);
                     world.scheduler.claimed(endpoint, taken, next, now);
                 }
                 // Their leases end before their time does: they are claimed anew.
-                Action::GiveBack(dropped) => {
+                SchedulerAction::GiveBack(dropped) => {
                     *world.backlog.left.entry(endpoint(1)).or_default() += dropped.len();
                     given_back += dropped.len();
                 }
-                Action::Start(_, due) => {
+                SchedulerAction::Start(_, due) => {
                     tried += 1;
                     world.end_at(due.id, AttemptOutcome::Failed, false, now);
                 }
@@ -539,7 +539,10 @@ fn what_was_due_before_a_claim_is_not_due_later_for_it() {
     let mut world = World::default();
     world.scheduler.due(endpoint(1), NOW);
     let claim = world.scheduler.next(NOW);
-    assert!(matches!(claim, Some(Action::Claim(..))), "{claim:?}");
+    assert!(
+        matches!(claim, Some(SchedulerAction::Claim(..))),
+        "{claim:?}"
+    );
     // Something is queued meanwhile, which the claim has not seen, and it finds what is long due.
     let later = NOW.after(Duration::from_secs(30));
     world.scheduler.due(endpoint(1), later);
@@ -560,7 +563,7 @@ fn an_endpoint_that_takes_nothing_has_no_open_circuit() {
         }
     }
     assert_eq!(world.scheduler.circuits().count(), 1);
-    world.scheduler.takes_nothing(endpoint(1));
+    world.scheduler.disable_flow(endpoint(1));
     assert_eq!(world.scheduler.circuits().count(), 0);
 }
 
@@ -595,12 +598,15 @@ fn what_is_put_aside_is_given_back_before_it_is_claimed_anew() {
         } else {
             world.end_at(id, AttemptOutcome::Delivered, false, later);
         }
-        let Some(Action::GiveBack(dropped)) = world.scheduler.next(later) else {
+        let Some(SchedulerAction::GiveBack(dropped)) = world.scheduler.next(later) else {
             panic!("a lease that is held hides what it is for");
         };
         assert_eq!(dropped.len(), 12);
         let claim = world.scheduler.next(later);
-        assert!(matches!(claim, Some(Action::Claim(..))), "{claim:?}");
+        assert!(
+            matches!(claim, Some(SchedulerAction::Claim(..))),
+            "{claim:?}"
+        );
     }
 }
 
@@ -612,7 +618,10 @@ fn claiming_more() -> (World, Vec<(EndpointId, DeliveryId)>) {
     let started = world.start(NOW);
     world.scheduler.due(endpoint(1), NOW);
     let claim = world.scheduler.next(NOW);
-    assert!(matches!(claim, Some(Action::Claim(..))), "{claim:?}");
+    assert!(
+        matches!(claim, Some(SchedulerAction::Claim(..))),
+        "{claim:?}"
+    );
     (world, started)
 }
 
@@ -624,10 +633,16 @@ fn a_claim_that_has_passed_over_what_is_given_back_is_made_again() {
     let later = NOW.after(BUFFERED_FOR);
     world.end_at(started[0].1, AttemptOutcome::Delivered, false, later);
     let dropped = world.scheduler.next(later);
-    assert!(matches!(dropped, Some(Action::GiveBack(_))), "{dropped:?}");
+    assert!(
+        matches!(dropped, Some(SchedulerAction::GiveBack(_))),
+        "{dropped:?}"
+    );
     world.scheduler.claimed(endpoint(1), vec![], None, later);
     let again = world.scheduler.next(later);
-    assert!(matches!(again, Some(Action::Claim(..))), "{again:?}");
+    assert!(
+        matches!(again, Some(SchedulerAction::Claim(..))),
+        "{again:?}"
+    );
 }
 
 #[test]

@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::attempt::{Attempted, FAULT_PAUSE, LEASE, Unrecorded, count_ended};
-use super::scheduler::{Action, AttemptOutcome, Scheduler};
+use super::scheduler::{AttemptOutcome, Scheduler, SchedulerAction};
 use super::status::{CircuitChange, WorkerStatus};
 use crate::Gateway;
 use crate::settings::Webhooks;
@@ -68,9 +68,7 @@ struct TestClient {
 /// What the worker does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Activity {
-    /// It does not run.
     Off,
-    /// Something is under way.
     Busy,
     /// Nothing is due of all that waited when it last looked; with the number of the last request to
     /// look that it followed.
@@ -78,7 +76,6 @@ enum Activity {
 }
 
 impl Deliverer {
-    /// Delivers through a client.
     pub(crate) fn new(client: Client) -> Self {
         Self {
             client,
@@ -264,18 +261,18 @@ impl Worker<'_> {
     async fn act(&mut self) {
         let settings = self.gateway.settings();
         self.scheduler.hold_for(settings.webhooks.circuit_hold);
-        self.scheduler.be_few(settings.webhooks.few_files);
+        self.scheduler.limit_slots(settings.webhooks.few_files);
         self.record();
         let now = self.gateway.now();
         while let Some(action) = self.scheduler.next(now) {
             match action {
-                Action::Claim(endpoint, at_most) => self.claim(endpoint, at_most, now),
-                Action::GiveBack(dropped) => {
+                SchedulerAction::Claim(endpoint, at_most) => self.claim(endpoint, at_most, now),
+                SchedulerAction::GiveBack(dropped) => {
                     if let Err(fault) = self.gateway.store().give_back(dropped).await {
                         tracing::warn!(error = %fault, "deliveries were not given back");
                     }
                 }
-                Action::Start(endpoint, due) => self.start(endpoint, *due),
+                SchedulerAction::Start(endpoint, due) => self.start(endpoint, *due),
             }
         }
     }
@@ -375,7 +372,7 @@ impl Worker<'_> {
                 self.scheduler.claimed(endpoint, deliveries, next, now);
             }
             Some(Done::Claimed(endpoint, Ok(ClaimedDeliveries::Held))) => {
-                self.scheduler.takes_nothing(endpoint);
+                self.scheduler.disable_flow(endpoint);
                 // An operator's act; its circuit says nothing of the receiver.
                 let _closed = self.tell_circuit(Some(endpoint));
                 self.sweep(endpoint);

@@ -13,7 +13,7 @@ use crate::harness::Harness;
 
 /// What was found out about a module.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Report {
+pub struct CheckReport {
     /// Whether all of it holds.
     pub passed: bool,
     /// In order; what could not be looked at any more is left out.
@@ -25,7 +25,6 @@ pub struct Report {
 pub struct Check {
     /// One word.
     pub name: &'static str,
-    /// Whether it holds.
     pub passed: bool,
     /// What was found: where it does not hold, what to do.
     pub message: String,
@@ -51,7 +50,7 @@ impl Check {
     }
 }
 
-impl Report {
+impl CheckReport {
     /// What these checks add up to.
     #[must_use]
     pub fn of(checks: Vec<Check>) -> Self {
@@ -72,7 +71,7 @@ impl Report {
 /// demands. `file_name` is what it is called, where it is called after its slot.
 ///
 /// Takes the time of a compilation and of some hundred calls.
-pub fn check(harness: &Harness, bytes: &[u8], file_name: Option<&str>) -> Report {
+pub fn check(harness: &Harness, bytes: &[u8], file_name: Option<&str>) -> CheckReport {
     let mut checks = Vec::new();
     match harness.open(bytes) {
         Err(error) => refused(&error, bytes.len(), &mut checks),
@@ -85,7 +84,7 @@ pub fn check(harness: &Harness, bytes: &[u8], file_name: Option<&str>) -> Report
             }
         }
     }
-    Report::of(checks)
+    CheckReport::of(checks)
 }
 
 /// Asks a loaded module what [`check`] asks, but for its CPU time, within about `budget`: what is answered in
@@ -98,7 +97,7 @@ pub fn accept(module: &OpenedModule, budget: Duration) -> Result<(), String> {
         OpenedModule::Method(module) => method::checks(module, Some(budget)),
         OpenedModule::Provider(module) => provider::checks(module),
     };
-    match Report::of(checks).failure() {
+    match CheckReport::of(checks).failure() {
         None => Ok(()),
         Some(failed) => Err(format!("{}: {}", failed.name, failed.message)),
     }

@@ -17,7 +17,6 @@ pub use self::child_main::{ChildError, compile_as_child};
 use crate::artifacts::Code;
 use crate::error::LoadError;
 
-/// Who compiles modules.
 #[derive(Clone, Debug, Default)]
 pub enum Compiler {
     /// This process, without limits: for tests, and for tools on modules of their own user.

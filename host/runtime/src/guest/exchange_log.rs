@@ -1,6 +1,6 @@
 //! What a call of a provider's module asks its host: recorded, or answered out of a record.
 
-use kassette_domain::conversation::{Exchange, HttpAnswer, HttpRequest, SendFailure};
+use kassette_domain::conversation::{HostCall, HttpAnswer, HttpRequest, SendFailure};
 use kassette_domain::id::Digest;
 
 use super::secrets;
@@ -17,9 +17,9 @@ const UNRECORDED: &str = "no answer to this was recorded";
 #[derive(Default)]
 pub(crate) struct ExchangeLog {
     /// What was asked in this call, and answered.
-    pub(crate) exchanges: Vec<Exchange>,
+    pub(crate) exchanges: Vec<HostCall>,
     /// Recorded answers that this call has not used yet; none where the answers are those of the real host.
-    unused: Option<Vec<Exchange>>,
+    unused: Option<Vec<HostCall>>,
     /// Something had no recorded answer.
     pub(crate) is_incomplete: bool,
 }
@@ -57,13 +57,13 @@ impl ExchangeLog {
         let unused = self.unused.get_or_insert_default();
         let find = |is_it: fn(&HttpRequest, &HttpRequest) -> bool| {
             unused.iter().position(|exchange| match exchange {
-                Exchange::Http { request: other, .. } => is_it(request, other),
-                Exchange::Secret { .. } => false,
+                HostCall::Http { request: other, .. } => is_it(request, other),
+                HostCall::Secret { .. } => false,
             })
         };
         let found = find(HttpRequest::is_same).or_else(|| find(HttpRequest::is_similar));
         let answer = match found.map(|at| unused.remove(at)) {
-            Some(Exchange::Http { answer, .. }) => answer,
+            Some(HostCall::Http { answer, .. }) => answer,
             _ => {
                 self.is_incomplete = true;
                 Err(SendFailure::NotSent(UNRECORDED.into()))
@@ -86,7 +86,7 @@ impl ExchangeLog {
     }
 
     fn keep(&mut self, request: HttpRequest, answer: Result<HttpAnswer, SendFailure>) {
-        self.exchanges.push(Exchange::Http { request, answer });
+        self.exchanges.push(HostCall::Http { request, answer });
     }
 
     /// Notes a request that was sent, and how it ended.
@@ -115,7 +115,7 @@ impl ExchangeLog {
         question: &SecretQuestion<'_>,
     ) -> Option<Vec<u8>> {
         let asked = digest(&access.redactor(), name, question);
-        let is_it = |exchange: &Exchange| matches!(exchange, Exchange::Secret { asked: other, .. } if *other == asked);
+        let is_it = |exchange: &HostCall| matches!(exchange, HostCall::Secret { asked: other, .. } if *other == asked);
         let answer = match &mut self.unused {
             None => question.answer(access, name),
             Some(unused) => {
@@ -123,7 +123,7 @@ impl ExchangeLog {
                 // A version may ask once more what it was told.
                 let known = next.or_else(|| self.exchanges.iter().rfind(|it| is_it(it)).cloned());
                 match known {
-                    Some(Exchange::Secret { answer, .. }) => answer,
+                    Some(HostCall::Secret { answer, .. }) => answer,
                     _ => {
                         self.is_incomplete = true;
                         None
@@ -132,7 +132,7 @@ impl ExchangeLog {
             }
         };
         let told = answer.clone();
-        self.exchanges.push(Exchange::Secret { asked, answer });
+        self.exchanges.push(HostCall::Secret { asked, answer });
         told
     }
 }
@@ -164,8 +164,8 @@ impl SecretQuestion<'_> {
     }
 }
 
-/// Of a question as a version asks it that saw no secret: where it quotes one, it has the same digest as with the
-/// secret redacted.
+/// The digest of a question about a secret, in which every quoted secret is redacted. So a version that saw a secret
+/// and one that saw only its redaction ask the same question.
 fn digest(redactor: &Redactor, name: &str, question: &SecretQuestion<'_>) -> Digest {
     let (function, algorithm, message, code): (_, _, &[u8], &[u8]) = match *question {
         SecretQuestion::Ready => ("ready", None, &[], &[]),

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use kassette_domain::conversation::HttpRequest;
 
-use super::provider::Call;
+use super::provider::CallState;
 use crate::host::Identity;
 use crate::response_cache::Lookup;
 use crate::v0_2::bindings::provider::kassette::plugin::http as wit;
 
-impl Call {
+impl CallState {
     /// Finds the response, or fetches it where this caller may.
     pub(super) async fn get_cached(
         &mut self,

@@ -21,11 +21,11 @@ pub(crate) struct ProviderState {
     log: LogBudget,
     pub(super) identity: Arc<Identity>,
     /// None in `describe`, which is about no account.
-    pub(super) call: Option<Call>,
+    pub(super) call: Option<CallState>,
 }
 
 /// What belongs to a call for an account.
-pub(crate) struct Call {
+pub(crate) struct CallState {
     pub(super) access: AccountAccess,
     pub(super) description: Arc<ProviderDescription>,
     pub(super) host: Arc<Host>,
@@ -99,7 +99,7 @@ pub(super) fn fingerprint(request: &wit::http::Request) -> u64 {
 }
 
 impl ProviderState {
-    pub(crate) fn new(identity: Arc<Identity>, call: Option<Call>) -> Self {
+    pub(crate) fn new(identity: Arc<Identity>, call: Option<CallState>) -> Self {
         Self {
             meter: Meter::new(&identity.limits),
             log: LogBudget::default(),
@@ -120,7 +120,7 @@ impl ProviderState {
     }
 }
 
-impl Call {
+impl CallState {
     pub(crate) fn new(
         access: AccountAccess,
         description: Arc<ProviderDescription>,
@@ -143,7 +143,7 @@ impl Call {
     }
 }
 
-impl Call {
+impl CallState {
     fn ask(&mut self, name: &str, question: &SecretQuestion<'_>) -> Option<Vec<u8>> {
         question.ask(&self.access, name, &mut self.exchange_log)
     }

@@ -12,7 +12,7 @@ use url::Url;
 
 use super::credentials;
 use super::exchange_log;
-use super::provider::{Call, fingerprint};
+use super::provider::{CallState, fingerprint};
 use crate::host::Identity;
 use crate::v0_2::bindings::provider::kassette::plugin::http as wit;
 
@@ -26,7 +26,7 @@ const MAX_HEADERS: usize = 64;
 /// Longest token that is kept; a signed token with many claims has 2 KiB.
 const MAX_TOKEN_BYTES: usize = 8 * 1024;
 /// Headers that only the host sets, beside those that the client refuses; and those that would have a
-/// secret in an answer look otherwise than what is [redacted](Call::redacted): packed, or in two halves.
+/// secret in an answer look otherwise than what is [redacted](CallState::redacted): packed, or in two halves.
 const RESERVED_HEADERS: [&str; 5] = [
     "user-agent",
     "host",
@@ -45,7 +45,7 @@ pub(super) struct PreparedRequest {
     token_hosts: Vec<HostPattern>,
 }
 
-impl Call {
+impl CallState {
     /// Sends one request of the module, or answers it out of a record.
     pub(super) async fn send(
         &mut self,

@@ -12,7 +12,7 @@ use crate::access::AccountAccess;
 use crate::config::RuntimeConfig;
 use crate::fixtures::{access, hosts, secret};
 use crate::host::Host;
-use crate::limits::{Class, Limits};
+use crate::limits::{Limits, ModuleClass};
 use crate::outgoing::{Outgoing, Sending};
 use crate::quarantine::{Quarantine, QuarantineRules};
 use crate::sampled::Sampled;
@@ -66,7 +66,7 @@ pub(in crate::guest) fn answer(status: u16, body: &str) -> Result<Response, Send
 pub(in crate::guest) struct Bench {
     script: Arc<Script>,
     pub(in crate::guest) identity: Identity,
-    pub(in crate::guest) call: Call,
+    pub(in crate::guest) call: CallState,
 }
 
 impl Bench {
@@ -79,7 +79,7 @@ impl Bench {
         let identity = Identity {
             slot,
             digest: Digest([0; 32]),
-            class: Class::Native,
+            class: ModuleClass::Native,
             limits,
             quarantine: Quarantine::new(QuarantineRules::default()),
             is_trial: false,
@@ -97,7 +97,7 @@ impl Bench {
             tokens: vec!["token".into()],
         };
         let ends = Instant::now() + Duration::from_secs(60);
-        let call = Call::new(access, Arc::new(description), Arc::new(host), ends);
+        let call = CallState::new(access, Arc::new(description), Arc::new(host), ends);
         Self {
             script,
             identity,

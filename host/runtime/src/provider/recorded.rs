@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kassette_domain::conversation::{Call, Conversation, Outcome};
+use kassette_domain::conversation::{CallOutcome, Conversation, ProviderCall};
 use kassette_domain::secret::Secret;
 use kassette_http::HostPattern;
 use parking_lot::Mutex;
@@ -14,8 +14,8 @@ use crate::guest::exchange_log::ExchangeLog;
 use crate::tokens::TokenStore;
 
 /// A call that gave no answer that counts.
-pub(super) fn failure(error: CallError) -> Outcome {
-    Outcome::Failed(error.kind().to_owned())
+pub(super) fn failure(error: CallError) -> CallOutcome {
+    CallOutcome::Failed(error.kind().to_owned())
 }
 
 impl ProviderModule {
@@ -26,7 +26,7 @@ impl ProviderModule {
         access: &AccountAccess,
         log: Option<ExchangeLog>,
         failed: Option<CallError>,
-        said: impl FnOnce() -> (Call, Outcome),
+        said: impl FnOnce() -> (ProviderCall, CallOutcome),
     ) {
         let timely = !matches!(failed, Some(CallError::Timeout | CallError::Busy));
         let (Some(log), recorder) = (
@@ -88,12 +88,12 @@ impl ProviderModule {
             recording: Recording::Replay(recorded.exchanges.as_slice().into(), recorder),
         };
         let failed = match &recorded.call {
-            Call::Start(attempt) => {
+            ProviderCall::Start(attempt) => {
                 self.start(&access, attempt).await;
                 None
             }
-            Call::Callback(request) => self.callback(&access, request).await.err(),
-            Call::Query {
+            ProviderCall::Callback(request) => self.callback(&access, request).await.err(),
+            ProviderCall::Query {
                 attempt,
                 reference,
                 purpose,

@@ -28,7 +28,7 @@ pub(crate) type Answer = Result<Vec<wit::Verdict>, wit::Refusal>;
 /// where they stand.
 #[derive(ComponentType, Lower)]
 #[component(record)]
-pub(crate) struct Question<'a> {
+pub(crate) struct LoweredContext<'a> {
     amount: Option<u64>,
     currency: &'a str,
     usd: Option<u64>,
@@ -54,8 +54,8 @@ pub(crate) struct LoweredCandidate<'a> {
 }
 
 /// The question in the guest's terms.
-pub(crate) fn question(context: &Context) -> Question<'_> {
-    Question {
+pub(crate) fn question(context: &Context) -> LoweredContext<'_> {
+    LoweredContext {
         amount: context.amount.map(|amount| amount.0),
         currency: context.currency.code(),
         usd: context.usd.map(|usd| usd.0),

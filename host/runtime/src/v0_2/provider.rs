@@ -4,10 +4,10 @@ use kassette_domain::id::{AttemptId, RefundId};
 use kassette_domain::key::Environment;
 use kassette_domain::money::Minor;
 use kassette_domain::provider::{
-    AccountFacts, Action, AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Condition,
-    Dispute, DisputeState, Instructions, Notice, Open, Particulars, ProviderRefund, QueryFailure,
+    AccountFacts, AttemptFacts, CallbackFailure, CallbackReply, CallbackRequest, Condition,
+    Dispute, DisputeState, Instructions, Notice, Open, Particulars, PayerAction, QueryFailure,
     QueryPurpose, Question, QuestionKind, RefundState, Report, StartFailure, Started, Subject,
-    VendorSettlement, VendorStatus, Verb,
+    VendorRefund, VendorSettlement, VendorStatus, Verb,
 };
 use kassette_domain::time::Time;
 
@@ -165,7 +165,7 @@ pub(crate) fn started(
 
 fn open(open: wit::Open, pages: AllowedPages<'_>) -> Result<Open, CallError> {
     let action = match open.action {
-        wit::Action::Redirect(url) => Action::Redirect(pages.check_page(&url)?),
+        wit::Action::Redirect(url) => PayerAction::Redirect(pages.check_page(&url)?),
         wit::Action::Post(form) => {
             let fields = at_most(form.fields, FIELDS, "a form has too many fields")?;
             let bytes: usize = fields
@@ -175,12 +175,14 @@ fn open(open: wit::Open, pages: AllowedPages<'_>) -> Result<Open, CallError> {
             if bytes > FIELD_BYTES {
                 return bad_reply("a form is too large");
             }
-            Action::Post {
+            PayerAction::Post {
                 url: pages.check_page(&form.url)?,
                 fields,
             }
         }
-        wit::Action::Show(instructions) => Action::Show(self::instructions(instructions, pages)?),
+        wit::Action::Show(instructions) => {
+            PayerAction::Show(self::instructions(instructions, pages)?)
+        }
     };
     Ok(Open {
         reference: reference(open.reference)?,
@@ -343,8 +345,8 @@ fn names_a_card(text: &str) -> bool {
     text.bytes().filter(u8::is_ascii_digit).count() >= LEAST_CARD_DIGITS
 }
 
-fn refund(told: wit::Refund) -> Result<ProviderRefund, CallError> {
-    Ok(ProviderRefund {
+fn refund(told: wit::Refund) -> Result<VendorRefund, CallError> {
+    Ok(VendorRefund {
         id: reference(told.id)?,
         // Another form is that of another system at the same account.
         order: told.order.and_then(|id| RefundId::parse(&id).ok()),

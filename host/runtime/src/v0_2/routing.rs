@@ -6,10 +6,10 @@ use wasmtime::component::{Component, ComponentExportIndex, Instance, InstancePre
 use wasmtime::{Engine, Store};
 
 use super::VERSION;
-use super::method::{Answer, Description, Question};
+use super::method::{Answer, Description, LoweredContext};
 
 /// `rank` as the contract has it.
-type Rank<'a> = TypedFunc<(&'a Question<'a>,), (Answer,)>;
+type Rank<'a> = TypedFunc<(&'a LoweredContext<'a>,), (Answer,)>;
 /// `check-settings`.
 type CheckSettings<'a> = TypedFunc<(&'a [(String, String)],), (Result<(), String>,)>;
 
@@ -98,7 +98,7 @@ impl<T: 'static> Routing<T> {
         &self,
         mut store: &mut Store<T>,
         instance: Instance,
-        question: &Question<'_>,
+        question: &LoweredContext<'_>,
     ) -> wasmtime::Result<Answer> {
         let rank = instance.get_func(&mut store, self.exports.rank);
         let rank = rank.ok_or_else(|| wasmtime::Error::msg("another component's instance"))?;

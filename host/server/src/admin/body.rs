@@ -105,7 +105,6 @@ pub(crate) fn audit_text(text: &str) -> Result<String, String> {
 pub(super) struct Attribution {
     /// The person behind the operator's token.
     pub(super) actor: Option<String>,
-    /// Why.
     pub(super) reason: Option<String>,
 }
 

@@ -110,6 +110,9 @@ pub(super) async fn books(
         // Places of one account move where another gets more.
         return Err(ApiError::invalid("limit", "needs a provider_id"));
     }
+    if cursor.is_some() && limit.is_none() {
+        return Err(ApiError::invalid("cursor", "needs a limit"));
+    }
     let order = Order::Books { provider };
     let entries = controls.order(order).await.map_err(refused)?;
     let Some(limit) = limit else {

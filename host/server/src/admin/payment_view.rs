@@ -4,7 +4,7 @@ use kassette_domain::attempt::{Attempt, AttemptState, VendorFacts};
 use kassette_domain::lifecycle::Transition;
 use kassette_domain::money::{Currency, Minor};
 use kassette_domain::payment::{Origin, Payment, ReviewDecision, RoutingDecision};
-use kassette_domain::provider::{Action, VendorStatus};
+use kassette_domain::provider::{PayerAction, VendorStatus};
 use kassette_domain::refund::Refund;
 use kassette_domain::returns::Disputed;
 use kassette_domain::time::Time;
@@ -113,7 +113,7 @@ pub(super) fn given_refund(given: &GivenRefund, links: bool) -> Value {
 
 fn attempt(attempt: &Attempt, links: bool) -> Value {
     let redirect_url = match &attempt.action {
-        Some(Action::Redirect(url) | Action::Post { url, .. }) if links => Some(url),
+        Some(PayerAction::Redirect(url) | PayerAction::Post { url, .. }) if links => Some(url),
         Some(_) | None => None,
     };
     // What the vendor says it received, else what is due.

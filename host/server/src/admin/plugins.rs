@@ -11,7 +11,7 @@ use kassette_domain::method::MethodId;
 use kassette_domain::time::Time;
 use kassette_gateway::shared_modules::ShareError;
 use kassette_runtime::{
-    ActiveVersion, Cause, Event, LoadError, Prepared, PreviousVersion, Runtime, SlotStatus,
+    Activation, ActiveVersion, Cause, LoadError, Prepared, PreviousVersion, Runtime, SlotStatus,
 };
 use serde_json::{Value, json};
 
@@ -51,7 +51,7 @@ pub(super) async fn history(
     let paging = Query::of(query.as_deref())?.paging()?;
     let (runtime, slot) = find(&state, &slot)?;
     let events = runtime.history(&slot).unwrap_or_default();
-    let events: Vec<(String, Event)> = events
+    let events: Vec<(String, Activation)> = events
         .into_iter()
         .map(|event| (event.number.to_string(), event))
         .collect();
@@ -192,7 +192,7 @@ pub(super) fn refused(error: LoadError) -> ApiError {
     }
 }
 
-fn happened(event: &Event) -> Value {
+fn happened(event: &Activation) -> Value {
     json!({
         "digest": event.digest.to_string(),
         "name": event.name,
@@ -258,7 +258,7 @@ fn previous(version: PreviousVersion) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use kassette_runtime::{Class, SlotState};
+    use kassette_runtime::{ModuleClass, SlotState};
 
     use super::*;
 
@@ -275,7 +275,7 @@ mod tests {
                 name: "iDEAL".into(),
                 version: "1.0.0".into(),
                 wit: "0.2.0".into(),
-                class: Class::Native,
+                class: ModuleClass::Native,
                 since,
             }),
             serving: Some(digest),

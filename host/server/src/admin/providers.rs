@@ -6,7 +6,7 @@ use kassette_domain::audit::Audited;
 use kassette_domain::id::AccountId;
 use kassette_domain::time::Time;
 use kassette_gateway::Gateway;
-use kassette_gateway::health::Unwell;
+use kassette_gateway::health::UnhealthyReason;
 use kassette_gateway::settings::Account;
 use serde_json::{Value, json};
 
@@ -93,7 +93,7 @@ fn view(gateway: &Gateway, account: &Account) -> Value {
             "success_rate": rate,
             "median_ms": observed.health.latency,
             "samples": observed.health.samples,
-            "reason": observed.unwell.map(Unwell::as_str),
+            "reason": observed.unwell.map(UnhealthyReason::as_str),
             "detail": (!troubles.is_empty()).then(|| troubles.join("; ")),
         },
     })

@@ -12,7 +12,8 @@ use http::request::Parts;
 use kassette_domain::id::{Digest, MerchantId, Slot, SlotKind};
 use kassette_domain::policy::Policy;
 use kassette_gateway::replay::{
-    Change, Cost, Diff, Extent, MOST, MOST_EXAMPLES, Replay, ReplayCandidate, ReplayError, Sum,
+    Cost, Diff, Extent, MOST, MOST_EXAMPLES, Replay, ReplayCandidate, ReplayChange, ReplayError,
+    Sum,
 };
 use kassette_runtime::MAX_MODULE_BYTES;
 use serde_json::json;
@@ -277,12 +278,12 @@ fn examples(diff: &Diff) -> Vec<serde_json::Value> {
 }
 
 /// Every change, for the document.
-pub(super) const CHANGES: [Change; 5] = [
-    Change::Moved,
-    Change::NewlyPossible,
-    Change::NewlyImpossible,
-    Change::Fault,
-    Change::Otherwise,
+pub(super) const CHANGES: [ReplayChange; 5] = [
+    ReplayChange::Moved,
+    ReplayChange::NewlyPossible,
+    ReplayChange::NewlyImpossible,
+    ReplayChange::Fault,
+    ReplayChange::Otherwise,
 ];
 
 /// Minor units as the API writes amounts, of any size.

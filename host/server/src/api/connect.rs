@@ -6,7 +6,7 @@ use kassette_domain::connect::{Challenge, Proof, WebhookPath};
 use kassette_domain::key::Scope;
 use kassette_domain::secret::Secret;
 use kassette_gateway::Gateway;
-use kassette_gateway::connect::{Claim, Connected};
+use kassette_gateway::connect::{ConnectClaim, Connected};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -44,10 +44,10 @@ pub(super) struct ExchangeBody {
     proof: String,
 }
 
-fn read(mut fields: Fields, gateway: &Gateway) -> Result<Claim, Invalid> {
+fn read(mut fields: Fields, gateway: &Gateway) -> Result<ConnectClaim, Invalid> {
     let webhook_path = fields.optional("webhook_path", text(WebhookPath::parse))?;
     let webhook_path = webhook_path.unwrap_or_default();
-    let claim = Claim {
+    let claim = ConnectClaim {
         code: fields.required("code", text(code))?,
         site: fields.required(
             "site_url",

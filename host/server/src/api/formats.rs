@@ -75,11 +75,22 @@ pub(crate) fn whole(description: &str, least: u64, most: u64) -> Object {
 /// The methods of the specification, and that there may be others.
 fn methods() -> String {
     let specified = MethodId::SPECIFIED.map(|method| format!("`{method}`"));
+    let fixed = MethodId::SPECIFIED
+        .into_iter()
+        .filter_map(|method| Some((method, method.fixed_currency()?)));
+    let fixed: Vec<_> = fixed
+        .enumerate()
+        .map(|(at, (method, currency))| {
+            let goes = if at == 0 { " goes" } else { "" };
+            format!("`{method}`{goes} with {currency} only")
+        })
+        .collect();
     format!(
-        "A payment method: {}, or another one for which the gateway has a module. `upi_imps` goes with INR \
-         only, `interac` with CAD only; which currencies and amounts the others take, their modules, the \
-         merchant's policy and the providers decide: the methods list tells it of an amount and a currency.",
-        specified.join(", ")
+        "A payment method: {}, or another one for which the gateway has a module. {}; which currencies and \
+         amounts the others take, their modules, the merchant's policy and the providers decide: the methods \
+         list tells it of an amount and a currency.",
+        specified.join(", "),
+        fixed.join(", ")
     )
 }
 

@@ -4,9 +4,9 @@
 //! bucket whose time has passed is the same as one that was never there. So idle buckets are
 //! forgotten without loss, and memory is bounded.
 //!
-//! Decided 2026-11-24: not `governor`. It has the same algorithm with one quota for all keys of a limiter, and
-//! keeps every key until it is told to forget the idle ones; here each merchant has a rate of its own, and a
-//! flood of addresses must cost no memory. Its speed was not measured: without these two it cannot serve.
+//! Decided 2026-11-24: not `governor`, because the crate cannot do two things that are needed here. Each merchant
+//! has a rate of its own, and `governor` has one quota for all keys of a limiter. A flood of addresses must cost no
+//! memory, and `governor` keeps every key until it is told to forget the idle ones. The algorithm is the same.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;

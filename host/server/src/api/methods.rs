@@ -5,7 +5,7 @@ use axum::response::Response;
 use kassette_domain::id::AccountId;
 use kassette_domain::money::{Currency, Minor};
 use kassette_gateway::create::CreateError;
-use kassette_gateway::methods::{Offer, OfferedProvider, Question};
+use kassette_gateway::methods::{Offer, OfferedProvider, RankRequest};
 use serde::Serialize;
 use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::openapi::{RefOr, Required, Schema};
@@ -138,7 +138,7 @@ pub(super) async fn list(
         }
         Err(error) => return Err(error.into()),
     };
-    let question = Question {
+    let question = RankRequest {
         merchant,
         environment: caller.key.environment,
         amount,

@@ -43,7 +43,7 @@ pub(crate) use self::cached::Cached;
 pub(crate) use self::payments::{PaymentBody, replayed};
 pub(crate) use self::refunds::RefundBody;
 pub(crate) use self::state::ApiState;
-use crate::admission::Class;
+use crate::admission::AdmissionClass;
 use crate::telemetry::Edge;
 use crate::web::ApiError;
 
@@ -84,7 +84,10 @@ pub(crate) fn callbacks(state: ApiState) -> Router {
 }
 
 fn callback_routes(edge: &Edge) -> Router<ApiState> {
-    finish(callbacks::routes(), &edge.of_class(Class::Callbacks))
+    finish(
+        callbacks::routes(),
+        &edge.of_class(AdmissionClass::Callbacks),
+    )
 }
 
 /// The OpenAPI document, made from the handlers and types that serve.
@@ -111,11 +114,11 @@ fn endpoints(edge: &Edge) -> (Router<ApiState>, OpenApi) {
     let exchanges = OpenApiRouter::new().routes(routes!(connect::exchange));
     let (mut router, mut api) = (Router::new(), document::frame());
     for (class, endpoints) in [
-        (Class::ByMethod, by_method),
-        (Class::Modules, modules),
-        (Class::Starts, starts),
-        (Class::StartsByMethod, refunds),
-        (Class::Exchanges, exchanges),
+        (AdmissionClass::ByMethod, by_method),
+        (AdmissionClass::Modules, modules),
+        (AdmissionClass::Starts, starts),
+        (AdmissionClass::StartsByMethod, refunds),
+        (AdmissionClass::Exchanges, exchanges),
     ] {
         let (routes, described) = endpoints.split_for_parts();
         router = router.merge(finish(routes, &edge.of_class(class)));

@@ -11,7 +11,7 @@ use kassette_gateway::Gateway;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::limit::Limits;
-use crate::admission::{Admission, InHand};
+use crate::admission::{Admission, InFlightLimits};
 use crate::proxies::Proxies;
 use crate::web::error::{ApiError, Exhausted};
 
@@ -32,7 +32,7 @@ struct Shared {
 impl ApiState {
     /// The state over a gateway; `X-Forwarded-For` counts from these proxies alone, and no more than
     /// `most` is in flight at once.
-    pub(crate) fn new(gateway: Gateway, trusted_proxies: Proxies, most: InHand) -> Self {
+    pub(crate) fn new(gateway: Gateway, trusted_proxies: Proxies, most: InFlightLimits) -> Self {
         Self(Arc::new(Shared {
             gateway,
             limits: Limits::default(),
@@ -59,7 +59,6 @@ impl ApiState {
         &self.0.gateway
     }
 
-    /// The rate limits.
     pub(super) fn limits(&self) -> &Limits {
         &self.0.limits
     }

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use kassette_domain::id::Digest;
-use kassette_kit::{Check, Facts, Harness, NoNetwork, Report};
+use kassette_kit::{Check, CheckReport, Facts, Harness, NoNetwork};
 use kassette_runtime::MAX_MODULE_BYTES;
 use serde::Serialize;
 
@@ -37,7 +37,6 @@ pub(super) enum OnFile {
 
 /// Where modules are written.
 pub(super) enum Folder {
-    /// There.
     Named(PathBuf),
     /// Where this configuration says.
     Configured(PathBuf),
@@ -98,7 +97,7 @@ fn check(path: &Path, json: bool) -> Result<(), String> {
     let name = path.file_name().and_then(|name| name.to_str());
     let report = match read(path) {
         Ok(bytes) => kassette_kit::check(&harness()?, &bytes, name),
-        Err(why) => Report::of(vec![Check {
+        Err(why) => CheckReport::of(vec![Check {
             name: "file",
             passed: false,
             message: why,
@@ -180,7 +179,7 @@ fn as_json(value: &impl Serialize) -> Result<String, String> {
     Ok(format!("{text}\n"))
 }
 
-fn listed(report: &Report) -> String {
+fn listed(report: &CheckReport) -> String {
     let checks = report.checks.iter().map(|check| {
         let outcome = if check.passed { "ok" } else { "FAILED" };
         [check.name, outcome, &check.message].map(str::to_owned)

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::admission::InHand;
+use crate::admission::InFlightLimits;
 use crate::listen::Caps;
 
 /// How much at once, on the public listener.
@@ -13,7 +13,7 @@ pub(crate) struct Limits {
     /// Connections from one address.
     connections_per_address: usize,
     /// Requests in hand.
-    pub(crate) in_hand: InHand,
+    pub(crate) in_hand: InFlightLimits,
 }
 
 impl Default for Limits {
@@ -22,7 +22,7 @@ impl Default for Limits {
         Self {
             connections: caps.overall,
             connections_per_address: caps.per_address,
-            in_hand: InHand::default(),
+            in_hand: InFlightLimits::default(),
         }
     }
 }
@@ -43,7 +43,7 @@ impl Limits {
         const MOST: usize = 1_000_000;
         /// Together below the store's queue, so that no admitted request is refused there.
         const TOGETHER: usize = 4000;
-        let InHand {
+        let InFlightLimits {
             reads,
             writes,
             modules,
@@ -91,7 +91,7 @@ mod tests {
         let limits: Limits = toml::from_str("connections = 7").unwrap();
         assert_eq!(
             (limits.caps().overall, limits.in_hand),
-            (7, InHand::default())
+            (7, InFlightLimits::default())
         );
     }
 

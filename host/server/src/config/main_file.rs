@@ -77,14 +77,11 @@ pub(crate) struct MainFile {
     pub(crate) rate_limit: RateLimit,
     /// How much at once.
     pub(crate) limits: Limits,
-    /// Lives and deadlines.
     pub(crate) payments: Payments,
     /// Where exchange rates come from, beside the merchants' own.
     pub(crate) rates: Rates,
-    /// How events are delivered.
     pub(crate) webhooks: Webhooks,
     pub(crate) store: Store,
-    /// The modules.
     pub(crate) plugins: Plugins,
     /// What is not kept for ever.
     pub(crate) retention: Retention,
@@ -202,7 +199,6 @@ pub(crate) struct Payments {
     silence_hours: u64,
 }
 
-/// The store's settings.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Store {
@@ -368,11 +364,9 @@ fn days(days: u64) -> Option<Duration> {
     (days > 0).then(|| Duration::from_secs(days * DAY))
 }
 
-/// The log's settings.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Log {
-    /// How lines look.
     pub(crate) format: LogFormat,
     /// What is logged, in the words of `RUST_LOG`, which goes before it.
     pub(crate) filter: String,

@@ -27,7 +27,6 @@ pub(crate) struct Rates {
     pub(crate) file: Option<PathBuf>,
     /// Whether the European Central Bank's are fetched.
     ecb: bool,
-    /// From where.
     ecb_url: String,
 }
 

@@ -1,7 +1,7 @@
 //! Which settings of `kassette.toml` are read at the start alone.
 
 use super::{MainFile, Profile};
-use crate::admission::InHand;
+use crate::admission::InFlightLimits;
 
 impl MainFile {
     /// The names of the settings that are others in `new` and take effect with a restart.
@@ -39,7 +39,7 @@ impl MainFile {
         } = self;
         let serve = profile == Profile::Serve;
         let (caps, new_caps) = (limits.caps(), new.limits.caps());
-        let InHand {
+        let InFlightLimits {
             reads,
             writes,
             modules,

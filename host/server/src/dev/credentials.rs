@@ -58,12 +58,7 @@ pub(super) struct DemoEndpoint {
 pub(crate) enum CredentialsError {
     /// The file cannot be read or written.
     #[error("{path}: {why}; remove the data directory to begin anew")]
-    File {
-        /// The file.
-        path: String,
-        /// What is wrong.
-        why: String,
-    },
+    File { path: String, why: String },
     /// The operating system gives no randomness.
     #[error("no randomness from the operating system: {0}")]
     Random(#[from] getrandom::Error),
@@ -95,7 +90,6 @@ impl Credentials {
         Ok(credentials)
     }
 
-    /// Writes the file.
     pub(super) fn save(&self, data_dir: &Path) -> Result<(), CredentialsError> {
         let path = data_dir.join(FILE);
         let text = serde_json::to_vec_pretty(self).map_err(|error| file(&path, error))?;

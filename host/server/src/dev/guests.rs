@@ -27,9 +27,7 @@ pub(crate) enum GuestError {
     /// A component cannot be put into the plugin folder.
     #[error("{path}: {source}")]
     File {
-        /// The file.
         path: String,
-        /// Why.
         source: std::io::Error,
     },
 }

@@ -21,7 +21,6 @@ use crate::config::DEV_RATE_LIMIT;
 
 /// The demo merchant's verified domain.
 pub(super) const DOMAIN: &str = "shop.example";
-/// Its name.
 const NAME: &str = "Demo shop";
 /// The demo reseller's name.
 const RESELLER: &str = "Demo reseller";
@@ -107,10 +106,8 @@ pub(super) async fn seed(
 /// Why nothing was seeded.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SeedError {
-    /// The store failed.
     #[error(transparent)]
     Store(#[from] Fault),
-    /// No randomness.
     #[error("no randomness from the operating system: {0}")]
     Random(#[from] getrandom::Error),
     /// The file was changed by hand.

@@ -9,7 +9,7 @@ use http::{Request, StatusCode};
 use kassette_domain::attempt::AttemptState;
 use kassette_domain::id::AccountId;
 use kassette_domain::method::MethodId;
-use kassette_domain::provider::{Action, Instructions, Payer};
+use kassette_domain::provider::{Instructions, Payer, PayerAction};
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_gateway::checkout::CheckoutView;
@@ -58,7 +58,7 @@ pub(crate) async fn go(visit: Visit) -> Response {
         Err(problem) => return visit.problem(problem),
     };
     let (attempt, target) = match CheckoutState::of(&view, visit.backend.now()) {
-        CheckoutState::Open(attempt, Action::Redirect(target)) => (attempt, target),
+        CheckoutState::Open(attempt, PayerAction::Redirect(target)) => (attempt, target),
         CheckoutState::Checking(_) => return visit.see_other(&followed(&view)),
         // Its payer was not told when the start was answered.
         CheckoutState::Choose | CheckoutState::Unavailable
@@ -177,7 +177,8 @@ pub(crate) async fn answer(visit: Visit, request: Request<Body>) -> Response {
         Ok(view) => view,
         Err(problem) => return visit.problem(problem),
     };
-    let CheckoutState::Open(_, Action::Ask(asked)) = CheckoutState::of(&view, visit.backend.now())
+    let CheckoutState::Open(_, PayerAction::Ask(asked)) =
+        CheckoutState::of(&view, visit.backend.now())
     else {
         let notice = visit.t.notice_conflict().into();
         return again(&visit, &view, StatusCode::CONFLICT, notice);
@@ -232,7 +233,7 @@ impl Visit {
 fn onwards(visit: &Visit, view: &CheckoutView, started: &StartedPayment) -> Response {
     let page = address(view);
     match &started.attempt.action {
-        Some(Action::Redirect(_)) => visit.see_other(&format!("{page}/go")),
+        Some(PayerAction::Redirect(_)) => visit.see_other(&format!("{page}/go")),
         _ => visit.see_other(&page),
     }
 }
@@ -365,14 +366,14 @@ fn current(visit: &Visit, view: &CheckoutView, updates: Updates, options: PageOp
     let state = CheckoutState::of(view, visit.backend.now());
     match state {
         CheckoutState::Choose => offers(visit, view, options),
-        CheckoutState::Open(_, Action::Ask(asked)) => ask(
+        CheckoutState::Open(_, PayerAction::Ask(asked)) => ask(
             visit,
             view,
             questions::blank(asked, visit.t),
             updates,
             options,
         ),
-        CheckoutState::Open(_, Action::Show(instructions)) => {
+        CheckoutState::Open(_, PayerAction::Show(instructions)) => {
             instruct(visit, view, instructions, updates, options)
         }
         _ => status::page(visit, view, state, PageKind::Checkout(updates), options),

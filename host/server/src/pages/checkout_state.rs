@@ -2,7 +2,7 @@
 
 use kassette_domain::attempt::{Attempt, AttemptState};
 use kassette_domain::payment::{CheckoutMode, Status};
-use kassette_domain::provider::Action;
+use kassette_domain::provider::PayerAction;
 use kassette_domain::time::Time;
 use kassette_gateway::checkout::CheckoutView;
 
@@ -16,7 +16,7 @@ pub(crate) enum CheckoutState<'a> {
     /// Nothing can be chosen now.
     Unavailable,
     /// An attempt waits for the payer, who does this next.
-    Open(&'a Attempt, &'a Action),
+    Open(&'a Attempt, &'a PayerAction),
     /// An attempt waits, but what the payer was to do cannot be done any more.
     Lapsed(&'a Attempt),
     /// The vendor is being asked to close an attempt, so that another way can be chosen.
@@ -33,9 +33,7 @@ pub(crate) enum CheckoutState<'a> {
     Completed,
     /// Over without money.
     Failed,
-    /// Called off.
     Cancelled,
-    /// Its time is over.
     Expired,
 }
 
@@ -118,7 +116,7 @@ mod tests {
         let pending = view(Status::Pending, vec![attempt(fixtures::redirect())]);
         assert!(matches!(
             CheckoutState::of(&pending, fixtures::NOW),
-            CheckoutState::Open(_, Action::Redirect(_))
+            CheckoutState::Open(_, PayerAction::Redirect(_))
         ));
     }
 

@@ -16,7 +16,7 @@ use kassette_domain::money::{Currency, Minor, Money};
 use kassette_domain::order::{ClientRef, Email, IdempotencyKey, OrderId};
 use kassette_domain::payment::{CheckoutMode, NewPayment, Origin, Payment, Request, Status};
 use kassette_domain::policy::Policy;
-use kassette_domain::provider::{Action, Payer, VendorSettlement, VendorStatus};
+use kassette_domain::provider::{Payer, PayerAction, VendorSettlement, VendorStatus};
 use kassette_domain::reseller::Reseller;
 use kassette_domain::routing::{MethodDescription, PathData, Shape, Translation};
 use kassette_domain::secret::Secret;
@@ -70,12 +70,12 @@ fn due() -> Money {
     }
 }
 
-pub(crate) fn redirect() -> Action {
-    Action::Redirect("https://pay.vendor.example/s/1?a=b&c=d".into())
+pub(crate) fn redirect() -> PayerAction {
+    PayerAction::Redirect("https://pay.vendor.example/s/1?a=b&c=d".into())
 }
 
 /// An attempt at iDEAL through `sandbox-test`, waiting for the payer to do `action`.
-pub(crate) fn attempt(action: Action) -> Attempt {
+pub(crate) fn attempt(action: PayerAction) -> Attempt {
     let choice = Choice {
         attempt: AttemptId::from_bytes([0xcd; 16]),
         return_token: Secret::new(RETURN_TOKEN),

@@ -21,7 +21,6 @@ pub(crate) enum BadForm {
     /// It does not come from our own page.
     #[error("the form was sent from elsewhere")]
     Foreign,
-    /// It is too long.
     #[error("the form is longer than {MOST_BYTES} bytes")]
     TooLarge,
     /// It is no form, or has too many fields.

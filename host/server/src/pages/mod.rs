@@ -59,7 +59,7 @@ use kassette_gateway::Gateway;
 pub(crate) use self::assets::{DOCS_STYLE, ICON, STYLE};
 use self::backend::Backend;
 use self::texts::Texts;
-use crate::admission::Class;
+use crate::admission::AdmissionClass;
 use crate::api::ApiState;
 use crate::proxies::Proxies;
 use crate::telemetry::Edge;
@@ -124,9 +124,9 @@ pub(crate) fn router(state: PagesState) -> Router {
     let edge = edge(&state);
     let mut router = Router::new();
     for (class, routes) in [
-        (Class::Starts, starts),
-        (Class::Modules, modules),
-        (Class::ByMethod, by_method),
+        (AdmissionClass::Starts, starts),
+        (AdmissionClass::Modules, modules),
+        (AdmissionClass::ByMethod, by_method),
     ] {
         let routes = routes
             .method_not_allowed_fallback(|| async { ApiError::MethodNotAllowed })

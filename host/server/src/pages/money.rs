@@ -197,7 +197,7 @@ fn paid(own: &Attempt) -> Money {
 
 #[cfg(test)]
 mod tests {
-    use kassette_domain::provider::{Dispute, ProviderRefund, RefundState};
+    use kassette_domain::provider::{Dispute, RefundState, VendorRefund};
     use kassette_domain::returns::ReportedReturns;
 
     use super::*;
@@ -221,7 +221,7 @@ mod tests {
     }
 
     fn returned(mut attempt: Attempt, amount: Minor, state: RefundState) -> Attempt {
-        let refund = ProviderRefund {
+        let refund = VendorRefund {
             id: "re_1".into(),
             order: None,
             amount,

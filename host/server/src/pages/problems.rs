@@ -24,7 +24,6 @@ pub(crate) enum Problem {
     Failure,
     /// Our own fault, for now.
     Unavailable,
-    /// The store failed.
     Store {
         /// For now; else for good.
         for_now: bool,

@@ -48,7 +48,7 @@ impl FormTarget {
 /// What a later load of a page is: itself again, or somewhere else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refresh {
-    /// When.
+    /// From now.
     pub(crate) seconds: u32,
     /// Where; none: the same address.
     pub(crate) to: Option<String>,

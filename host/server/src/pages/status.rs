@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::response::Response;
 use kassette_domain::attempt::{Attempt, AttemptState};
 use kassette_domain::payment::CheckoutMode;
-use kassette_domain::provider::Action;
+use kassette_domain::provider::PayerAction;
 use kassette_gateway::checkout::CheckoutView;
 use url::Url;
 
@@ -183,8 +183,8 @@ fn back(view: &CheckoutView) -> Option<Refresh> {
 }
 
 /// Whether our own page waits for a report while the payer pays elsewhere.
-const fn waits(action: &Action) -> bool {
-    matches!(action, Action::Show(_))
+const fn waits(action: &PayerAction) -> bool {
+    matches!(action, PayerAction::Show(_))
 }
 
 /// An address as a header can hold it: unchanged, but for names and signs outside ASCII, which
@@ -358,13 +358,13 @@ fn open(
     visit: &Visit,
     view: &CheckoutView,
     attempt: &Attempt,
-    action: &Action,
+    action: &PayerAction,
     kind: PageKind<'_>,
 ) -> StatusText {
     let t = visit.t;
     let provider = visit.provider(view, attempt);
     let page = address(view);
-    if let (PageKind::Checkout(_), Action::Post { url, fields }) = (kind, action) {
+    if let (PageKind::Checkout(_), PayerAction::Post { url, fields }) = (kind, action) {
         let allowed = links::is_page(url, visit.backend.plain_loopback());
         return StatusText {
             tone: Tone::Calm,
@@ -379,11 +379,11 @@ fn open(
         };
     }
     let link = match action {
-        Action::Redirect(_) => Primary::Link {
+        PayerAction::Redirect(_) => Primary::Link {
             href: format!("{page}/go"),
             label: t.go_link(&provider),
         },
-        Action::Post { .. } | Action::Show(_) | Action::Ask(_) => Primary::Link {
+        PayerAction::Post { .. } | PayerAction::Show(_) | PayerAction::Ask(_) => Primary::Link {
             href: page,
             label: t.see_current(),
         },

@@ -57,7 +57,6 @@ pub(crate) struct Summary {
     pub(crate) line: String,
     /// The merchant's name.
     pub(crate) merchant: String,
-    /// The merchant's colour.
     pub(crate) colour: Option<Colour>,
     /// Where its logo is.
     pub(crate) logo: Option<String>,
@@ -107,7 +106,6 @@ pub(crate) struct Row {
 #[derive(Template)]
 #[template(path = "choose.html")]
 pub(crate) struct Choose {
-    /// Around it.
     pub(crate) frame: Frame,
     /// Where the form goes.
     pub(crate) action: String,
@@ -121,7 +119,6 @@ pub(crate) struct Choose {
 #[derive(Template)]
 #[template(path = "changed.html")]
 pub(crate) struct Changed {
-    /// Around it.
     pub(crate) frame: Frame,
     /// Where the form goes.
     pub(crate) action: String,
@@ -135,7 +132,6 @@ pub(crate) struct Changed {
 #[derive(Template)]
 #[template(path = "go.html")]
 pub(crate) struct Go {
-    /// Around it.
     pub(crate) frame: Frame,
     pub(crate) target: String,
     /// To whom.
@@ -168,7 +164,6 @@ pub(crate) struct Field {
 #[derive(Template)]
 #[template(path = "questions.html")]
 pub(crate) struct Questions {
-    /// Around it.
     pub(crate) frame: Frame,
     /// Where the form goes.
     pub(crate) action: String,
@@ -190,11 +185,9 @@ impl Questions {
 #[derive(Template)]
 #[template(path = "invitation.html")]
 pub(crate) struct Invitation {
-    /// Around it.
     pub(crate) frame: Frame,
     /// Where the form goes.
     pub(crate) action: String,
-    /// Who invites.
     pub(crate) reseller: String,
     /// Whom: what the reseller calls them.
     pub(crate) business: String,
@@ -208,9 +201,7 @@ pub(crate) struct Invitation {
 #[derive(Template)]
 #[template(path = "invitation_over.html")]
 pub(crate) struct InvitationOver {
-    /// Around it.
     pub(crate) frame: Frame,
-    /// The mood.
     pub(crate) tone: Tone,
     /// In a few words.
     pub(crate) heading: String,
@@ -222,7 +213,6 @@ pub(crate) struct InvitationOver {
 #[derive(Template)]
 #[template(path = "show.html")]
 pub(crate) struct Show {
-    /// Around it.
     pub(crate) frame: Frame,
     /// In a few words.
     pub(crate) heading: String,
@@ -285,10 +275,8 @@ impl Tone {
 
 /// The one thing that a payer would do next.
 pub(crate) enum Primary {
-    /// Follow a link.
     Link {
         href: String,
-        /// What it says.
         label: String,
     },
     /// Post a module's form to its vendor.
@@ -296,7 +284,6 @@ pub(crate) enum Primary {
         url: String,
         /// Names and values.
         fields: Vec<(String, String)>,
-        /// What it says.
         label: String,
     },
     /// Start the same way once more.
@@ -305,7 +292,6 @@ pub(crate) enum Primary {
         action: String,
         /// The wire id.
         method: String,
-        /// What it says.
         label: String,
     },
 }
@@ -331,9 +317,7 @@ pub(crate) struct Navigation {
 #[derive(Template)]
 #[template(path = "state.html")]
 pub(crate) struct State {
-    /// Around it.
     pub(crate) frame: Frame,
-    /// The mood.
     pub(crate) tone: Tone,
     /// In a few words.
     pub(crate) heading: String,

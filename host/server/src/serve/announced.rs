@@ -14,7 +14,6 @@ use tokio_util::sync::CancellationToken;
 use crate::config::shared_parts;
 use crate::telemetry::version;
 
-/// What is announced.
 pub(super) struct Announced {
     gateway: Gateway,
     info: Mutex<NodeInfo>,

@@ -36,7 +36,6 @@ use crate::{admin, api, docs, pages, telemetry};
 pub(crate) struct ServerOptions {
     /// Whose rules apply.
     pub(crate) profile: Profile,
-    /// What was configured.
     pub(crate) config: Config,
     /// Opened before anything else writes into its folder: a store that is refused finds all as it was.
     pub(crate) store: OpenStore,
@@ -55,7 +54,7 @@ pub(crate) struct ServerOptions {
     /// Origin of URLs; none: `http://` and the public address.
     pub(crate) public_url: Option<String>,
     /// The balancer of `dev`.
-    pub(crate) front: Option<Front>,
+    pub(crate) front: Option<BalancerAddress>,
     pub(crate) clock: Arc<dyn Clock>,
     /// Simulated accounts.
     pub(crate) simulators: Option<Vendors>,
@@ -66,7 +65,7 @@ pub(crate) struct ServerOptions {
 }
 
 /// A balancer that is not in the configuration.
-pub(crate) struct Front {
+pub(crate) struct BalancerAddress {
     /// Whose `X-Forwarded-For` counts.
     pub(crate) proxies: Proxies,
     /// Where it listens for operators.

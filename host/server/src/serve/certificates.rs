@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use kassette_files::{Holds, judge};
 use tokio_rustls::TlsAcceptor;
 
-use super::looks::{Looks, Print, print};
+use super::file_watch::{FileIdentity, FileWatch, file_identity};
 use crate::config::{Config, Profile};
 use crate::listen::{ListenError, Tls, tls_acceptor};
 use crate::telemetry;
@@ -18,7 +18,7 @@ pub(super) struct Pair {
 }
 
 /// The files as they were found; none of one that was not there.
-type Seen = (Pair, [Option<Print>; 2]);
+type Seen = (Pair, [Option<FileIdentity>; 2]);
 
 impl Pair {
     fn of(config: &Config, certificate: Option<&Path>, key: Option<&Path>) -> Option<Self> {
@@ -45,8 +45,8 @@ impl Pair {
     }
 
     fn look(&self) -> Seen {
-        let prints = [&self.certificate, &self.key].map(|path| print(path));
-        (self.clone(), prints)
+        let identities = [&self.certificate, &self.key].map(|path| file_identity(path));
+        (self.clone(), identities)
     }
 
     fn read(&self, profile: Profile) -> Result<TlsAcceptor, ListenError> {
@@ -67,7 +67,7 @@ pub(super) struct Certificate {
     pair: Pair,
     profile: Profile,
     tls: Tls,
-    looks: Looks<Seen>,
+    watch: FileWatch<Seen>,
 }
 
 impl Certificate {
@@ -85,7 +85,7 @@ impl Certificate {
         telemetry::shows_certificate(listener, &pair.certificate);
         Ok(Self {
             tls,
-            looks: Looks::reading(seen),
+            watch: FileWatch::reading(seen),
             listener,
             pair,
             profile,
@@ -107,7 +107,7 @@ impl Certificate {
     /// # Errors
     /// Why they were not; what was there before goes on serving.
     pub(super) fn read_again(&mut self) -> Result<(), ListenError> {
-        self.looks = Looks::reading(self.pair.look());
+        self.watch = FileWatch::reading(self.pair.look());
         self.tls.exchange(self.pair.read(self.profile)?);
         telemetry::shows_certificate(self.listener, &self.pair.certificate);
         Ok(())
@@ -117,7 +117,7 @@ impl Certificate {
     /// none where there is nothing to read.
     pub(super) fn look(&mut self) -> Option<Result<(), ListenError>> {
         let now = self.pair.look();
-        self.looks.look(now).then(|| self.read_again())
+        self.watch.look(now).then(|| self.read_again())
     }
 }
 

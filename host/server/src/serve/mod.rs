@@ -7,7 +7,7 @@
 //! | `running` | answers, works, drains, stops in order |
 //! | `settings` | the gateway's settings of a configuration |
 //! | `reload` | takes over changed files, by itself and at a SIGHUP |
-//! | `certificates`, `rates_file`, `looks` | files that are looked at: the listeners' certificates, exchange rates |
+//! | `certificates`, `rates_file`, `file_watch` | files that are looked at: the listeners' certificates, exchange rates |
 //! | `ecb` | fetches the European Central Bank's exchange rates |
 //! | `systemd` | tells systemd how the gateway is |
 //! | `unattended` | writes modules that were put into the folder into the audit log |
@@ -19,7 +19,7 @@ mod assembly;
 mod certificates;
 mod ecb;
 mod error;
-mod looks;
+mod file_watch;
 mod outgoing;
 mod rates_file;
 mod reload;
@@ -45,7 +45,9 @@ use crate::simulators::{
 
 #[cfg(test)]
 pub(crate) use assembly::LEAST_FILES;
-pub(crate) use assembly::{DatabasePlace, Front, OpenStore, ServerOptions, origin, start};
+pub(crate) use assembly::{
+    BalancerAddress, DatabasePlace, OpenStore, ServerOptions, origin, start,
+};
 pub(crate) use error::ServeError;
 pub(crate) use running::Running;
 #[cfg(test)]

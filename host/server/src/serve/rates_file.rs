@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use kassette_domain::rates::RateSource;
 use kassette_gateway::Gateway;
 
-use super::looks::{Looks, Print, print};
+use super::file_watch::{FileIdentity, FileWatch, file_identity};
 use crate::config::{Config, ConfigError, Profile, read_rates};
 
 /// Where it stands, and as it was found there.
-type Seen = (Option<PathBuf>, Option<Print>);
+type Seen = (Option<PathBuf>, Option<FileIdentity>);
 
 /// Everything that is wrong with a file of exchange rates.
 #[derive(Debug, thiserror::Error)]
@@ -21,7 +21,7 @@ pub(super) struct RatesFile {
     path: Option<PathBuf>,
     profile: Profile,
     gateway: Gateway,
-    looks: Looks<Seen>,
+    watch: FileWatch<Seen>,
 }
 
 impl RatesFile {
@@ -36,7 +36,7 @@ impl RatesFile {
     ) -> Result<Self, RatesRefused> {
         let path = config.rates_file();
         let mut file = Self {
-            looks: Looks::reading(seen(path.clone())),
+            watch: FileWatch::reading(seen(path.clone())),
             path,
             profile,
             gateway,
@@ -45,7 +45,6 @@ impl RatesFile {
         Ok(file)
     }
 
-    /// Whether there is one.
     pub(super) const fn is_there(&self) -> bool {
         self.path.is_some()
     }
@@ -60,7 +59,7 @@ impl RatesFile {
     /// # Errors
     /// What is wrong with it; the rates of before stay.
     pub(super) fn read_again(&mut self) -> Result<(), RatesRefused> {
-        self.looks = Looks::reading(seen(self.path.clone()));
+        self.watch = FileWatch::reading(seen(self.path.clone()));
         let Some(path) = &self.path else {
             self.gateway.drop_rates(RateSource::File);
             return Ok(());
@@ -75,11 +74,11 @@ impl RatesFile {
     /// there is nothing to read.
     pub(super) fn look(&mut self) -> Option<Result<(), RatesRefused>> {
         let now = seen(self.path.clone());
-        self.looks.look(now).then(|| self.read_again())
+        self.watch.look(now).then(|| self.read_again())
     }
 }
 
 fn seen(path: Option<PathBuf>) -> Seen {
-    let print = path.as_deref().and_then(print);
-    (path, print)
+    let identity = path.as_deref().and_then(file_identity);
+    (path, identity)
 }

@@ -17,7 +17,7 @@ use url::Url;
 
 use super::announced::Announced;
 use super::certificates::{Certificate, Pair};
-use super::looks::LOOK_EVERY;
+use super::file_watch::LOOK_EVERY;
 use super::rates_file::RatesFile;
 use super::settings::settings;
 use super::systemd;

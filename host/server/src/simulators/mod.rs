@@ -135,7 +135,6 @@ pub(crate) struct SimulatorSettings {
 
 /// Running simulators with their accounts.
 pub(crate) struct Simulators {
-    /// The simulators.
     pub(crate) sim: Arc<Sim>,
     /// Their accounts, as another process is told of them.
     pub(crate) told: Vec<SimulatedAccount>,

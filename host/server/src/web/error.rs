@@ -15,7 +15,7 @@ use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue};
 use kassette_domain::lifecycle::Refusal;
 use kassette_domain::policy::RateLimit;
-use kassette_domain::reseller::Barred;
+use kassette_domain::reseller::ResellerNotAllowed;
 use kassette_gateway::auth::AuthError;
 use kassette_gateway::connect::ConnectError;
 use kassette_gateway::create::CreateError;
@@ -492,12 +492,12 @@ impl From<NotAvailable> for ApiError {
     }
 }
 
-impl From<Barred> for ApiError {
-    fn from(barred: Barred) -> Self {
+impl From<ResellerNotAllowed> for ApiError {
+    fn from(barred: ResellerNotAllowed) -> Self {
         let code = match barred {
-            Barred::NotAuthorized => Code::MerchantNotAuthorized,
-            Barred::NotRolledOut => Code::NotRolledOut,
-            Barred::NotLiveApproved => Code::LiveNotApproved,
+            ResellerNotAllowed::NotAuthorized => Code::MerchantNotAuthorized,
+            ResellerNotAllowed::NotRolledOut => Code::NotRolledOut,
+            ResellerNotAllowed::NotLiveApproved => Code::LiveNotApproved,
         };
         Self::forbidden(code, barred.to_string())
     }
@@ -610,7 +610,7 @@ mod tests {
             (CreateError::KeyRefused, 401),
             (CreateError::Differs { field: "amount" }, 409),
             (CreateError::ClientRefDiffers { field: "amount" }, 409),
-            (CreateError::Barred(Barred::NotAuthorized), 403),
+            (CreateError::Barred(ResellerNotAllowed::NotAuthorized), 403),
             (CreateError::NoRate(Currency::EUR), 422),
             (CreateError::TooSmall, 422),
             (CreateError::OverLimit, 422),
@@ -722,9 +722,15 @@ mod tests {
     async fn failures_of_a_reseller_have_their_statuses() {
         for (error, status) in [
             (ResellerError::NotFound, 404),
-            (ResellerError::Barred(Barred::NotAuthorized), 403),
-            (ResellerError::Barred(Barred::NotRolledOut), 403),
-            (ResellerError::Barred(Barred::NotLiveApproved), 403),
+            (
+                ResellerError::Barred(ResellerNotAllowed::NotAuthorized),
+                403,
+            ),
+            (ResellerError::Barred(ResellerNotAllowed::NotRolledOut), 403),
+            (
+                ResellerError::Barred(ResellerNotAllowed::NotLiveApproved),
+                403,
+            ),
             (ResellerError::BadCursor, 422),
             (ResellerError::Store(Fault::Busy), 503),
         ] {

@@ -16,17 +16,12 @@ const ECHO: usize = 64;
 /// A JSON value without repeated names.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
-    /// `null`
     Null,
-    /// `true`, `false`
     Bool(bool),
     /// A number; never money.
     Number(serde_json::Number),
-    /// A string.
     Text(String),
-    /// An array.
     List(Vec<Self>),
-    /// An object.
     Object(BTreeMap<String, Self>),
 }
 

@@ -6,10 +6,14 @@ use kassette_gateway::auth::{MerchantCaller, ResellerCaller};
 /// What a request has shown, by what the log may tell of it: never the credential itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Credential {
-    /// A merchant's key.
-    Merchant { merchant: MerchantId, key: KeyId },
-    /// A reseller's key.
-    Reseller { reseller: ResellerId, key: KeyId },
+    Merchant {
+        merchant: MerchantId,
+        key: KeyId,
+    },
+    Reseller {
+        reseller: ResellerId,
+        key: KeyId,
+    },
     /// An operator's token.
     Operator(OperatorId),
 }

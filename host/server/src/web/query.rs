@@ -35,7 +35,6 @@ impl Query {
         Ok(Self(pairs))
     }
 
-    /// Takes a parameter.
     pub(crate) fn take(&mut self, name: &str) -> Option<String> {
         let index = self.0.iter().position(|(known, _)| known == name)?;
         Some(self.0.swap_remove(index).1)

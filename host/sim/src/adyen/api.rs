@@ -37,7 +37,6 @@ const KEY_LIFE_MS: u64 = 7 * 86_400_000;
 /// A link lives this long at most.
 const LONGEST_LINK_MS: u64 = 70 * 86_400_000;
 
-/// One account's API.
 #[derive(Clone)]
 pub(crate) struct Api(pub(crate) Arc<Account>);
 

@@ -25,7 +25,6 @@ use crate::{
     session::{Conflict, Happened, Opening, Session},
 };
 
-/// One account's API.
 #[derive(Clone)]
 struct Api(Arc<Account>);
 

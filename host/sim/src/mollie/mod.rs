@@ -28,7 +28,6 @@ use crate::{
     vendor::{self, Call, Event, Message, Vendor},
 };
 
-/// The simulated Mollie.
 pub(crate) struct Mollie;
 
 /// The account's API key, as its dashboard shows it.

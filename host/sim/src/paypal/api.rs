@@ -40,7 +40,6 @@ const LONGEST_KEY: usize = 108;
 /// What the paths of patched fields begin with: the order's only unit.
 const UNIT: &str = "/purchase_units/@reference_id=='default'/";
 
-/// One account's API.
 #[derive(Clone)]
 pub(crate) struct Api {
     pub(crate) account: Arc<Account>,

@@ -35,7 +35,6 @@ const REFUNDABLE_MS: u64 = 183 * 86_400_000;
 /// Most items of a collection.
 const MOST_ITEMS: usize = 100;
 
-/// One account's API.
 #[derive(Clone)]
 pub(crate) struct Api {
     pub(crate) account: Arc<Account>,

@@ -73,7 +73,6 @@ pub(crate) fn approved(of: &mut Session) {
         .retain(|name, kept| !(name.starts_with(TRY) && kept.ends_with(WAITING)));
 }
 
-/// Whether anything was tried.
 pub(crate) fn is_tried(of: &Session) -> bool {
     status(of).is_some() || tries(of).next().is_some()
 }

@@ -27,7 +27,6 @@ use crate::{
     vendor::{self, Call, Event, Message, Vendor},
 };
 
-/// The simulated Revolut.
 pub(crate) struct Revolut;
 
 /// The Merchant API's Secret key of an account.
@@ -35,7 +34,6 @@ fn secret_key(account: &SimAccount) -> String {
     format!("sk_{}", account.api_key)
 }
 
-/// A webhook's signing secret.
 fn signing_secret(secret: &str) -> String {
     format!("wsk_{secret}")
 }

@@ -27,7 +27,6 @@ use crate::{
     session::{Opening, Session},
 };
 
-/// One account's API.
 #[derive(Clone)]
 pub(crate) struct Api {
     pub(crate) account: Arc<Account>,

@@ -27,7 +27,6 @@ pub(crate) const KEY_LIFE_MS: u64 = 24 * 60 * 60 * 1_000;
 /// Changes of one payment whose keys are remembered.
 const MOST_KEYS: usize = 32;
 
-/// One account's API.
 #[derive(Clone)]
 pub(crate) struct Api {
     pub(crate) account: Arc<Account>,

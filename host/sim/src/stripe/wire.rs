@@ -280,7 +280,6 @@ pub(crate) fn charge_id(of: &Session) -> String {
     format!("ch_{}", end(of))
 }
 
-/// When the payer approved.
 fn approved_at(of: &Session) -> u64 {
     of.authorised_at.unwrap_or(of.updated_at)
 }

@@ -13,9 +13,9 @@ use crate::rows::schema::{self, Key};
 use crate::rows::seal::Sealer;
 use crate::rows::stored::closed;
 
-/// A merchant's endpoint. Behind that of a reseller stands the reseller's number, and no merchant has the number 0:
-/// rows from before there were any read as they did, and a program of that time takes one for damaged, and
-/// never for a merchant's.
+/// A merchant's endpoint. For a reseller's, the merchant is 0, which is no merchant's number, and the reseller's
+/// number follows the row. Older rows have no such suffix. An older program takes a reseller's row for damaged,
+/// and never for a merchant's.
 #[derive(Serialize, Deserialize)]
 struct EndpointRow {
     id: EndpointId,

@@ -11,11 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::Fault;
 use crate::rows::seal::Sealer;
-use crate::rows::source::Source;
+use crate::rows::source::RowSource;
 use crate::rows::stored::closed;
 use crate::rows::{records, schema};
 
-/// An invitation's row.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct InvitationRow {
     pub(crate) reseller: ResellerId,
@@ -64,13 +63,16 @@ struct InvitationSecrets {
 }
 
 /// An invitation that must be there, without address and token.
-pub(crate) fn expect_plain(source: &impl Source, id: InvitationId) -> Result<InvitationRow, Fault> {
+pub(crate) fn expect_plain(
+    source: &impl RowSource,
+    id: InvitationId,
+) -> Result<InvitationRow, Fault> {
     source.expect(&schema::resellers::invitation(id))
 }
 
 /// Reads an invitation that must be there.
 pub(crate) fn expect(
-    source: &impl Source,
+    source: &impl RowSource,
     sealer: &Sealer,
     id: InvitationId,
 ) -> Result<Invitation, Fault> {
@@ -132,7 +134,7 @@ pub(crate) fn reseal(old: &Sealer, new: &Sealer, key: &[u8], row: &[u8]) -> Resu
 
 /// What came of an accepted invitation; none for another.
 pub(crate) fn delegation_of(
-    source: &impl Source,
+    source: &impl RowSource,
     reseller: ResellerId,
     reply: Reply,
 ) -> Result<Option<Delegation>, Fault> {

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::Fault;
 use crate::rows::records;
 use crate::rows::schema::{self, Key};
-use crate::rows::source::Source;
+use crate::rows::source::RowSource;
 
 /// A merchant's row as it is written. Behind it stands the margin, where the merchant has one, or, where
 /// it has a brand, the margin that it may have and the brand.
@@ -55,8 +55,8 @@ pub(crate) fn encode(merchant: &Merchant) -> Result<(Key, IVec), Fault> {
 
 /// Reads the row of a merchant.
 pub(crate) fn decode(key: &[u8], row: &[u8]) -> Result<Merchant, Fault> {
-    // No option of a margin can be read as a margin: that begins with the length of its digits, and the
-    // option with 0 or 1, behind which no digit stands.
+    // What follows the row is a margin, or an optional margin and a brand. The two cannot be mistaken: a margin
+    // begins with the count of its digits, an optional one with 0 or 1, and no digit follows that.
     let with_margin = records::decode_with_more(key, row)
         .map(|(row, margin): (Written<'_>, Option<Margin>)| (row, margin, Brand::default()));
     let (row, margin, brand) = match with_margin {
@@ -77,15 +77,14 @@ pub(crate) fn decode(key: &[u8], row: &[u8]) -> Result<Merchant, Fault> {
     })
 }
 
-/// Loads a merchant.
-pub(crate) fn load(source: &impl Source, id: MerchantId) -> Result<Option<Merchant>, Fault> {
+pub(crate) fn load(source: &impl RowSource, id: MerchantId) -> Result<Option<Merchant>, Fault> {
     let key = schema::merchant(id);
     let row = source.get(&key)?;
     row.map(|row| decode(&key, &row)).transpose()
 }
 
 /// Loads a merchant that must be there.
-pub(crate) fn expect(source: &impl Source, id: MerchantId) -> Result<Merchant, Fault> {
+pub(crate) fn expect(source: &impl RowSource, id: MerchantId) -> Result<Merchant, Fault> {
     load(source, id)?.ok_or_else(|| records::damaged(&schema::merchant(id), "it is missing"))
 }
 

@@ -7,8 +7,7 @@ use kassette_domain::id::ResellerId;
 use kassette_domain::signing::Nonce;
 use sha2::{Digest as _, Sha256};
 
-/// How much earlier than another a request may ask that comes after it: those that are made at once
-/// overtake each other on their way here.
+/// Requests made together may arrive out of order by this much.
 pub(crate) const OVERTAKEN: Duration = Duration::from_secs(1);
 /// What is kept of a nonce.
 pub(crate) type NonceDigest = [u8; 16];

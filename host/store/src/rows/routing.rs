@@ -23,7 +23,6 @@ const MOST: usize = 32 << 10;
 
 /// An entry of the log.
 pub(crate) trait Entry: Serialize + DeserializeOwned + Send + 'static {
-    /// Whose it is.
     fn slot(&self) -> Slot;
 }
 
@@ -43,7 +42,6 @@ impl Entry for Conversation {
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub(crate) slot: Slot,
-    /// How many.
     pub(crate) records: u32,
     packed: Vec<u8>,
 }
@@ -57,7 +55,7 @@ struct BatchRow {
 
 /// The whole log, as the embedded store counts it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Log {
+pub(crate) struct RoutingLogTotals {
     /// The number of the next batch.
     pub(crate) next: u64,
     /// Bytes of all batches.

@@ -115,7 +115,6 @@ impl Sealer {
         }
     }
 
-    /// The key's id.
     pub(crate) const fn key_id(&self) -> [u8; KEY_ID] {
         self.id
     }

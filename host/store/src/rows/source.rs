@@ -8,7 +8,7 @@ use super::records;
 use crate::Fault;
 
 /// Where rows are read: in an operation, or from outside.
-pub(crate) trait Source {
+pub(crate) trait RowSource {
     /// A row as it was written.
     fn get(&self, key: &[u8]) -> Result<Option<IVec>, Fault>;
 
@@ -26,13 +26,13 @@ pub(crate) trait Source {
     }
 }
 
-impl<S: State> Source for Rows<'_, S> {
+impl<S: State> RowSource for Rows<'_, S> {
     fn get(&self, key: &[u8]) -> Result<Option<IVec>, Fault> {
         Rows::get(self, key)
     }
 }
 
-impl<Shown> Source for View<'_, Shown> {
+impl<Shown> RowSource for View<'_, Shown> {
     fn get(&self, key: &[u8]) -> Result<Option<IVec>, Fault> {
         View::get(self, key)
     }

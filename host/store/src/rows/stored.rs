@@ -17,7 +17,7 @@ use kassette_domain::order::{Email, OrderId};
 use kassette_domain::payment::{
     CheckoutMode, Origin, Payment, ReviewCause, ReviewDecision, Settlement, Status,
 };
-use kassette_domain::provider::{Action, Particulars, Payer, VendorStatus};
+use kassette_domain::provider::{Particulars, Payer, PayerAction, VendorStatus};
 use kassette_domain::rates::TableRef;
 use kassette_domain::returns::Returns;
 use kassette_domain::secret::Secret;
@@ -30,7 +30,7 @@ use crate::Fault;
 use crate::rows::records;
 use crate::rows::schema::{self, Key, Position};
 use crate::rows::seal::{EMAIL_MARK, Sealer, Unopened};
-use crate::rows::source::Source;
+use crate::rows::source::RowSource;
 
 /// Most lines of a timeline. A vendor that repeats reports for ever fills it to the quarter; what
 /// really happens to a payment takes a few dozen.
@@ -38,7 +38,7 @@ pub(crate) const MAX_TRANSITIONS: u16 = 1000;
 
 /// What the store itself has to know of a payment, beside it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Books {
+pub(crate) struct PaymentCounters {
     /// How many attempts it has.
     pub(crate) attempts: u8,
     /// Its row in `due/`.
@@ -68,12 +68,11 @@ impl Timer {
     }
 }
 
-/// A payment's row.
 pub(crate) struct PaymentRow {
     /// Without e-mail and token.
     plain: Payment,
     sealed: Vec<u8>,
-    pub(crate) books: Books,
+    pub(crate) books: PaymentCounters,
 }
 
 /// A payment's row as it is written: what its key says is left out, and what is sealed. Behind it stands
@@ -105,7 +104,7 @@ struct Written<'a> {
     expires_at: Time,
     claimed_until: Option<Time>,
     sealed: Cow<'a, [u8]>,
-    books: Books,
+    books: PaymentCounters,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -119,7 +118,7 @@ impl PaymentRow {
     pub(crate) fn encode(
         sealer: &Sealer,
         payment: &Payment,
-        books: Books,
+        books: PaymentCounters,
     ) -> Result<(Key, IVec), Fault> {
         let key = schema::payment(payment.id);
         let secrets = PaymentSecrets {
@@ -209,14 +208,14 @@ impl PaymentRow {
     }
 
     /// Loads the row of a payment.
-    pub(crate) fn load(source: &impl Source, id: PaymentId) -> Result<Option<Self>, Fault> {
+    pub(crate) fn load(source: &impl RowSource, id: PaymentId) -> Result<Option<Self>, Fault> {
         let key = schema::payment(id);
         let row = source.get(&key)?;
         row.map(|row| Self::decode(id, &key, &row)).transpose()
     }
 
     /// Loads the row of a payment that must be there.
-    pub(crate) fn expect(source: &impl Source, id: PaymentId) -> Result<Self, Fault> {
+    pub(crate) fn expect(source: &impl RowSource, id: PaymentId) -> Result<Self, Fault> {
         Self::load(source, id)?
             .ok_or_else(|| records::damaged(&schema::payment(id), "it is missing"))
     }
@@ -226,8 +225,7 @@ impl PaymentRow {
         &self.plain
     }
 
-    /// Opens the row.
-    pub(crate) fn open(self, sealer: &Sealer) -> Result<(Payment, Books), Fault> {
+    pub(crate) fn open(self, sealer: &Sealer) -> Result<(Payment, PaymentCounters), Fault> {
         let key = schema::payment(self.plain.id);
         let secrets: PaymentSecrets<'_> = sealer
             .open(&key, &self.sealed)
@@ -281,12 +279,11 @@ struct AttemptSecrets<'a> {
     payer: Cow<'a, Payer>,
     returned: Option<Cow<'a, Secret>>,
     /// Links and forms that let their holder pay, or show who pays.
-    action: Option<Cow<'a, Action>>,
+    action: Option<Cow<'a, PayerAction>>,
     /// Reasons of refunds, and addresses where their money is claimed.
     returns: Cow<'a, Returns>,
 }
 
-/// Encodes an attempt's row.
 pub(crate) fn encode_attempt(
     sealer: &Sealer,
     attempt: &Attempt,
@@ -338,7 +335,7 @@ pub(crate) fn encode_attempt(
 }
 
 /// The row of one attempt of a payment.
-fn attempt_row(source: &impl Source, key: &[u8]) -> Result<IVec, Fault> {
+fn attempt_row(source: &impl RowSource, key: &[u8]) -> Result<IVec, Fault> {
     source
         .get(key)?
         .ok_or_else(|| records::damaged(key, "it is missing"))
@@ -346,7 +343,7 @@ fn attempt_row(source: &impl Source, key: &[u8]) -> Result<IVec, Fault> {
 
 /// Reads one attempt of a payment.
 pub(crate) fn load_attempt(
-    source: &impl Source,
+    source: &impl RowSource,
     sealer: &Sealer,
     payment: PaymentId,
     ordinal: u8,
@@ -355,7 +352,6 @@ pub(crate) fn load_attempt(
     open_attempt(sealer, &key, &attempt_row(source, &key)?)
 }
 
-/// Opens an attempt's row.
 pub(crate) fn open_attempt(sealer: &Sealer, key: &[u8], row: &[u8]) -> Result<Attempt, Fault> {
     let payment = schema::payment_of_attempt(key)
         .ok_or_else(|| records::damaged(key, "it names no payment"))?;
@@ -431,7 +427,7 @@ pub(crate) struct AttemptLookup {
 
 impl AttemptKey {
     /// By what the attempt is found.
-    pub(crate) fn lookup(self, source: &impl Source) -> Result<AttemptLookup, Fault> {
+    pub(crate) fn lookup(self, source: &impl RowSource) -> Result<AttemptLookup, Fault> {
         let key = schema::attempt(self.payment, self.ordinal);
         let row = attempt_row(source, &key)?;
         let row: AttemptRow<'_> = records::decode(&key, &row)?;

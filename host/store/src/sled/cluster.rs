@@ -5,13 +5,13 @@ use std::time::Duration;
 use kassette_domain::id::PaymentId;
 
 use crate::sled::SledStore;
-use crate::{Answer, Cluster, ModulesInfo, NodeInfo, NodeStatus, Share, Task};
+use crate::{Cluster, ModulesInfo, NodeInfo, NodeShare, NodeStatus, StoreFuture, Task};
 
 /// The name of the only node.
 const NAME: &str = "only";
 
 impl Cluster for SledStore {
-    fn nodes(&self) -> Answer<'_, Vec<NodeStatus>> {
+    fn nodes(&self) -> StoreFuture<'_, Vec<NodeStatus>> {
         Box::pin(async {
             Ok(vec![NodeStatus {
                 name: NAME.into(),
@@ -38,15 +38,15 @@ impl Cluster for SledStore {
 
     fn demanded(&self) {}
 
-    fn share(&self) -> Share {
-        Share::WHOLE
+    fn share(&self) -> NodeShare {
+        NodeShare::WHOLE
     }
 
-    fn reviewed(&self) -> Answer<'_, Option<Vec<PaymentId>>> {
+    fn reviewed(&self) -> StoreFuture<'_, Option<Vec<PaymentId>>> {
         Box::pin(async { Ok(None) })
     }
 
-    fn take_task(&self, _task: Task, _lease: Duration) -> Answer<'_, bool> {
+    fn take_task(&self, _task: Task, _lease: Duration) -> StoreFuture<'_, bool> {
         Box::pin(async { Ok(true) })
     }
 }

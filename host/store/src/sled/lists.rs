@@ -19,7 +19,7 @@ use crate::sled::memory::payment_index::List;
 use crate::sled::memory::payment_index::period::Period;
 use crate::sled::memory::payment_index_rows::Ids;
 use crate::sled::store::SledStore;
-use crate::{Answer, Fault, Listed, Page, Paging};
+use crate::{Fault, Listed, Page, Paging, StoreFuture};
 
 /// Bytes of a time and an id, with which the keys of most lists end.
 pub(crate) const TIME_AND_ID: usize = 24;
@@ -36,21 +36,21 @@ const MAX_WALKS: usize = 64;
 const MAX_CURSOR: usize = 128;
 
 /// What a list is made of, in its order.
-pub(crate) trait Along: Send + 'static {
-    type Each: Send;
+pub(crate) trait PageSource: Send + 'static {
+    type Item: Send;
 
     /// At most [`CHUNK`] more, and whether nothing follows them; or the cursor of the page, where one call
     /// goes no further.
-    fn more(&mut self, view: &View<'_>) -> Result<More<Self::Each>, Fault>;
+    fn more(&mut self, view: &View<'_>) -> Result<Chunk<Self::Item>, Fault>;
 
     /// The cursor of a page that ends with one.
-    fn cursor(&self, last: &Self::Each) -> String;
+    fn cursor(&self, last: &Self::Item) -> String;
 }
 
-pub(crate) type More<E> = ControlFlow<Option<String>, (Vec<E>, bool)>;
+pub(crate) type Chunk<E> = ControlFlow<Option<String>, (Vec<E>, bool)>;
 
 /// What was seen of a row or payment.
-pub(crate) struct Looked<T> {
+pub(crate) struct Examined<T> {
     /// What becomes of it; none leaves it out.
     pub(crate) item: Option<T>,
     /// Rows that were read for it, as far as they count.
@@ -58,9 +58,9 @@ pub(crate) struct Looked<T> {
 }
 
 /// A page in the making.
-struct Making<A: Along, T> {
+struct PageBuilder<A: PageSource, T> {
     along: A,
-    found: VecDeque<A::Each>,
+    found: VecDeque<A::Item>,
     /// Whether nothing follows what was found.
     ended: bool,
     limit: usize,
@@ -68,12 +68,12 @@ struct Making<A: Along, T> {
     rows: usize,
 }
 
-impl<A: Along, T> Making<A, T> {
+impl<A: PageSource, T> PageBuilder<A, T> {
     /// Goes on until the page is done or others should have their turn.
     fn go_on(
         &mut self,
         view: &View<'_>,
-        look: &mut impl FnMut(&View<'_>, &A::Each) -> Result<Looked<T>, Fault>,
+        look: &mut impl FnMut(&View<'_>, &A::Item) -> Result<Examined<T>, Fault>,
     ) -> Result<ControlFlow<Listed<T>>, Fault> {
         let next = loop {
             if let Some(each) = self.found.pop_front() {
@@ -108,13 +108,13 @@ impl<A: Along, T> Making<A, T> {
 
 impl SledStore {
     /// One page of a list. `look` says what becomes of each row or payment.
-    pub(crate) fn page<A: Along, T: Send + 'static>(
+    pub(crate) fn page<A: PageSource, T: Send + 'static>(
         &self,
         along: A,
         limit: usize,
-        mut look: impl FnMut(&View<'_>, &A::Each) -> Result<Looked<T>, Fault> + Send + 'static,
-    ) -> Answer<'_, Listed<T>> {
-        let mut making = Making {
+        mut look: impl FnMut(&View<'_>, &A::Item) -> Result<Examined<T>, Fault> + Send + 'static,
+    ) -> StoreFuture<'_, Listed<T>> {
+        let mut making = PageBuilder {
             along,
             found: VecDeque::new(),
             ended: false,
@@ -134,7 +134,7 @@ impl SledStore {
         order: Order,
         paging: &Paging,
         take: impl FnMut(&View<'_>, &[u8], &IVec) -> Result<Option<T>, Fault> + Send + 'static,
-    ) -> Answer<'_, Listed<T>> {
+    ) -> StoreFuture<'_, Listed<T>> {
         self.list_in(Span::prefix(prefix), (prefix, tail), order, paging, take)
     }
 
@@ -146,7 +146,7 @@ impl SledStore {
         order: Order,
         paging: &Paging,
         mut take: impl FnMut(&View<'_>, &[u8], &IVec) -> Result<Option<T>, Fault> + Send + 'static,
-    ) -> Answer<'_, Listed<T>> {
+    ) -> StoreFuture<'_, Listed<T>> {
         if let Some(cursor) = &paging.cursor {
             let Some(last) = read_cursor(cursor, prefix, tail) else {
                 return bad_cursor();
@@ -155,7 +155,7 @@ impl SledStore {
         }
         self.page(RowsOf { span, order }, paging.limit, move |view, row| {
             let (key, row) = row;
-            take(view, key, row).map(|item| Looked { item, rows: 1 })
+            take(view, key, row).map(|item| Examined { item, rows: 1 })
         })
     }
 
@@ -168,7 +168,7 @@ impl SledStore {
         (prefix, tail): (&[u8], usize),
         paging: &Paging,
         mut take: impl FnMut(&View<'_>, &[u8]) -> Result<Option<T>, Fault> + Send + 'static,
-    ) -> Answer<'_, Listed<T>> {
+    ) -> StoreFuture<'_, Listed<T>> {
         if let Some(cursor) = &paging.cursor {
             let Some(last) = read_cursor(cursor, prefix, tail) else {
                 return bad_cursor();
@@ -177,7 +177,7 @@ impl SledStore {
         }
         keys.sort_unstable();
         self.page(KeysOf { keys, rest }, paging.limit, move |view, key| {
-            take(view, key).map(|item| Looked { item, rows: 0 })
+            take(view, key).map(|item| Examined { item, rows: 0 })
         })
     }
 
@@ -187,8 +187,8 @@ impl SledStore {
         list: List,
         period: Period,
         paging: &Paging,
-        mut look: impl FnMut(&View<'_>, PaymentId) -> Result<Looked<T>, Fault> + Send + 'static,
-    ) -> Answer<'_, Listed<T>> {
+        mut look: impl FnMut(&View<'_>, PaymentId) -> Result<Examined<T>, Fault> + Send + 'static,
+    ) -> StoreFuture<'_, Listed<T>> {
         let mut after = None;
         if let Some(cursor) = &paging.cursor {
             let Some(position) = read_position(cursor, list) else {
@@ -209,7 +209,7 @@ impl SledStore {
     }
 }
 
-pub(crate) fn bad_cursor<'a, T: Send + 'a>() -> Answer<'a, Listed<T>> {
+pub(crate) fn bad_cursor<'a, T: Send + 'a>() -> StoreFuture<'a, Listed<T>> {
     Box::pin(async { Ok(Listed::BadCursor) })
 }
 
@@ -219,10 +219,10 @@ struct RowsOf {
     order: Order,
 }
 
-impl Along for RowsOf {
-    type Each = (Key, IVec);
+impl PageSource for RowsOf {
+    type Item = (Key, IVec);
 
-    fn more(&mut self, view: &View<'_>) -> Result<More<Self::Each>, Fault> {
+    fn more(&mut self, view: &View<'_>) -> Result<Chunk<Self::Item>, Fault> {
         // One more tells whether it is the last.
         let mut rows = view.scan_in(&self.span, self.order, CHUNK + 1)?;
         let ended = rows.len() <= CHUNK;
@@ -233,7 +233,7 @@ impl Along for RowsOf {
         Ok(ControlFlow::Continue((rows, ended)))
     }
 
-    fn cursor(&self, (last, _): &Self::Each) -> String {
+    fn cursor(&self, (last, _): &Self::Item) -> String {
         write_cursor(last)
     }
 }
@@ -244,10 +244,10 @@ struct KeysOf {
     rest: Option<Key>,
 }
 
-impl Along for KeysOf {
-    type Each = Key;
+impl PageSource for KeysOf {
+    type Item = Key;
 
-    fn more(&mut self, _: &View<'_>) -> Result<More<Key>, Fault> {
+    fn more(&mut self, _: &View<'_>) -> Result<Chunk<Key>, Fault> {
         if self.keys.is_empty()
             && let Some(rest) = &self.rest
         {
@@ -272,10 +272,10 @@ struct PaymentsOf {
     walks: usize,
 }
 
-impl Along for PaymentsOf {
-    type Each = Position;
+impl PageSource for PaymentsOf {
+    type Item = Position;
 
-    fn more(&mut self, view: &View<'_>) -> Result<More<Self::Each>, Fault> {
+    fn more(&mut self, view: &View<'_>) -> Result<Chunk<Self::Item>, Fault> {
         if self.walks == MAX_WALKS {
             let next = self
                 .after

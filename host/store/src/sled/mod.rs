@@ -16,13 +16,12 @@
 //! | `store`, `open`, `start` | the store on its engine; its folder and key; starting |
 //! | `memory` | what stands in memory beside the rows: the payment index, nonces, leases, payments as last read |
 //! | `lists` | pages of lists |
-//! | `judge` | how a store is read through from end to end |
+//! | `verifier` | how a store is read through from end to end |
 //! | `maintenance` | backups, restoring, verifying, compacting, another master key |
 
 mod audit;
 mod cluster;
 mod connect;
-pub(crate) mod judge;
 mod lists;
 pub mod maintenance;
 pub(crate) mod mark;
@@ -39,6 +38,7 @@ mod start;
 mod store;
 mod trials;
 mod upkeep;
+pub(crate) mod verifier;
 pub(crate) mod webhooks;
 
 #[cfg(test)]

@@ -5,10 +5,10 @@ use kassette_domain::id::{Digest, Slot};
 use kassette_domain::time::Time;
 
 use crate::sled::SledStore;
-use crate::{Answer, Fault, Proposal, SharedModules, SlotChange, SlotContent};
+use crate::{Fault, Proposal, SharedModules, SlotChange, SlotContent, StoreFuture};
 
 /// The caller has not asked [`SharedModules::shares_modules`].
-fn not_shared<T: Send + 'static>() -> Answer<'static, T> {
+fn not_shared<T: Send + 'static>() -> StoreFuture<'static, T> {
     let fault = Fault::Unavailable("this store shares no modules".into());
     Box::pin(std::future::ready(Err(fault)))
 }
@@ -18,27 +18,27 @@ impl SharedModules for SledStore {
         false
     }
 
-    fn propose_version(&self, _: Proposal, _: Time) -> Answer<'_, Option<u64>> {
+    fn propose_version(&self, _: Proposal, _: Time) -> StoreFuture<'_, Option<u64>> {
         not_shared()
     }
 
-    fn settle_version(&self, _: u64, _: Option<Audited>, _: Time) -> Answer<'_, Option<u64>> {
+    fn settle_version(&self, _: u64, _: Option<Audited>, _: Time) -> StoreFuture<'_, Option<u64>> {
         not_shared()
     }
 
-    fn withdraw_version(&self, _: u64) -> Answer<'_, ()> {
+    fn withdraw_version(&self, _: u64) -> StoreFuture<'_, ()> {
         not_shared()
     }
 
-    fn change_slot(&self, _: Slot, _: SlotContent, _: Audited, _: Time) -> Answer<'_, u64> {
+    fn change_slot(&self, _: Slot, _: SlotContent, _: Audited, _: Time) -> StoreFuture<'_, u64> {
         not_shared()
     }
 
-    fn slot_changes(&self, _: u64) -> Answer<'_, Vec<SlotChange>> {
+    fn slot_changes(&self, _: u64) -> StoreFuture<'_, Vec<SlotChange>> {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
-    fn module_bytes(&self, _: Digest) -> Answer<'_, Option<Vec<u8>>> {
+    fn module_bytes(&self, _: Digest) -> StoreFuture<'_, Option<Vec<u8>>> {
         Box::pin(std::future::ready(Ok(None)))
     }
 }

@@ -16,7 +16,7 @@ use kassette_engine::{IVec, Operation, Span};
 use crate::retention::{AGAIN, Rule};
 use crate::rows::schema::{self, Line};
 use crate::rows::seal::Secrets;
-use crate::rows::source::{Save as _, Source};
+use crate::rows::source::{RowSource, Save as _};
 use crate::rows::stored::{AllReached, PaymentRow, Reached};
 use crate::sled::memory::{Indexed as _, Memory, Rows, payment_index_rows};
 use crate::sled::payments::aggregates::{self, Loaded};

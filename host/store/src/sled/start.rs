@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kassette_engine::Seams;
+use kassette_engine::DiskHooks;
 
 use crate::rows::seal::{Sealer, Secrets};
 use crate::sled::maintenance::open;
@@ -18,13 +18,13 @@ impl SledStore {
     /// What stands in the way and what to do about it.
     pub fn open(options: &OpenOptions) -> Result<Arc<Self>, OpenError> {
         mark::check(&options.path)?;
-        Self::start(options, Seams::default())
+        Self::start(options, DiskHooks::default())
     }
 
     /// Opens a store with something around the disk.
-    pub(crate) fn start(options: &OpenOptions, seams: Seams) -> Result<Arc<Self>, OpenError> {
+    pub(crate) fn start(options: &OpenOptions, hooks: DiskHooks) -> Result<Arc<Self>, OpenError> {
         let sealer = Sealer::new(&options.master);
         let (folder, opened, marker) = open(options, &sealer)?;
-        Self::on(folder, opened, Secrets { sealer, marker }, seams)
+        Self::on(folder, opened, Secrets { sealer, marker }, hooks)
     }
 }

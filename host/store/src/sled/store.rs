@@ -9,7 +9,8 @@ use arc_swap::ArcSwap;
 use kassette_domain::lifecycle::QuerySchedule;
 use kassette_domain::time::Time;
 use kassette_engine::{
-    Counters, Embedder, Engine, Folder, IVec, Key, Opened, Operation, Order, Seams, Span, Written,
+    Counters, DiskHooks, Embedder, Engine, Folder, IVec, Key, Opened, Operation, Order, Span,
+    Written,
 };
 use parking_lot::Mutex;
 
@@ -20,7 +21,7 @@ use crate::sled::memory::claims::Claims;
 use crate::sled::memory::payment_cache::PaymentCache;
 use crate::sled::memory::{Memory, View};
 use crate::sled::open::{FORMAT, OpenError, open_as};
-use crate::{Answer, Fault, Health, NodeInfo, Vitals};
+use crate::{Fault, NodeInfo, StoreFuture, StoreHealth, Vitals};
 
 /// Rows that are read with every request or delivery, and so remembered by callers: keys, merchants,
 /// resellers, what merchants have granted them, webhook endpoints with their secrets, and account switches. When
@@ -79,7 +80,7 @@ pub struct SledStore {
     memories: Arc<Memories>,
     pub(crate) secrets: Arc<Secrets>,
     pub(crate) claims: Arc<Claims>,
-    /// When providers are asked about attempts.
+    /// When vendors are asked about attempts.
     pub(crate) schedule: ArcSwap<QuerySchedule>,
     /// The moment that the last backup which was sent whole began at; milliseconds, 0: none.
     pub(crate) backed_up: Arc<AtomicU64>,
@@ -93,7 +94,7 @@ impl SledStore {
         folder: Folder,
         opened: Opened<Memory>,
         secrets: Secrets,
-        seams: Seams,
+        hooks: DiskHooks,
     ) -> Result<Arc<Self>, OpenError> {
         let secrets = Arc::new(secrets);
         let memories = Arc::new(Memories {
@@ -101,7 +102,7 @@ impl SledStore {
             directory: AtomicU64::new(0),
             payments: PaymentCache::default(),
         });
-        let engine = Engine::start(folder, Arc::clone(&memories), opened, seams)?;
+        let engine = Engine::start(folder, Arc::clone(&memories), opened, hooks)?;
         Ok(Arc::new(Self {
             engine,
             memories,
@@ -146,13 +147,15 @@ impl SledStore {
         &self.memories.payments
     }
 
-    /// Does an operation.
-    pub(crate) fn operate<O: Operation<Memory>>(&self, operation: O) -> Answer<'_, O::Outcome> {
+    pub(crate) fn operate<O: Operation<Memory>>(
+        &self,
+        operation: O,
+    ) -> StoreFuture<'_, O::Outcome> {
         Box::pin(self.engine.operate(operation))
     }
 
     /// Does an operation that tidies up, and that no caller waits for.
-    pub(crate) fn tidy<O: Operation<Memory>>(&self, operation: O) -> Answer<'_, O::Outcome> {
+    pub(crate) fn tidy<O: Operation<Memory>>(&self, operation: O) -> StoreFuture<'_, O::Outcome> {
         Box::pin(self.engine.tidy(operation))
     }
 
@@ -160,7 +163,7 @@ impl SledStore {
     pub(crate) fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&View<'_>) -> Result<T, Fault> + Send + 'static,
-    ) -> Answer<'_, T> {
+    ) -> StoreFuture<'_, T> {
         Box::pin(self.engine.reader().read(read))
     }
 
@@ -168,7 +171,7 @@ impl SledStore {
     pub(crate) fn read_aside<T: Send + 'static>(
         &self,
         slice: impl FnMut(&View<'_>) -> Result<ControlFlow<T>, Fault> + Send + 'static,
-    ) -> Answer<'_, T> {
+    ) -> StoreFuture<'_, T> {
         Box::pin(self.engine.reader().read_aside(slice))
     }
 
@@ -178,7 +181,7 @@ impl SledStore {
         span: Span,
         order: Order,
         most: usize,
-    ) -> Answer<'_, Vec<(Key, IVec)>> {
+    ) -> StoreFuture<'_, Vec<(Key, IVec)>> {
         Box::pin(self.engine.rows_of(span, order, most))
     }
 
@@ -202,28 +205,27 @@ impl std::fmt::Debug for SledStore {
     }
 }
 
-impl Health for SledStore {
-    fn probe(&self) -> Answer<'_, ()> {
+impl StoreHealth for SledStore {
+    fn probe(&self) -> StoreFuture<'_, ()> {
         Box::pin(self.engine.probe())
     }
 
-    fn vitals(&self) -> Answer<'_, Vitals> {
+    fn vitals(&self) -> StoreFuture<'_, Vitals> {
         Box::pin(async move {
             let disk = self.engine.disk().await?;
             // Where the store cannot be read, its disk is what matters.
             let newest = self.read(|view| Ok(view.shown().read().latest())).await;
-            let backed_up = self.backed_up.load(Ordering::Relaxed);
             Ok(Vitals {
                 used: disk.used,
                 free: Some(disk.free),
                 reserved: disk.reserved,
                 newest: newest.unwrap_or_default(),
-                backed_up: (backed_up > 0).then(|| Time::from_millis(backed_up)),
+                backed_up: Some(Time::from_millis(self.backed_up.load(Ordering::Relaxed))),
             })
         })
     }
 
-    fn shut_down(&self) -> Answer<'_, ()> {
+    fn shut_down(&self) -> StoreFuture<'_, ()> {
         Box::pin(self.engine.shut_down())
     }
 

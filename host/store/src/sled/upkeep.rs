@@ -9,11 +9,11 @@ use kassette_engine::Span;
 use tokio::sync::mpsc;
 
 use crate::rows::schema;
-use crate::rows::source::Source as _;
+use crate::rows::source::RowSource as _;
 use crate::sled::retention::Forget;
 use crate::sled::store::SledStore;
 use crate::sled::{audit, maintenance};
-use crate::{Answer, Forgotten, NoBackup, Pieces, Retention, Upkeep};
+use crate::{Forgotten, NoBackup, Pieces, Retention, StoreFuture, Upkeep};
 
 /// Pieces of a backup that may wait to be sent, each of some hundred KiB.
 const WAITING_PIECES: usize = 4;
@@ -21,7 +21,7 @@ const WAITING_PIECES: usize = 4;
 const LINES: usize = 64;
 
 impl Upkeep for SledStore {
-    fn backup(&self, now: Time) -> Answer<'_, Result<Pieces, NoBackup>> {
+    fn backup(&self, now: Time) -> StoreFuture<'_, Result<Pieces, NoBackup>> {
         Box::pin(async move {
             self.readable().await?;
             let Some(commits) = self.engine.subscribe() else {
@@ -41,7 +41,7 @@ impl Upkeep for SledStore {
         })
     }
 
-    fn forget(&self, retention: Retention, now: Time) -> Answer<'_, Forgotten> {
+    fn forget(&self, retention: Retention, now: Time) -> StoreFuture<'_, Forgotten> {
         self.tidy(Forget {
             retention,
             now,
@@ -49,7 +49,7 @@ impl Upkeep for SledStore {
         })
     }
 
-    fn verify_audit(&self) -> Answer<'_, Chain> {
+    fn verify_audit(&self) -> StoreFuture<'_, Chain> {
         Box::pin(async move {
             let noted: Option<(u64, [u8; 32])> =
                 self.read(|view| view.load(schema::AUDIT_END)).await?;

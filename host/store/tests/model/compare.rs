@@ -10,7 +10,7 @@ use kassette_domain::key::{Environment, TokenHash};
 use kassette_domain::lifecycle::{Change, NewEvent, PaymentAggregate};
 use kassette_domain::money::{Minor, Rate};
 use kassette_domain::payment::{Payment as Stored, Settlement, Status};
-use kassette_domain::provider::Action;
+use kassette_domain::provider::PayerAction;
 use kassette_domain::work::WorkItem;
 use kassette_store::{About, EventsAsked, PaymentFilter, Store};
 
@@ -109,7 +109,7 @@ fn attempt(found: &FoundAttempt, expected: &Attempt) -> Verdict {
     same!("other references", particulars.references, expected.names);
     let shown = match &found.action {
         None => Shown::Nothing,
-        Some(Action::Ask(_)) => Shown::Questions,
+        Some(PayerAction::Ask(_)) => Shown::Questions,
         Some(_) => Shown::Way,
     };
     same!("what the payer is shown", shown, expected.shown);

@@ -3,7 +3,7 @@
 use kassette_domain::event::EventType;
 use kassette_domain::id::{MerchantId, PaymentId, WorkId};
 use kassette_domain::key::{ApiKey, Environment, KeyOwner};
-use kassette_domain::lifecycle::{NewRefund, Outcome, Refusal, Step};
+use kassette_domain::lifecycle::{NewRefund, Refusal, Step, StepOutcome};
 use kassette_domain::payment::Payment as Stored;
 use kassette_domain::time::Time;
 use kassette_store::{Created, KeptCallback, KeyIssued, RefundOrdered, Stepped};
@@ -212,8 +212,10 @@ impl World<'_> {
                 Stepping::Said(reply, told),
             ) => {
                 let same = match (outcome, reply) {
-                    (Outcome::Opened(id), Reply::Opened(expected)) => id == expected,
-                    (Outcome::Done, Reply::Done) | (Outcome::Nothing, Reply::Nothing) => true,
+                    (StepOutcome::Opened(id), Reply::Opened(expected)) => id == expected,
+                    (StepOutcome::Done, Reply::Done) | (StepOutcome::Nothing, Reply::Nothing) => {
+                        true
+                    }
                     _ => false,
                 };
                 if let (Some(before), Some(product)) = (&before, product) {

@@ -22,7 +22,6 @@
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
-    missing_docs,
     clippy::allow_attributes
 )]
 

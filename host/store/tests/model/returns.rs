@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kassette_domain::id::RefundId;
 use kassette_domain::lifecycle::NewRefund;
 use kassette_domain::provider::{
-    DisputeState, Particulars, ProviderRefund, RefundState, Report, VendorStatus,
+    DisputeState, Particulars, RefundState, Report, VendorRefund, VendorStatus,
 };
 use kassette_domain::refund::RefundOrigin;
 use kassette_domain::time::Time;
@@ -285,7 +285,7 @@ impl Returns {
         true
     }
 
-    fn hear_refund(&mut self, told: &ProviderRefund, now: Time, back: &mut Back) {
+    fn hear_refund(&mut self, told: &VendorRefund, now: Time, back: &mut Back) {
         let is_it = |order: &Order| {
             told.order == Some(order.id) || order.reference.as_deref() == Some(&told.id)
         };

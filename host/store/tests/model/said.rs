@@ -3,7 +3,7 @@
 use kassette_domain::id::RefundId;
 use kassette_domain::money::{Minor, Money};
 use kassette_domain::provider::{
-    Dispute, DisputeState, Particulars, ProviderRefund, RefundState, Report, VendorSettlement,
+    Dispute, DisputeState, Particulars, RefundState, Report, VendorRefund, VendorSettlement,
     VendorStatus,
 };
 use kassette_domain::time::Time;
@@ -57,7 +57,7 @@ fn particulars(said: Said, due: u64, orders: &[RefundId]) -> Particulars {
     let tells = |bit: u8| said.tells & (1 << bit) != 0;
     let word = || format!("word {}", said.tells >> 5);
     let time = |bit| tells(bit).then(|| Time::from_secs(1_800_000_000 + u64::from(said.tells)));
-    let refund = |(number, state): (u8, u8)| ProviderRefund {
+    let refund = |(number, state): (u8, u8)| VendorRefund {
         id: format!("refund {number}"),
         order: None,
         amount: Minor([1000, 2000, 2990, due][usize::from(number)]),
@@ -65,7 +65,7 @@ fn particulars(said: Said, due: u64, orders: &[RefundId]) -> Particulars {
     };
     let ordered = |(nth, state, tells): (u8, u8, bool)| {
         let id = *orders.get(usize::from(nth))?;
-        Some(ProviderRefund {
+        Some(VendorRefund {
             id: refund_reference(id),
             order: tells.then_some(id),
             amount: Minor(1000),

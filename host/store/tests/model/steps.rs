@@ -5,7 +5,7 @@ use kassette_domain::event::EventType;
 use kassette_domain::id::{AttemptId, RefundId};
 use kassette_domain::lifecycle::{ClaimPurpose, Refusal, StartResult, Step};
 use kassette_domain::payment::{Resolution, Status};
-use kassette_domain::provider::{Action, VendorStatus};
+use kassette_domain::provider::{PayerAction, VendorStatus};
 use kassette_domain::time::Time;
 
 use crate::attempt::{Attempt, Shown};
@@ -64,6 +64,7 @@ impl Payment {
                 attempt,
                 result,
                 next,
+                ..
             } => self.started(*attempt, result, next.as_deref(), now, told),
             Step::Answered {
                 attempt,
@@ -150,7 +151,7 @@ impl Payment {
             reference, action, ..
         } = result
         {
-            let asks = matches!(action, Action::Ask(_)) && reference.is_none();
+            let asks = matches!(action, PayerAction::Ask(_)) && reference.is_none();
             if !asks && reference.as_deref().unwrap_or_default().is_empty() {
                 return Err(Refusal::BadReport("no reference"));
             }
@@ -286,7 +287,7 @@ impl Payment {
                 return Err(Refusal::WrongStatus(self.status));
             }
             ClaimPurpose::Capture => self.is_to_capture(attempt),
-            ClaimPurpose::Close => match attempt.state {
+            ClaimPurpose::Cancel => match attempt.state {
                 AttemptState::Open | AttemptState::Unknown => true,
                 AttemptState::Captured | AttemptState::Surplus => false,
                 state if is_open(state) => decided,
@@ -312,7 +313,7 @@ impl Payment {
                 attempt.state = AttemptState::Capturing;
                 attempt.closing = false;
             }
-            ClaimPurpose::Close => attempt.closing = true,
+            ClaimPurpose::Cancel => attempt.closing = true,
         }
         Ok(Reply::Done)
     }
@@ -336,9 +337,9 @@ impl Payment {
     }
 }
 
-fn shown(action: &Action) -> Shown {
+fn shown(action: &PayerAction) -> Shown {
     match action {
-        Action::Ask(_) => Shown::Questions,
+        PayerAction::Ask(_) => Shown::Questions,
         _ => Shown::Way,
     }
 }

@@ -15,7 +15,7 @@ use kassette_domain::method::MethodId;
 use kassette_domain::money::{Currency, Minor};
 use kassette_domain::order::{ClientRef, Email, IdempotencyKey, OrderId};
 use kassette_domain::payment::{CheckoutMode, NewPayment, Origin, Request, Resolution, Settlement};
-use kassette_domain::provider::{Action, Given, Payer, QueryPurpose, RefundTerms};
+use kassette_domain::provider::{Given, Payer, PayerAction, QueryPurpose, RefundTerms};
 use kassette_domain::refund::RefundOrigin;
 use kassette_domain::secret::Secret;
 use kassette_domain::site::ReturnUrl;
@@ -229,12 +229,12 @@ pub(crate) fn step(
             let result = match result {
                 0..=5 => StartResult::Open {
                     reference: Some(reference(of, id)),
-                    action: Action::Redirect("https://pay.example/1".into()),
+                    action: PayerAction::Redirect("https://pay.example/1".into()),
                     until: None,
                 },
                 6 => StartResult::Open {
                     reference: None,
-                    action: Action::Ask(Vec::new()),
+                    action: PayerAction::Ask(Vec::new()),
                     until: None,
                 },
                 7 => StartResult::Declined("no".into()),
@@ -242,6 +242,7 @@ pub(crate) fn step(
                 _ => StartResult::Uncertain("time-out".into()),
             };
             let step = Step::Started {
+                held: None,
                 attempt: id,
                 result,
                 next: falls_back.then(|| choice(next, true, 3600, now)),
@@ -262,7 +263,7 @@ pub(crate) fn step(
                 purpose: [
                     ClaimPurpose::Start,
                     ClaimPurpose::Capture,
-                    ClaimPurpose::Close,
+                    ClaimPurpose::Cancel,
                 ][usize::from(purpose)],
                 until,
             };

@@ -6,10 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use kassette_store::sled::maintenance::{self, AuditNote};
+use kassette_store::sled::maintenance::{self, AuditNote, always};
 use kassette_store::sled::{MasterKey, OpenOptions, SledStore};
 use kassette_store::suite::fixtures::{NOW, audited, operator};
-use kassette_store::{About, Created, Directory as _, Health as _, Payments as _, Stepped, Store};
+use kassette_store::{
+    About, Created, Directory as _, Payments as _, Stepped, Store, StoreHealth as _,
+};
 
 use crate::plan::{self, Plan, Script};
 use crate::{everything, pruning};
@@ -96,9 +98,9 @@ async fn drive(root: &Path, plan: Plan, operations: usize, end: End) {
     if end == End::WrittenAnew {
         let (first, other) = (options(root), other_key(root));
         let note = || AuditNote::at(NOW);
-        maintenance::compact(&first, note(), &()).unwrap();
-        maintenance::rekey(&first, &other.master, note(), &()).unwrap();
-        maintenance::rekey(&other, &first.master, note(), &()).unwrap();
+        maintenance::compact(&first, note(), &(), &always).unwrap();
+        maintenance::rekey(&first, &other.master, note(), &(), &always).unwrap();
+        maintenance::rekey(&other, &first.master, note(), &(), &always).unwrap();
     }
 }
 

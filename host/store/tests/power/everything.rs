@@ -16,7 +16,7 @@ use kassette_domain::lifecycle::{Act, ClaimPurpose, NewRefund, NewWork, Query, S
 use kassette_domain::method::MethodId;
 use kassette_domain::money::Minor;
 use kassette_domain::provider::{
-    Action, QueryPurpose, Question, QuestionKind, RefundState, VendorStatus,
+    PayerAction, QueryPurpose, Question, QuestionKind, RefundState, VendorStatus,
 };
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
@@ -25,8 +25,8 @@ use kassette_domain::work::WorkKind;
 use kassette_store::suite::fixtures::*;
 use kassette_store::suite::{refunds, resellers};
 use kassette_store::{
-    About, ClaimedDeliveries, DeliveryFilter, DueDelivery, EventsAsked, Hastened, ModulesInfo,
-    NodeInfo, RefundOrdered, Reserved, Retention, Share, Store, Task,
+    About, ClaimedDeliveries, DeliveryFilter, DueDelivery, EventsAsked, MadeDue, ModulesInfo,
+    NodeInfo, NodeShare, RefundOrdered, Reserved, Retention, Store, Task,
 };
 
 /// What is done, in order: the operation's name, and what is particular about it.
@@ -344,10 +344,11 @@ fn asks() -> Step {
         choices: Vec::new(),
     };
     Step::Started {
+        held: None,
         attempt: attempt_id("three"),
         result: StartResult::Open {
             reference: None,
-            action: Action::Ask(vec![question]),
+            action: PayerAction::Ask(vec![question]),
             until: None,
         },
         next: None,
@@ -662,7 +663,7 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
         "hasten" => {
             let id = endpoint("a", NOW).id;
             let made = store.hasten(id, None, Some(line()), now).await;
-            assert!(matches!(made, Ok(Hastened::Page { next: None, .. })));
+            assert!(matches!(made, Ok(MadeDue::Page { next: None, .. })));
         }
         "delete_endpoint" => {
             let id = endpoint("a", NOW).id;
@@ -752,7 +753,7 @@ pub(crate) async fn observe(store: &Arc<dyn Store>) -> String {
     store.demanded();
     let nodes = store.nodes().await.unwrap();
     assert_eq!((nodes.len(), store.live_nodes()), (1, 1));
-    assert_eq!(store.share(), Share::WHOLE);
+    assert_eq!(store.share(), NodeShare::WHOLE);
     assert_eq!(store.reviewed().await, Ok(None));
     let lease = Duration::from_secs(60);
     assert_eq!(store.take_task(Task::Forget, lease).await, Ok(true));

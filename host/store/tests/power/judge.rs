@@ -11,8 +11,8 @@ use kassette_domain::lifecycle::NewEvent;
 use kassette_store::sled::{OpenError, SledStore, maintenance};
 use kassette_store::suite::fixtures::{self, NOW, token};
 use kassette_store::{
-    About, Created, Directory as _, Health as _, Listed, Paging, PaymentFilter, Payments as _,
-    Stepped, Store,
+    About, Created, Directory as _, Listed, Paging, PaymentFilter, Payments as _, Stepped, Store,
+    StoreHealth as _,
 };
 
 use crate::driver::{dynamic, options, other_key};

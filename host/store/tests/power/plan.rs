@@ -7,7 +7,7 @@ use kassette_domain::lifecycle::{
 };
 use kassette_domain::money::Minor;
 use kassette_domain::payment::{NewPayment, Payment, Request, RoutingDecision};
-use kassette_domain::provider::{Action, Report, VendorStatus};
+use kassette_domain::provider::{PayerAction, Report, VendorStatus};
 use kassette_domain::time::Time;
 use kassette_store::suite::fixtures::{self, *};
 
@@ -136,6 +136,7 @@ fn steps(number: usize, random: &mut Random) -> Vec<Step> {
     let reference = format!("vendor-{number}");
     let mut steps = vec![first_step(number)];
     steps.push(Step::Started {
+        held: None,
         attempt: attempt_id(&attempt(number)),
         result: StartResult::Open {
             reference: Some(reference.clone()),
@@ -166,17 +167,17 @@ fn steps(number: usize, random: &mut Random) -> Vec<Step> {
 }
 
 /// Mostly a link; sometimes a form that fills a page, or is as long as a row may be.
-fn form(number: usize, random: &mut Random) -> Action {
+fn form(number: usize, random: &mut Random) -> PayerAction {
     let length = match random.below(12) {
         0 => 80_000,
         1..=3 => 12_000,
         _ => {
-            return Action::Redirect(format!("https://pay.example/{number}"));
+            return PayerAction::Redirect(format!("https://pay.example/{number}"));
         }
     };
     let value = |at: usize| format!("{number:08}-{at:08}-").repeat(64);
     let fields = (0..length / 1152).map(|at| (format!("field-{at}"), value(at)));
-    Action::Post {
+    PayerAction::Post {
         url: format!("https://pay.example/{number}"),
         fields: fields.collect(),
     }

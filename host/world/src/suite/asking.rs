@@ -16,7 +16,7 @@ pub fn every_outcome_has_its_report<V: Vendor>() {
         let world = world::<V>();
         let mut payment = Payment::<V>::start(&world, V::METHODS[0]);
         payment.choose(outcome);
-        let told = if V::BY_NEWS && outcome != "pending" {
+        let told = if V::BY_NOTICE && outcome != "pending" {
             payment.hear()
         } else {
             Vec::new()
@@ -33,11 +33,11 @@ pub fn a_payer_who_pays_after_a_decline_is_told_as_paid<V: Vendor>() {
     let world = world::<V>();
     let mut payment = Payment::<V>::start(&world, V::CAPTURED);
     payment.choose("decline");
-    if V::BY_NEWS {
+    if V::BY_NOTICE {
         payment.hear();
     }
     payment.approve();
-    if V::TAKEN_ON_FINISH {
+    if V::TAKEN_ON_CAPTURE {
         assert_eq!(payment.settle().status, Status::Completed);
     }
     assert_eq!(payment.ask(QueryPurpose::Cancel).status, Status::Completed);
@@ -50,7 +50,7 @@ pub fn what_was_declined_for_good_can_no_longer_be_paid<V: Vendor>() {
     let mut payment = Payment::<V>::start(&world, V::METHODS[0]);
     payment.choose("decline");
     world.advance(V::DECLINED_AFTER_MS);
-    let told = if V::BY_NEWS {
+    let told = if V::BY_NOTICE {
         payment.hear().remove(0)
     } else {
         payment.ask(QueryPurpose::Sync)
@@ -95,14 +95,14 @@ pub fn a_question_that_got_no_answer_is_no_news<V: Vendor>() {
         }
         assert_eq!(world.entry().state, state, "{fault}");
         world.sim.clear_faults(world.id()).unwrap();
-        if V::BY_NEWS {
+        if V::BY_NOTICE {
             payment.hear();
         }
         assert_eq!(payment.settle().status, Status::Completed, "{fault}");
     }
 }
 
-pub fn a_payment_that_is_held_is_told_so_whatever_the_wish_until_it_is_let_go<V: Vendor>() {
+pub fn a_payment_that_is_held_is_told_so_whatever_the_purpose_until_it_is_let_go<V: Vendor>() {
     let world = world::<V>();
     let mut payment = Payment::<V>::start(&world, V::METHODS[0]);
     payment.choose("review");
@@ -172,7 +172,7 @@ pub fn a_payment_that_ran_out_of_time_is_expired<V: Vendor>() {
 pub fn an_unknown_attempt_is_absent<V: Vendor>() {
     let world = world::<V>();
     let attempt = V::attempt(&world, V::METHODS[0]);
-    for &purpose in V::UNKNOWN_WISHES {
+    for &purpose in V::UNKNOWN_PURPOSES {
         for reference in [None, Some(V::UNKNOWN)] {
             let asked = world.query(&attempt, reference, purpose);
             assert_eq!(
@@ -189,7 +189,7 @@ pub fn an_unknown_attempt_is_absent<V: Vendor>() {
 }
 
 pub fn what_the_vendor_has_forgotten_is_absent<V: Vendor>() {
-    for &purpose in V::FORGOTTEN_WISHES {
+    for &purpose in V::FORGOTTEN_PURPOSES {
         let world = world::<V>();
         let mut payment = Payment::<V>::authorised(&world);
         world.fault(Fault::Forgets);

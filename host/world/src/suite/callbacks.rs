@@ -54,7 +54,7 @@ pub fn news_with_another_byte_is_refused<V: Vendor>() {
 pub fn news_signed_with_the_secret_before_counts_during_a_rotation_alone<V: Vendor>() {
     let world = world::<V>();
     let (payment, news) = told::<V>(&world, "approve");
-    let (name, other) = V::NEWS_SECRET.unwrap();
+    let (name, other) = V::NOTICE_SECRET.unwrap();
     world.rotate_secret(name, other);
     names(&payment, &news);
     world.change_secret(name, other);
@@ -64,7 +64,7 @@ pub fn news_signed_with_the_secret_before_counts_during_a_rotation_alone<V: Vend
 pub fn news_that_is_too_old_is_refused<V: Vendor>() {
     let world = world::<V>();
     let (payment, news) = told::<V>(&world, "approve");
-    let too_old = V::NEWS_TOO_OLD_MS;
+    let too_old = V::NOTICE_TOO_OLD_MS;
     world.advance(too_old / 2);
     names(&payment, &news);
     world.advance(too_old - too_old / 2);
@@ -75,7 +75,7 @@ pub fn news_told_twice_or_in_the_wrong_order_changes_nothing<V: Vendor>() {
     for fault in [Fault::CallbackTwice, Fault::CallbackReordered] {
         let world = world::<V>();
         let mut payment = Payment::<V>::start(&world, V::METHODS[0]);
-        if V::TAKEN_ON_FINISH && !V::BY_NEWS {
+        if V::TAKEN_ON_CAPTURE && !V::BY_NOTICE {
             payment.choose("approve");
             world.next_callback();
             world.fault(fault);

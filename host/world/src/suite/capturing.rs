@@ -4,7 +4,7 @@ use kassette_sim::Fault;
 
 use super::{PURPOSES, Payment, Vendor, world};
 
-pub fn an_authorisation_is_captured_on_finish_alone_and_once<V: Vendor>() {
+pub fn an_authorisation_is_captured_on_capture_alone_and_once<V: Vendor>() {
     for by_setting in [false, true] {
         if by_setting && !V::CAPTURE_SETTING {
             continue;
@@ -129,7 +129,7 @@ pub fn an_authorisation_that_the_vendor_voids_is_over_whatever_is_asked<V: Vendo
         world.fault(Fault::VoidsApproval);
         let mut payment = Payment::<V>::authorised(&world);
         world.advance(2_000);
-        if V::BY_NEWS {
+        if V::BY_NOTICE {
             payment.hear();
         }
         let over = payment.ask(purpose);

@@ -63,7 +63,7 @@ pub fn what_was_paid_before_it_was_closed_is_told_as_paid<V: Vendor>() {
     let world = world::<V>();
     let mut payment = Payment::<V>::start(&world, V::METHODS[0]);
     payment.approve();
-    if V::TAKEN_ON_FINISH {
+    if V::TAKEN_ON_CAPTURE {
         payment.settle();
     }
     let closed = payment.ask(QueryPurpose::Cancel);

@@ -7,10 +7,6 @@
 //!
 //! A behaviour that a vendor does not have stands in [`Vendor::LACKS`] with the reason. It is run all the
 //! same and has to fail: a reason that is true no longer makes the module's tests fail.
-#![expect(
-    missing_docs,
-    reason = "tests: each function's name says what it protects"
-)]
 
 pub mod afterwards;
 pub mod asking;
@@ -70,8 +66,8 @@ pub trait Vendor {
     const CREDENTIAL: (&'static str, &'static str);
     /// A reference in the vendor's form that the account does not know.
     const UNKNOWN: &'static str;
-    /// Wishes that make no payment of an attempt that the vendor does not know.
-    const UNKNOWN_WISHES: &'static [QueryPurpose] = &PURPOSES;
+    /// Purposes that make no payment of an attempt that the vendor does not know.
+    const UNKNOWN_PURPOSES: &'static [QueryPurpose] = &PURPOSES;
     /// Faults of a start that prove that nothing was done.
     const SURE: &'static [Fault] = &[Fault::Status429, Fault::Down];
     /// What a question about a start whose answer was lost is told.
@@ -82,9 +78,9 @@ pub trait Vendor {
     const FOREIGN_REFERENCE: QueryFailure = QueryFailure::Unavailable(String::new());
 
     /// The payer's approval moves no money yet: the purpose `capture` does.
-    const TAKEN_ON_FINISH: bool = false;
-    /// Only the vendor's news tells what became of a payment.
-    const BY_NEWS: bool = false;
+    const TAKEN_ON_CAPTURE: bool = false;
+    /// Only the vendor's notices tell what became of a payment.
+    const BY_NOTICE: bool = false;
     /// An authorisation is told with its amount.
     const AUTHORISED_IS_TOLD: bool = false;
     /// A payment can be authorised first.
@@ -107,8 +103,8 @@ pub trait Vendor {
     const VOIDED: Status = Status::Declined;
     /// The vendor's word for why it voided it, where it has one.
     const VOIDED_REASON: Option<&'static str> = None;
-    /// Wishes that find out that the vendor has forgotten an approved payment.
-    const FORGOTTEN_WISHES: &'static [QueryPurpose] = &PURPOSES;
+    /// Purposes that find out that the vendor has forgotten an approved payment.
+    const FORGOTTEN_PURPOSES: &'static [QueryPurpose] = &PURPOSES;
 
     /// What a first decline is told as.
     const DECLINED: Status = Status::Declined;
@@ -150,17 +146,17 @@ pub trait Vendor {
     const REFUNDED_LATER: bool = false;
     /// The payer has to claim what is given back.
     const CLAIMED: bool = false;
-    /// Only the vendor's news tells what became of a refund.
-    const REFUNDS_BY_NEWS: bool = false;
+    /// Only the vendor's notices tell what became of a refund.
+    const REFUNDS_BY_NOTICE: bool = false;
     /// How the address of a refund ends.
     const REFUND_PATH: &'static str = "/refunds";
     /// What a question about a refund whose answer was lost is told.
     const REFUND_LOST: Lost = Lost::Found;
 
-    /// The secret that news is signed with, and another value.
-    const NEWS_SECRET: Option<(&'static str, &'static str)> = None;
-    /// The age from which news is no longer believed.
-    const NEWS_TOO_OLD_MS: u64 = 86_400_000;
+    /// The secret that notices are signed with, and another value.
+    const NOTICE_SECRET: Option<(&'static str, &'static str)> = None;
+    /// The age from which a notice is no longer believed.
+    const NOTICE_TOO_OLD_MS: u64 = 86_400_000;
 
     /// A new attempt with everything that the method has to know of the payer.
     fn attempt(world: &World<Self::Module>, (method, currency): Method) -> Attempt {
@@ -258,7 +254,7 @@ impl<'w, V: Vendor> Payment<'w, V> {
     pub fn approve(&mut self) {
         let status = self.choose("approve");
         assert!(status < 400, "{status}");
-        if V::BY_NEWS {
+        if V::BY_NOTICE {
             self.hear();
         }
     }
@@ -298,7 +294,7 @@ impl<'w, V: Vendor> Payment<'w, V> {
 
     /// What is told once the vendor has confirmed what it was asked for.
     pub fn confirmed(&mut self) -> Report {
-        if V::BY_NEWS {
+        if V::BY_NOTICE {
             self.hear().pop().unwrap()
         } else {
             self.world.confirm();
@@ -308,7 +304,7 @@ impl<'w, V: Vendor> Payment<'w, V> {
 
     /// What is told of a payment that was approved once the host has done its part.
     pub fn settle(&mut self) -> Report {
-        let purpose = if V::TAKEN_ON_FINISH {
+        let purpose = if V::TAKEN_ON_CAPTURE {
             QueryPurpose::Capture
         } else {
             QueryPurpose::Sync
@@ -347,13 +343,13 @@ macro_rules! provider_suite {
             asking::a_payer_who_pays_after_a_decline_is_told_as_paid,
             asking::what_was_declined_for_good_can_no_longer_be_paid,
             asking::a_question_that_got_no_answer_is_no_news,
-            asking::a_payment_that_is_held_is_told_so_whatever_the_wish_until_it_is_let_go,
+            asking::a_payment_that_is_held_is_told_so_whatever_the_purpose_until_it_is_let_go,
             asking::what_was_received_is_told_as_the_vendor_took_it,
             asking::a_payment_that_ran_out_of_time_is_expired,
             asking::an_unknown_attempt_is_absent,
             asking::what_the_vendor_has_forgotten_is_absent,
             asking::a_reference_of_another_attempt_tells_nothing,
-            capturing::an_authorisation_is_captured_on_finish_alone_and_once,
+            capturing::an_authorisation_is_captured_on_capture_alone_and_once,
             capturing::a_capture_whose_answer_is_lost_is_repeated_without_a_second_capture,
             capturing::a_capture_under_way_is_no_money_and_is_neither_repeated_nor_called_off,
             capturing::a_capture_that_is_refused_takes_no_money,

@@ -80,7 +80,7 @@ impl<'w, V: Vendor> Taken<'w, V> {
 
     /// What the vendor tells of a refund now.
     fn told(&mut self, order: &Order, given: &Given) -> RefundState {
-        if V::REFUNDS_BY_NEWS {
+        if V::REFUNDS_BY_NOTICE {
             return self.news_of(&given.reference);
         }
         let order = known(order, given);

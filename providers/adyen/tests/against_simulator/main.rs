@@ -101,7 +101,7 @@ impl Vendor for AtAdyen {
     const MODULE: &'static str = "adyen";
     const LACKS: &'static [(&'static str, &'static str)] = &[
         (
-            "a_payment_that_is_held_is_told_so_whatever_the_wish_until_it_is_let_go",
+            "a_payment_that_is_held_is_told_so_whatever_the_purpose_until_it_is_let_go",
             "news tells the review and the authorisation; the purpose `capture` captures it",
         ),
         (
@@ -168,22 +168,22 @@ impl Vendor for AtAdyen {
     const CREDENTIAL: (&'static str, &'static str) = ("api-key", "AQEwrong");
     const UNKNOWN: &'static str = "PL0000000000000000";
     const LOST: Lost = Lost::Made;
-    const TAKEN_ON_FINISH: bool = true;
-    const BY_NEWS: bool = true;
+    const TAKEN_ON_CAPTURE: bool = true;
+    const BY_NOTICE: bool = true;
     const AUTHORISED_IS_TOLD: bool = true;
     const CONFIRMS_LATER: bool = true;
     const CAPTURE_PATH: &'static str = "/captures";
     const REFUNDED_LATER: bool = true;
-    const REFUNDS_BY_NEWS: bool = true;
+    const REFUNDS_BY_NOTICE: bool = true;
     const REFUND_LOST: Lost = Lost::Made;
     const VOIDED: Status = Status::Cancelled;
     // Only a request finds it out.
-    const FORGOTTEN_WISHES: &'static [QueryPurpose] =
+    const FORGOTTEN_PURPOSES: &'static [QueryPurpose] =
         &[QueryPurpose::Capture, QueryPurpose::Cancel];
     const CLOSABLE_AFTER: &'static [&'static str] = &[""];
     const PAGE_STAYS: bool = true;
     const GRACE_MS: u64 = 3_600_001;
-    const NEWS_SECRET: Option<(&'static str, &'static str)> = Some(("hmac-key", OTHER_KEY));
+    const NOTICE_SECRET: Option<(&'static str, &'static str)> = Some(("hmac-key", OTHER_KEY));
 }
 
 kassette_world::provider_suite!(AtAdyen);

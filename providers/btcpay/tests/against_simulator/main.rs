@@ -77,7 +77,7 @@ impl Vendor for AtBtcPay {
             "a payer who does not pay lets the time pass",
         ),
         (
-            "an_authorisation_is_captured_on_finish_alone_and_once",
+            "an_authorisation_is_captured_on_capture_alone_and_once",
             UNAUTHORISED,
         ),
         (
@@ -124,7 +124,7 @@ impl Vendor for AtBtcPay {
     const HELD: Settlement = Settlement::Pending;
     const CLOSABLE_AFTER: &'static [&'static str] = &[""];
     const GRACE_MS: u64 = 1;
-    const NEWS_SECRET: Option<(&'static str, &'static str)> = Some(("webhook-secret", "new"));
+    const NOTICE_SECRET: Option<(&'static str, &'static str)> = Some(("webhook-secret", "new"));
     const REFUNDED_LATER: bool = true;
     const CLAIMED: bool = true;
     const REFUND_PATH: &'static str = "/refund";

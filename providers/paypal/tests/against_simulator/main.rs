@@ -42,21 +42,22 @@ impl Vendor for AtPayPal {
     const FOREIGN: Method = ("paypal", "INR");
     const CAPTURE_REFUSED_REASON: Option<&'static str> = Some("INSTRUMENT_DECLINED");
     // The purpose `cancel` closes an order that PayPal does not know.
-    const UNKNOWN_WISHES: &'static [QueryPurpose] = &[QueryPurpose::Sync, QueryPurpose::Capture];
+    const UNKNOWN_PURPOSES: &'static [QueryPurpose] = &[QueryPurpose::Sync, QueryPurpose::Capture];
     const CREDENTIAL: (&'static str, &'static str) = ("client-secret", "wrong");
     const UNKNOWN: &'static str = "5O190127TN364715T";
     const LOST: Lost = Lost::Unfindable;
-    const TAKEN_ON_FINISH: bool = true;
+    const TAKEN_ON_CAPTURE: bool = true;
     const REFUND_PATH: &'static str = "/refund";
     const UNDER_WAY: Status = Status::VerificationPending;
     const CAPTURE_REFUSED: Status = Status::Declined;
     const REFUSAL_IS_FINAL: bool = true;
-    const FORGOTTEN_WISHES: &'static [QueryPurpose] = &[QueryPurpose::Sync, QueryPurpose::Capture];
+    const FORGOTTEN_PURPOSES: &'static [QueryPurpose] =
+        &[QueryPurpose::Sync, QueryPurpose::Capture];
     const HELD: Settlement = Settlement::Pending;
     const HELD_MONEY: bool = false;
     const CLOSABLE_AFTER: &'static [&'static str] = &["", "pending", "approve"];
     const PAGE_STAYS: bool = true;
-    const NEWS_TOO_OLD_MS: u64 = 4 * 86_400_000 + 1_001;
+    const NOTICE_TOO_OLD_MS: u64 = 4 * 86_400_000 + 1_001;
 
     fn until(_: &Attempt) -> Option<u64> {
         None

@@ -97,7 +97,7 @@ fn a_held_payment_is_definite_after_its_webhook() {
 }
 
 #[test]
-fn refunds_in_parts_are_traced_add_up_and_fall_back_whatever_the_wish() {
+fn refunds_in_parts_are_traced_add_up_and_fall_back_whatever_the_purpose() {
     let w = world();
     let (attempt, started) = chosen(&w, "approve");
     w.next_callback();

@@ -74,7 +74,7 @@ impl Vendor for AtPaysafe {
     const UNKNOWN: &'static str = "00000000-0000-0000-0000-000000000000";
     // Only the attempt's id is asked about.
     const FOREIGN_REFERENCE: QueryFailure = QueryFailure::Absent;
-    const TAKEN_ON_FINISH: bool = true;
+    const TAKEN_ON_CAPTURE: bool = true;
     const CONFIRMS_LATER: bool = true;
     const CAPTURE_PATH: &'static str = "/payments";
     const CAPTURE_REFUSED: Status = Status::Declined;
@@ -82,7 +82,7 @@ impl Vendor for AtPaysafe {
     const VOIDED: Status = Status::Expired;
     const HELD: Settlement = Settlement::Pending;
     const HELD_MONEY: bool = false;
-    const NEWS_SECRET: Option<(&'static str, &'static str)> = Some(("webhook-key", "theNewKey"));
+    const NOTICE_SECRET: Option<(&'static str, &'static str)> = Some(("webhook-key", "theNewKey"));
 
     fn attempt(world: &World<Paysafe>, (method, currency): Method) -> Attempt {
         let mut attempt = world.attempt(method, currency);

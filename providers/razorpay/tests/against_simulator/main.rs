@@ -46,7 +46,7 @@ impl Vendor for AtRazorpay {
     const CLOSABLE_AFTER: &'static [&'static str] = &[""];
     const DISPUTE_REASON: &'static str = "chargeback";
     const REFUND_PATH: &'static str = "/refund";
-    const NEWS_SECRET: Option<(&'static str, &'static str)> = Some(("webhook-secret", "new"));
+    const NOTICE_SECRET: Option<(&'static str, &'static str)> = Some(("webhook-secret", "new"));
 }
 
 kassette_world::provider_suite!(AtRazorpay);

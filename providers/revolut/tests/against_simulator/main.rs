@@ -42,9 +42,9 @@ impl Vendor for AtRevolut {
     const CONFIRMS_LATER: bool = true;
     const DECLINED: Status = Status::Pending;
     const DISPUTE_REASON: &'static str = "10.4";
-    const NEWS_SECRET: Option<(&'static str, &'static str)> =
+    const NOTICE_SECRET: Option<(&'static str, &'static str)> =
         Some(("webhook-secret", "wsk_theNewOne"));
-    const NEWS_TOO_OLD_MS: u64 = 301_000;
+    const NOTICE_TOO_OLD_MS: u64 = 301_000;
 }
 
 kassette_world::provider_suite!(AtRevolut);

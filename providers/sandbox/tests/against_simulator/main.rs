@@ -35,8 +35,8 @@ impl Vendor for AtTheSandbox {
     const CREDENTIAL: (&'static str, &'static str) = ("client-secret", "wrong");
     const UNKNOWN: &'static str = "sbx_unknown";
     const VOIDED_REASON: Option<&'static str> = Some("authorisation_voided");
-    const NEWS_SECRET: Option<(&'static str, &'static str)> = Some(("callback-secret", "new"));
-    const NEWS_TOO_OLD_MS: u64 = 301_000;
+    const NOTICE_SECRET: Option<(&'static str, &'static str)> = Some(("callback-secret", "new"));
+    const NOTICE_TOO_OLD_MS: u64 = 301_000;
 }
 
 kassette_world::provider_suite!(AtTheSandbox);

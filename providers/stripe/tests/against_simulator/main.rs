@@ -38,15 +38,16 @@ impl Vendor for AtStripe {
     const CREDENTIAL: (&'static str, &'static str) = ("secret-key", "sk_test_wrong");
     const UNKNOWN: &'static str = "cs_test_0";
     // The purpose `cancel` makes a session in order to close it.
-    const UNKNOWN_WISHES: &'static [QueryPurpose] = &[QueryPurpose::Sync];
+    const UNKNOWN_PURPOSES: &'static [QueryPurpose] = &[QueryPurpose::Sync];
     const SURE: &'static [Fault] = &[Fault::Status429];
     const CAPTURE_SETTING: bool = true;
     const UNDER_WAY: Status = Status::VerificationPending;
     const CAPTURE_REFUSED: Status = Status::Processing;
     const VOIDED_REASON: Option<&'static str> = Some("automatic");
     const DECLINED: Status = Status::Pending;
-    const NEWS_SECRET: Option<(&'static str, &'static str)> = Some(("webhook-secret", "whsec_new"));
-    const NEWS_TOO_OLD_MS: u64 = 301_000;
+    const NOTICE_SECRET: Option<(&'static str, &'static str)> =
+        Some(("webhook-secret", "whsec_new"));
+    const NOTICE_TOO_OLD_MS: u64 = 301_000;
 
     fn attempt(world: &World, (method, currency): Method) -> Attempt {
         let mut attempt = world.attempt(method, currency);

@@ -14,7 +14,7 @@ fn lost(w: &World) -> Attempt {
 }
 
 #[test]
-fn a_lost_session_is_found_whatever_the_wish() {
+fn a_lost_session_is_found_whatever_the_purpose() {
     for (purpose, status) in [
         (QueryPurpose::Sync, Status::Pending),
         (QueryPurpose::Capture, Status::Pending),

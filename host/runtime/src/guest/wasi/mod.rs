@@ -13,10 +13,10 @@
 //! While `describe` runs there is no context: the clock stands at 1970, and the random
 //! bytes are always the same.
 //!
-//! Written out rather than taken from `wasmtime-wasi`, whose synchronous half waits for real time
-//! on a Tokio runtime: `rank` runs on a thread that must not wait. It would also bring files and
-//! sockets into a process that is to have neither for modules, and features of `rustix` with which
-//! wasmtime is compiled anew.
+//! Decided 2026-11-21: written out, not taken from `wasmtime-wasi`. The synchronous half of that crate waits for
+//! real time on a Tokio runtime, and `rank` runs on a thread that must not wait. The crate would also bring files
+//! and sockets into a process that is to have neither for modules, and features of `rustix` with which wasmtime is
+//! compiled anew.
 
 mod cli;
 mod clocks;

@@ -43,7 +43,10 @@ pub(super) fn calls() -> Vec<Call> {
             "limit",
             "Most entries of a page; all of them where it is absent. Needs a `provider_id`.",
         )
-        .query::<Cursor>("cursor", "`next_cursor` of the page before.")
+        .query::<Cursor>(
+            "cursor",
+            "`next_cursor` of the page before. Needs a `limit`.",
+        )
         .ok::<Books>("Their books.")
         .missing("There is no such simulated account."),
     ]

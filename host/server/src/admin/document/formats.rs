@@ -201,8 +201,8 @@ formats! {
         .pattern(Some("^[0-9a-f]{64}$"))
         .build();
 
-    /// [`kassette_runtime::Class`]
-    Class = one_of("How the module runs.", "native", [kassette_runtime::Class::Native, kassette_runtime::Class::Interpreted].map(kassette_runtime::Class::as_str));
+    /// [`kassette_runtime::ModuleClass`]
+    Class = one_of("How the module runs.", "native", [kassette_runtime::ModuleClass::Native, kassette_runtime::ModuleClass::Interpreted].map(kassette_runtime::ModuleClass::as_str));
 
     /// [`kassette_runtime::Cause`]
     VersionCause = one_of("Why the version became active.", "upload", ["folder", "upload", "promote", "pin", "rollback", "kept", "bundled"]);
@@ -225,8 +225,8 @@ formats! {
     /// [`crate::admin::replay`]
     ReplayKind = one_of("What was tried.", "module", ["module", "settings", "policy"]);
 
-    /// [`kassette_gateway::replay::Change`]
-    ReplayChange = one_of("What becomes of the payment.", "moved", super::super::replay::CHANGES.map(kassette_gateway::replay::Change::as_str));
+    /// [`kassette_gateway::replay::ReplayChange`]
+    ReplayChange = one_of("What becomes of the payment.", "moved", super::super::replay::CHANGES.map(kassette_gateway::replay::ReplayChange::as_str));
 
     /// [`kassette_gateway::replay::MOST`]
     ReplayLast = whole("Decisions.", 1, kassette_gateway::replay::MOST);
@@ -248,8 +248,8 @@ formats! {
     /// [`routing::Availability`]
     HealthState = one_of("How an account fares. `stale`: it was not asked for some time.", "operational", routing::Availability::ALL.map(routing::Availability::as_str));
 
-    /// [`kassette_gateway::health::Unwell`]
-    HealthReason = one_of("Why an account is not well.", "vendor", kassette_gateway::health::Unwell::ALL.map(kassette_gateway::health::Unwell::as_str));
+    /// [`kassette_gateway::health::UnhealthyReason`]
+    HealthReason = one_of("Why an account is not well.", "vendor", kassette_gateway::health::UnhealthyReason::ALL.map(kassette_gateway::health::UnhealthyReason::as_str));
 
     /// [`crate::admin::download::Format`]
     ExportFormat = one_of("What a line is.", "csv", ["csv", "jsonl"]);

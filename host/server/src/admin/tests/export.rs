@@ -9,7 +9,7 @@ use kassette_domain::lifecycle::{StartResult, Step, Via};
 use kassette_domain::method::MethodId;
 use kassette_domain::money::Minor;
 use kassette_domain::provider::{
-    Action, Dispute, DisputeState, Particulars, ProviderRefund, RefundState, Report,
+    Dispute, DisputeState, Particulars, PayerAction, RefundState, Report, VendorRefund,
     VendorSettlement, VendorStatus,
 };
 use kassette_domain::time::Time;
@@ -43,10 +43,11 @@ async fn pay(world: &World, payment: &str, number: u8, particulars: Particulars)
     step(world, payment, Step::Open(Box::new(choice))).await;
     let reference = format!("vendor,{number}");
     let open = Step::Started {
+        held: None,
         attempt,
         result: StartResult::Open {
             reference: Some(reference.clone()),
-            action: Action::Redirect("https://pay.example".into()),
+            action: PayerAction::Redirect("https://pay.example".into()),
             until: None,
         },
         next: None,
@@ -93,7 +94,7 @@ async fn export(world: &World, query: &str) -> Vec<String> {
 async fn every_capture_refund_and_dispute_has_a_line_with_what_moved() {
     let world = World::new().await;
     let merchant = world.merchant(false).await;
-    let refund = |id: &str, amount, state| ProviderRefund {
+    let refund = |id: &str, amount, state| VendorRefund {
         id: id.into(),
         order: None,
         amount: Minor(amount),

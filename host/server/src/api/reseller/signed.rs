@@ -6,7 +6,7 @@ use axum::extract::{FromRequest, Request};
 use http::request::Parts;
 use http::{HeaderMap, Version};
 use kassette_domain::key::{Environment, Scope};
-use kassette_domain::reseller::Barred;
+use kassette_domain::reseller::ResellerNotAllowed;
 use kassette_domain::signing::{Nonce, SignedRequest, Stamp};
 use kassette_gateway::auth::{ResellerCaller, rolled_out};
 
@@ -82,7 +82,7 @@ impl<P: Permission> FromRequest<ApiState> for SignedReseller<P> {
             return Err(ApiError::missing_scope(P::SCOPE.as_str()));
         }
         if !rolled_out(&caller) {
-            return Err(Barred::NotRolledOut.into());
+            return Err(ResellerNotAllowed::NotRolledOut.into());
         }
         if caller.key.environment == Environment::Live {
             let signed = Signed::read(&arrived.parts)?;

@@ -7,7 +7,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, Request};
 
 use super::world::World;
-use crate::admission::InHand;
+use crate::admission::InFlightLimits;
 use crate::api::ApiState;
 use crate::proxies::Proxies;
 use crate::telemetry::for_tests;
@@ -99,9 +99,9 @@ async fn bodies_that_strangers_do_not_end_leave_room_for_who_has_proved_one() {
 #[tokio::test]
 async fn strangers_have_half_of_the_callbacks_that_an_operator_allows() {
     let world = World::new().await;
-    let most = InHand {
+    let most = InFlightLimits {
         callbacks: 3,
-        ..InHand::default()
+        ..InFlightLimits::default()
     };
     let state = ApiState::new(world.gateway.clone(), Proxies::default(), most);
     let held: Vec<_> = std::iter::from_fn(|| state.unproved_callback()).collect();

@@ -11,7 +11,7 @@ use tower::ServiceExt as _;
 
 use super::super::{ApiState, limited, router};
 use super::world::{NARROW, World};
-use crate::admission::InHand;
+use crate::admission::InFlightLimits;
 use crate::pages::PagesState;
 use crate::proxies::Proxies;
 
@@ -33,7 +33,7 @@ async fn each_route_counts_among_the_class_of_what_it_waits_for() {
     ];
     let world = World::new().await;
     for full in CLASSES {
-        let mut most = InHand::default();
+        let mut most = InFlightLimits::default();
         match full {
             "reads" => most.reads = 0,
             "writes" => most.writes = 0,
@@ -381,16 +381,16 @@ async fn callbacks_are_taken_for_known_accounts_within_their_size() {
 #[tokio::test]
 async fn routes_of_others_have_the_limits_of_ours() {
     let world = World::new().await;
-    let most = InHand {
+    let most = InFlightLimits {
         writes: 0,
-        ..InHand::default()
+        ..InFlightLimits::default()
     };
     let state = |most| ApiState::new(world.gateway.clone(), Proxies::default(), most);
     let routes = || {
         let page = get(|| async { "page" }).post(|form: String| async { form });
         Router::new().nest("/sandbox", Router::new().route("/page", page))
     };
-    let limited = limited(routes(), &state(InHand::default()));
+    let limited = limited(routes(), &state(InFlightLimits::default()));
     let send = |router: &Router, method: &str, body: Vec<u8>| {
         let request = Request::builder().method(method).uri("/sandbox/page");
         let answer = router

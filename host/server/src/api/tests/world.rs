@@ -24,7 +24,7 @@ use kassette_domain::provider::{
 };
 use kassette_gateway::Gateway;
 use kassette_gateway::clock::{AdjustableClock, Clock as _};
-use kassette_gateway::modules::{Access, Calling, Inquiry, Method, Modules, Provider};
+use kassette_gateway::modules::{Access, Calling, Method, Modules, Provider, VendorQuery};
 use kassette_gateway::settings::{Account, Merchants, Settings};
 use kassette_runtime::CallError;
 use kassette_store::sled::{MasterKey, OpenOptions};
@@ -32,7 +32,7 @@ use kassette_store::{KeyIssued, NewMerchant, Replaced, SledStore, Store};
 use serde_json::Value;
 use tower::ServiceExt as _;
 
-use crate::admission::InHand;
+use crate::admission::InFlightLimits;
 use crate::api::{ApiState, router};
 use crate::proxies::Proxies;
 
@@ -129,7 +129,7 @@ impl Provider for Reader {
     fn query<'a>(
         &'a self,
         _: &'a Access,
-        _: &'a Inquiry,
+        _: &'a VendorQuery,
     ) -> Calling<'a, Result<Result<Report, QueryFailure>, CallError>> {
         Box::pin(async { Ok(Err(QueryFailure::Absent)) })
     }
@@ -292,7 +292,7 @@ impl World {
             router: router(ApiState::new(
                 gateway.clone(),
                 Proxies::default(),
-                InHand::default(),
+                InFlightLimits::default(),
             )),
             gateway,
             _folder: folder,

@@ -757,7 +757,7 @@ async fn commands_reach_a_listener_and_say_what_it_refuses() {
 async fn the_first_operator_is_written_while_the_server_is_stopped() {
     use kassette_domain::key::TokenHash;
     use kassette_store::sled::{MasterKey, OpenOptions};
-    use kassette_store::{Directory as _, Health as _, Listed, Paging, SledStore};
+    use kassette_store::{Directory as _, Listed, Paging, SledStore, StoreHealth as _};
 
     let folder = tempfile::tempdir().unwrap();
     let data_dir = folder.path().join("data");

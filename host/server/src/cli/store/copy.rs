@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use kassette_store::copy;
 use tokio::runtime::Handle;
 
-use super::{Words, blocking, tell};
+use super::{AttributionArgs, blocking, tell};
 use crate::cli::progress::ProgressOutput;
 use crate::cli::stopped_store::StoppedStore;
 
@@ -27,7 +27,7 @@ pub(in crate::cli) struct CopyArgs {
     #[command(flatten)]
     store: StoppedStore,
     #[command(flatten)]
-    words: Words,
+    attribution: AttributionArgs,
     /// Print the result as JSON.
     #[arg(long)]
     json: bool,
@@ -35,7 +35,7 @@ pub(in crate::cli) struct CopyArgs {
 
 /// Moves the store of a stopped server between its data directory and a database.
 pub(in crate::cli) async fn copy(args: CopyArgs) -> Result<(), String> {
-    let asked = args.words.asked()?;
+    let asked = args.attribution.asked()?;
     let (folder, database) = args.store.both()?;
     let path = folder.path.display().to_string();
     let (runtime, to) = (Handle::current(), args.to);

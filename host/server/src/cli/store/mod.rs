@@ -31,7 +31,7 @@ use serde::Serialize;
 
 /// Who asks for what a running server would want an operator for, and why.
 #[derive(Args)]
-struct Words {
+struct AttributionArgs {
     /// The person on whose behalf, for the audit log.
     #[arg(long)]
     actor: Option<String>,
@@ -40,7 +40,7 @@ struct Words {
     reason: Option<String>,
 }
 
-impl Words {
+impl AttributionArgs {
     /// What the line in the audit log says.
     fn asked(self) -> Result<AuditNote, String> {
         let said = |option: &str, text: Option<String>| {

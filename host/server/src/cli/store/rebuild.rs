@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use kassette_store::sled::{MasterKey, maintenance};
+use kassette_store::sled::MasterKey;
+use kassette_store::sled::maintenance::{self, always};
 
-use super::{Words, blocking, mib, tell};
+use super::{AttributionArgs, blocking, mib, tell};
 use crate::cli::progress::ProgressOutput;
 use crate::cli::stopped_store::{self, StoppedStore};
 use crate::master_key;
@@ -19,7 +20,7 @@ pub(in crate::cli) struct CompactArgs {
     #[command(flatten)]
     store: StoppedStore,
     #[command(flatten)]
-    words: Words,
+    attribution: AttributionArgs,
     /// Print the result as JSON.
     #[arg(long)]
     json: bool,
@@ -34,7 +35,7 @@ pub(in crate::cli) struct RekeyArgs {
     #[arg(long, value_name = "FILE")]
     new_key_file: Option<PathBuf>,
     #[command(flatten)]
-    words: Words,
+    attribution: AttributionArgs,
     /// Print the result as JSON.
     #[arg(long)]
     json: bool,
@@ -42,12 +43,12 @@ pub(in crate::cli) struct RekeyArgs {
 
 /// Writes the store of a stopped server anew.
 pub(in crate::cli) async fn compact(args: CompactArgs) -> Result<(), String> {
-    let asked = args.words.asked()?;
+    let asked = args.attribution.asked()?;
     let options = args.store.options()?;
     let path = options.path.clone();
     let compacted = blocking(move || {
         let shown = ProgressOutput::new(None);
-        maintenance::compact(&options, asked, &shown).map_err(|error| error.to_string())
+        maintenance::compact(&options, asked, &shown, &always).map_err(|error| error.to_string())
     })
     .await?;
     let each = compacted
@@ -67,13 +68,14 @@ pub(in crate::cli) async fn compact(args: CompactArgs) -> Result<(), String> {
 
 /// Seals the store of a stopped server under another master key.
 pub(in crate::cli) async fn rekey(args: RekeyArgs) -> Result<(), String> {
-    let asked = args.words.asked()?;
+    let asked = args.attribution.asked()?;
     let options = args.store.options()?;
     let new = new_key(args.new_key_file.as_deref())?;
     let path = options.path.clone();
     let rekeyed = blocking(move || {
         let shown = ProgressOutput::new(None);
-        maintenance::rekey(&options, &new, asked, &shown).map_err(|error| error.to_string())
+        maintenance::rekey(&options, &new, asked, &shown, &always)
+            .map_err(|error| error.to_string())
     })
     .await?;
     let sentence = format!(

@@ -3,20 +3,20 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use kassette_store::report::Report;
-use kassette_store::sled::maintenance::{self, MaintenanceError};
+use kassette_store::report::VerifyReport;
+use kassette_store::sled::maintenance::{self, MaintenanceError, always};
 use serde::Serialize;
 
 use super::source::BelievedArgs;
 use super::verify::{code_of, tell_findings};
-use super::{Words, blocking, tell};
+use super::{AttributionArgs, blocking, tell};
 use crate::cli::progress::ProgressOutput;
 use crate::cli::stopped_store::StoppedStore;
 
 /// What is told of a backup whose rows do not fit each other.
 #[derive(Serialize)]
 struct Refused<'a> {
-    report: &'a Report,
+    report: &'a VerifyReport,
 }
 
 /// The options of `kassette restore`.
@@ -33,7 +33,7 @@ pub(in crate::cli) struct RestoreArgs {
     #[arg(long)]
     despite_findings: bool,
     #[command(flatten)]
-    words: Words,
+    attribution: AttributionArgs,
     /// Print the result as JSON.
     #[arg(long)]
     json: bool,
@@ -41,7 +41,7 @@ pub(in crate::cli) struct RestoreArgs {
 
 /// Restores a backup into a data directory without a store.
 pub(in crate::cli) async fn restore(args: RestoreArgs) -> Result<(), String> {
-    let asked = args.words.asked()?;
+    let asked = args.attribution.asked()?;
     let options = args.store.options()?;
     let (source, bytes) = args.believed.open(&args.file)?;
     let store = options.path.clone();
@@ -49,7 +49,7 @@ pub(in crate::cli) async fn restore(args: RestoreArgs) -> Result<(), String> {
     let json = args.json;
     let restored = blocking(move || {
         let shown = ProgressOutput::new(bytes);
-        let restored = maintenance::restore(&options, source, despite, asked, &shown);
+        let restored = maintenance::restore(&options, source, despite, asked, &shown, &always);
         drop(shown);
         restored.or_else(|error| {
             if let MaintenanceError::NotWhole { report, .. } = &error {

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use kassette_store::sled::maintenance::Source;
+use kassette_store::sled::maintenance::BackupSource;
 
 use crate::cli::stopped_store;
 use crate::master_key;
@@ -31,11 +31,11 @@ pub(super) type Input = Box<dyn Read + Send>;
 
 impl BelievedArgs {
     /// Opens what a path names, `-` being standard input; with its length where that is known.
-    pub(super) fn open(self, path: &Path) -> Result<(Source<Input>, Option<u64>), String> {
+    pub(super) fn open(self, path: &Path) -> Result<(BackupSource<Input>, Option<u64>), String> {
         let old_key = master_key::given(OLD_KEY, self.old_key_file.as_deref())
             .map_err(|error| error.to_string())?;
         let (input, bytes) = input(path)?;
-        let source = Source {
+        let source = BackupSource {
             input,
             old_key: old_key.map(|key| stopped_store::parse(&key)).transpose()?,
             without_code: self.without_code,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use kassette_store::postgres;
-use kassette_store::report::Report;
+use kassette_store::report::VerifyReport;
 use kassette_store::sled::maintenance::{self, BackupInfo};
 use serde::Serialize;
 
@@ -86,7 +86,12 @@ pub(in crate::cli) async fn verify(args: VerifyArgs) -> Result<(), String> {
 }
 
 /// Tells what was found; findings are a refusal.
-fn said(result: &impl Serialize, report: &Report, what: &str, json: bool) -> Result<(), String> {
+fn said(
+    result: &impl Serialize,
+    report: &VerifyReport,
+    what: &str,
+    json: bool,
+) -> Result<(), String> {
     let found = report.findings.len() as u64 + report.more_findings;
     let rows: u64 = report.rows.values().sum();
     // Every store has some rows: one without did not open.
@@ -119,7 +124,7 @@ pub(super) fn code_of(told: &BackupInfo) -> String {
 }
 
 /// Each finding with what to do.
-pub(super) fn tell_findings(report: &Report) {
+pub(super) fn tell_findings(report: &VerifyReport) {
     let mut advice = "";
     for finding in &report.findings {
         let about = match finding.row.as_str() {

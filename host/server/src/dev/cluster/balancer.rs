@@ -24,7 +24,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::orders::Serving;
+use super::messages::Serving;
 use crate::proxies::{Proxies, X_FORWARDED_FOR};
 use crate::web::ApiError;
 

@@ -5,13 +5,13 @@
 //! | `balancer` | passes each request to a node that is ready |
 //! | `process` | a node's process, as the one of `dev` sees it |
 //! | `node` | the same from inside |
-//! | `office` | what a node has the process of `dev` do: move the clock, spoil simulators |
-//! | `orders` | what the processes tell each other |
+//! | `control` | what a node has the process of `dev` do: move the clock, spoil simulators |
+//! | `messages` | what the processes tell each other |
 
 mod balancer;
+mod control;
+mod messages;
 mod node;
-mod office;
-mod orders;
 mod process;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -20,14 +20,14 @@ use std::time::Duration;
 
 use kassette_domain::key::base62;
 use kassette_domain::secret::Secret;
-use kassette_store::Health as _;
+use kassette_store::StoreHealth as _;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use self::balancer::{Balancer, Side};
-use self::office::Office;
-use self::orders::{Assignment, Serving};
+use self::control::ControlServer;
+use self::messages::{Assignment, Serving};
 use self::process::{Member, Process};
 use super::database::Database;
 use super::demo::Demo;
@@ -93,7 +93,8 @@ pub(super) async fn run(
     let secret =
         base62(SECRET, getrandom::fill).map_err(|error| DevError::NoNode(error.to_string()))?;
     let secret = Secret::new(secret);
-    let office = Office::open(clock, Arc::clone(&simulators.sim), members.clone(), &secret).await?;
+    let control =
+        ControlServer::open(clock, Arc::clone(&simulators.sim), members.clone(), &secret).await?;
     let order = Assignment {
         name: String::new(),
         parent: std::process::id(),
@@ -107,11 +108,11 @@ pub(super) async fn run(
         base_url: base_url.clone(),
         front_admin: operators.address(),
         accounts: simulators.told.clone(),
-        office: office.address,
+        office: control.address,
         office_secret: secret,
         ahead: 0,
     };
-    let nodes = Arc::new(Nodes { office, order });
+    let nodes = Arc::new(Nodes { control, order });
 
     let (closing, ending) = (CancellationToken::new(), CancellationToken::new());
     let mut watching = JoinSet::new();
@@ -180,7 +181,7 @@ pub(super) async fn run(
 
 /// What starts nodes.
 struct Nodes {
-    office: Office,
+    control: ControlServer,
     order: Assignment,
 }
 
@@ -188,7 +189,7 @@ impl Nodes {
     async fn start(&self, member: &Member, at: Serving) -> Result<Process, DevError> {
         let child = {
             // The clock is not moved before the node hears of it.
-            let clock_at = self.office.clock_at.lock().await;
+            let clock_at = self.control.clock_at.lock().await;
             let order = Assignment {
                 name: member.name.clone(),
                 data_dir: self.order.data_dir.join(&member.name),

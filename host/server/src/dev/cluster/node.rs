@@ -17,12 +17,12 @@ use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::net::unix::pipe;
 use tokio::time::{Instant, sleep};
 
-use super::orders::{Assignment, Move, Moved, Serving};
+use super::messages::{Assignment, Move, Moved, Serving};
 use crate::config::{Config, Profile};
 use crate::dev::error::DevError;
 use crate::listen::HandedOver;
 use crate::proxies::Proxies;
-use crate::serve::{self, DatabasePlace, Front, OpenStore, ServeError, ServerOptions};
+use crate::serve::{self, BalancerAddress, DatabasePlace, OpenStore, ServeError, ServerOptions};
 use crate::signals::Signals;
 use crate::simulators::{DevControls, Elsewhere, Vendors, accounts};
 
@@ -65,7 +65,7 @@ pub(crate) async fn node(signals: Signals) -> Result<(), DevError> {
         admin_listen: order.at.admin_listen,
         sockets: HandedOver::default(),
         public_url: Some(order.base_url),
-        front: Some(Front {
+        front: Some(BalancerAddress {
             proxies: Proxies::of(Ipv4Addr::LOCALHOST.into()),
             admin_listen: order.front_admin,
         }),

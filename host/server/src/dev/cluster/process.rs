@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 
 use super::NODE;
 use super::balancer::Backend;
-use super::orders::{Assignment, Move, Moved, Serving};
+use super::messages::{Assignment, Move, Moved, Serving};
 use crate::compiler::OWN_PROGRAM;
 use crate::dev::error::DevError;
 use crate::ready::ReadyNode;

@@ -16,7 +16,7 @@ use kassette_domain::lifecycle::PaymentAggregate;
 use kassette_domain::method::MethodId;
 use kassette_domain::order::OrderId;
 use kassette_domain::payment::{CheckoutMode, Status};
-use kassette_domain::provider::{Action, Instructions, Question, QuestionKind};
+use kassette_domain::provider::{Instructions, PayerAction, Question, QuestionKind};
 use kassette_domain::routing::MethodDescription;
 use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
@@ -325,7 +325,7 @@ impl Shop {
     }
 }
 
-fn asking() -> Action {
+fn asking() -> PayerAction {
     let question = |name: &str, kind, required| Question {
         name: name.into(),
         label: format!("Your <{name}>"),
@@ -333,14 +333,14 @@ fn asking() -> Action {
         required,
         choices: vec![],
     };
-    Action::Ask(vec![
+    PayerAction::Ask(vec![
         question("email", QuestionKind::Email, true),
         question("phone", QuestionKind::Phone, false),
     ])
 }
 
-fn showing() -> Action {
-    Action::Show(Instructions {
+fn showing() -> PayerAction {
+    PayerAction::Show(Instructions {
         text: "Send the amount.".into(),
         details: vec![("Address".into(), "bc1q".into())],
         qr: Some("bitcoin:bc1q".into()),
@@ -348,14 +348,14 @@ fn showing() -> Action {
     })
 }
 
-fn posting() -> Action {
-    Action::Post {
+fn posting() -> PayerAction {
+    PayerAction::Post {
         url: "https://pay.vendor.example/post".into(),
         fields: vec![("pa\"req".into(), "<x>".into())],
     }
 }
 
-fn pending(action: Action) -> CheckoutView {
+fn pending(action: PayerAction) -> CheckoutView {
     view(Status::Pending, vec![attempt(action)])
 }
 

@@ -12,8 +12,8 @@ use kassette_domain::lifecycle::{
 use kassette_domain::money::Minor;
 use kassette_domain::payment::{Resolution, Settlement};
 use kassette_domain::provider::{
-    Dispute, DisputeState, Given, Particulars, Payer, ProviderRefund, QueryPurpose, RefundState,
-    RefundTerms, Report, VendorSettlement, VendorStatus,
+    Dispute, DisputeState, Given, Particulars, Payer, QueryPurpose, RefundState, RefundTerms,
+    Report, VendorRefund, VendorSettlement, VendorStatus,
 };
 use kassette_domain::refund::{Refund, RefundOrigin};
 use kassette_domain::work::WorkKind;
@@ -499,7 +499,7 @@ impl Walk {
                     2 => posting(),
                     _ => fixtures::redirect(),
                 };
-                let asks = matches!(action, Action::Ask(_));
+                let asks = matches!(action, PayerAction::Ask(_));
                 let soon = self.now.after(Duration::from_secs(20 * 60));
                 StartResult::Open {
                     reference: (!asks).then(|| format!("ref-{attempt}")),
@@ -509,6 +509,7 @@ impl Walk {
             }
         };
         Step::Started {
+            held: None,
             attempt,
             result,
             next: None,
@@ -576,11 +577,11 @@ impl Walk {
     }
 
     /// Refunds that a vendor tells one by one.
-    fn told_refunds(&mut self, received: u64) -> Vec<ProviderRefund> {
+    fn told_refunds(&mut self, received: u64) -> Vec<VendorRefund> {
         if self.draw.below(8) > 0 {
             return vec![];
         }
-        vec![ProviderRefund {
+        vec![VendorRefund {
             id: self.draw.one(["re-1", "re-2"]).into(),
             order: None,
             amount: Minor(self.draw.one([received.max(100), 100])),
@@ -702,7 +703,7 @@ impl Walk {
                 let purpose = self.draw.one([
                     ClaimPurpose::Start,
                     ClaimPurpose::Capture,
-                    ClaimPurpose::Close,
+                    ClaimPurpose::Cancel,
                 ]);
                 Step::Claim {
                     attempt: self.attempt(),

@@ -160,7 +160,7 @@ async fn the_page_to_the_provider_tells_nobody_where_it_stood() {
 #[tokio::test]
 async fn nobody_is_sent_to_an_address_that_is_no_plain_page() {
     for target in ["javascript:alert(1)", "http://pay.vendor.example/"] {
-        let shop = shop(pending(Action::Redirect(target.into())));
+        let shop = shop(pending(PayerAction::Redirect(target.into())));
         let page = shop.get(&format!("/checkout/{TOKEN}/go")).await;
         assert_eq!(page.status, StatusCode::INTERNAL_SERVER_ERROR);
         page.omits(target);
@@ -420,7 +420,7 @@ async fn instructions_say_how_long_they_are_good() {
     let page = shop(view(Status::Pending, vec![open])).checkout().await;
     page.says("5\u{a0}h 1\u{a0}min");
     page.says(r#"<time datetime="2026-11-21T"#);
-    let words = Action::Show(Instructions {
+    let words = PayerAction::Show(Instructions {
         text: "You have paid.".into(),
         details: vec![],
         qr: None,

@@ -1,4 +1,4 @@
-//! Keys of the rows of the connect exchange stand.
+//! Keys of the rows of the connect exchange.
 //!
 //! | prefix | key | value |
 //! |---|---|---|

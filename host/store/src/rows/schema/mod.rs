@@ -472,7 +472,6 @@ pub(crate) fn audit_number(key: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(*number))
 }
 
-/// What the batches of a method stand below. A method's id holds no zero byte.
 /// The name of a slot's part of the routing log: a method's is the method's own, as it was before providers had one.
 pub(crate) fn routing_name(slot: &Slot) -> &str {
     match slot.kind() {
@@ -486,6 +485,7 @@ pub(crate) fn slot_of_routing(name: &str) -> Option<Slot> {
     Slot::parse(name).or_else(|| MethodId::parse(name).map(Slot::of_method))
 }
 
+/// What the batches of a slot stand below. The slot's name holds no zero byte.
 pub(crate) fn routing_batches(slot: &Slot) -> Key {
     key(&[ROUTING_BATCHES, routing_name(slot).as_bytes(), b"\0"])
 }

@@ -4,8 +4,8 @@ use kassette_engine::IVec;
 
 use crate::Fault;
 use crate::rows::schema;
-use crate::sled::judge::Judge;
-use crate::sled::judge::kinds::{Kind, plain};
+use crate::sled::verifier::Verifier;
+use crate::sled::verifier::kinds::{Kind, plain};
 
 /// The kinds of rows of the audit log.
 pub(crate) const KINDS: &[Kind] = &[
@@ -14,18 +14,18 @@ pub(crate) const KINDS: &[Kind] = &[
 ];
 
 /// A line of the audit log; they come in order.
-fn audit(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
-    if judge.is_second() {
+fn audit(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    if verifier.is_second() {
         return Ok(());
     }
     let number = schema::audit_number(key).unwrap_or_default();
     match super::decode(key, row) {
         Ok(entry) => {
-            judge.audit.follow(number, Some(&entry));
+            verifier.audit.follow(number, Some(&entry));
             Ok(())
         }
         Err(fault) => {
-            judge.audit.follow(number, None);
+            verifier.audit.follow(number, None);
             Err(fault)
         }
     }

@@ -10,7 +10,7 @@ use crate::Fault;
 pub(crate) use crate::rows::audit::decode;
 use crate::rows::audit::next;
 use crate::rows::schema;
-use crate::rows::source::Source;
+use crate::rows::source::RowSource;
 use crate::sled::memory::{Memory, Rows};
 
 /// Writes the next line of the chain, in the transaction of the change that it tells.

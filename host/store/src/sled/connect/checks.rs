@@ -1,13 +1,13 @@
 //! What must hold of the rows of the connect exchange, and of how they fit each other.
 
-use kassette_domain::connect::{ConnectCode, Connection};
-use kassette_domain::key::TokenHash;
+use kassette_domain::connect::{ConnectCode, ShopConnection};
+use kassette_domain::key::{KeyOwner, TokenHash};
 use kassette_engine::IVec;
 
 use crate::Fault;
 use crate::rows::{records, schema};
-use crate::sled::judge::Judge;
-use crate::sled::judge::kinds::{Derived, Kind, empty, plain};
+use crate::sled::verifier::Verifier;
+use crate::sled::verifier::kinds::{Derived, Kind, empty, plain};
 
 /// The kinds of rows of the connect exchange.
 pub(crate) const KINDS: &[Kind] = &[
@@ -24,45 +24,29 @@ pub(crate) const KINDS: &[Kind] = &[
 ];
 
 /// A connect code.
-fn code(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+fn code(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     let code: ConnectCode = records::decode(key, row)?;
     if key != schema::connect::code(code.hash) {
         return Err(records::damaged(key, "it is another code's"));
     }
-    judge.promise(schema::connect::end_of(&code), &[])?;
-    let by_merchant = schema::connect::code_of(&code);
-    let hash = records::encode(&by_merchant, &code.hash)?;
-    judge.promise(by_merchant, &hash)?;
-    if judge
-        .view()
-        .get(&schema::merchant(code.merchant))?
-        .is_none()
-    {
-        judge.find(key, "the merchant whose it is is missing");
-    }
-    let made = schema::connect::connection(code.merchant, code.environment, &code.origin);
-    if code.redeemed_at.is_some() && judge.view().get(&made)?.is_none() {
-        judge.find(key, "what it was redeemed for is missing");
+    verifier.promise(schema::connect::end_of(&code), &[])?;
+    verifier.promise_value(schema::connect::code_of(&code), &code.hash)?;
+    verifier.needs_owner(key, KeyOwner::Merchant(code.merchant))?;
+    if code.redeemed_at.is_some() {
+        let made = schema::connect::connection(code.merchant, code.environment, &code.origin);
+        verifier.needs(key, &made, "what it was redeemed for is missing")?;
     }
     Ok(())
 }
 
 /// What an exchange made. Its key and endpoint may have been removed since.
-fn connection(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
-    let connection: Connection = records::decode(key, row)?;
+fn connection(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    let connection: ShopConnection = records::decode(key, row)?;
     let merchant = connection.merchant;
     if key != schema::connect::connection(merchant, connection.environment, &connection.origin) {
         return Err(records::damaged(key, "it is another connection's"));
     }
-    if judge
-        .view()
-        .get(&schema::api_key_index(connection.key))?
-        .is_none()
-    {
-        judge.find(key, "the key that was made is missing");
-    }
-    if judge.view().get(&schema::merchant(merchant))?.is_none() {
-        judge.find(key, "the merchant whose it is is missing");
-    }
-    Ok(())
+    let made = schema::api_key_index(connection.key);
+    verifier.needs(key, &made, "the key that was made is missing")?;
+    verifier.needs_owner(key, KeyOwner::Merchant(merchant))
 }

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use kassette_domain::audit::Audited;
-use kassette_domain::connect::{CodeUse, ConnectCode, Connection};
+use kassette_domain::connect::{CodeUse, ConnectCode, ShopConnection};
 use kassette_domain::id::MerchantId;
 use kassette_domain::key::{Environment, TokenHash};
 use kassette_domain::time::Time;
@@ -15,7 +15,7 @@ use kassette_engine::{Operation, Span};
 
 use crate::connects::{LISTED_FOR, told, verify};
 use crate::rows::seal::Secrets;
-use crate::rows::source::{Save as _, Source};
+use crate::rows::source::{RowSource, Save as _};
 use crate::rows::{merchants, records, schema};
 use crate::sled::audit;
 use crate::sled::lists::{Order, TIME_AND_ID};
@@ -23,7 +23,9 @@ use crate::sled::memory::{Memory, Rows};
 use crate::sled::merchants::api_keys;
 use crate::sled::store::SledStore;
 use crate::sled::webhooks::endpoints;
-use crate::{Answer, CodeIssued, CodeUsed, Connects, Exchange, Exchanged, Fault, Listed, Paging};
+use crate::{
+    CodeIssued, CodeUsed, ConnectExchange, Connects, Exchanged, Fault, Listed, Paging, StoreFuture,
+};
 
 struct IssueCode {
     code: ConnectCode,
@@ -78,7 +80,7 @@ impl Operation<Memory> for UseCode {
 }
 
 struct Redeem {
-    exchange: Exchange,
+    exchange: ConnectExchange,
     audited: Audited,
     now: Time,
     secrets: Arc<Secrets>,
@@ -88,7 +90,7 @@ impl Operation<Memory> for Redeem {
     type Outcome = Exchanged;
 
     fn apply(self, rows: &mut Rows<'_>) -> Result<Exchanged, Fault> {
-        let Exchange {
+        let ConnectExchange {
             code: hash,
             key,
             endpoint,
@@ -104,7 +106,7 @@ impl Operation<Memory> for Redeem {
         }
         let connection_key =
             schema::connect::connection(code.merchant, code.environment, &code.origin);
-        let before: Option<Connection> = rows.load(&connection_key)?;
+        let before: Option<ShopConnection> = rows.load(&connection_key)?;
         // Everything that can say no comes before anything is written.
         let leaving = before.as_ref().map(|before| before.endpoint);
         let others = endpoints::beside(rows, &endpoint, leaving)?;
@@ -123,7 +125,7 @@ impl Operation<Memory> for Redeem {
             cancelled = deleted.map_or(0, |deleted| deleted.cancelled);
             api_keys::revoke(rows, before.key, self.now)?;
         }
-        let connection = Connection {
+        let connection = ShopConnection {
             merchant: code.merchant,
             environment: code.environment,
             origin: code.origin.clone(),
@@ -183,11 +185,11 @@ impl Connects for SledStore {
         code: ConnectCode,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, CodeIssued> {
+    ) -> StoreFuture<'_, CodeIssued> {
         self.operate(IssueCode { code, audited, now })
     }
 
-    fn connect_code(&self, hash: TokenHash) -> Answer<'_, Option<ConnectCode>> {
+    fn connect_code(&self, hash: TokenHash) -> StoreFuture<'_, Option<ConnectCode>> {
         self.read(move |view| view.load(&schema::connect::code(hash)))
     }
 
@@ -195,7 +197,7 @@ impl Connects for SledStore {
         &self,
         merchant: MerchantId,
         paging: Paging,
-    ) -> Answer<'_, Listed<ConnectCode>> {
+    ) -> StoreFuture<'_, Listed<ConnectCode>> {
         let (prefix, order) = (schema::connect::codes_of(merchant), Order::Keys);
         self.list(&prefix, TIME_AND_ID, order, &paging, |view, key, row| {
             let hash: TokenHash = records::decode(key, row)?;
@@ -203,11 +205,21 @@ impl Connects for SledStore {
         })
     }
 
-    fn use_connect_code(&self, hash: TokenHash, used: CodeUse, now: Time) -> Answer<'_, CodeUsed> {
+    fn use_connect_code(
+        &self,
+        hash: TokenHash,
+        used: CodeUse,
+        now: Time,
+    ) -> StoreFuture<'_, CodeUsed> {
         self.operate(UseCode { hash, used, now })
     }
 
-    fn exchange(&self, exchange: Exchange, audited: Audited, now: Time) -> Answer<'_, Exchanged> {
+    fn exchange(
+        &self,
+        exchange: ConnectExchange,
+        audited: Audited,
+        now: Time,
+    ) -> StoreFuture<'_, Exchanged> {
         // What still waits for the earlier endpoint is for the worker to end.
         self.operate_ringing(Redeem {
             exchange,

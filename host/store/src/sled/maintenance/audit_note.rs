@@ -19,7 +19,6 @@ pub struct AuditNote {
     pub actor: Option<String>,
     /// Why, where it was said.
     pub reason: Option<String>,
-    /// When.
     pub at: Time,
 }
 

@@ -2,15 +2,15 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use kassette_engine::{Db, GoOn, Memtable, Rebuild, always, disk_bytes};
+use kassette_engine::{Db, GoOn, Memtable, Rebuild, disk_bytes};
 
 use crate::Fault;
-use crate::report::Report;
+use crate::report::VerifyReport;
 use crate::rows::seal::Secrets;
-use crate::sled::judge::Judge;
 use crate::sled::maintenance::kinds::{KINDS, whole};
 use crate::sled::maintenance::{AuditNote, MaintenanceError, Progress, Stopped, Unit};
 use crate::sled::open::OpenOptions;
+use crate::sled::verifier::Verifier;
 
 /// What became of a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -31,14 +31,6 @@ pub struct Compacted {
 /// See [`MaintenanceError`]; then the store is as it was. A store with findings is refused: what is
 /// wrong with it would be written anew as if it were right.
 pub fn compact(
-    options: &OpenOptions,
-    note: AuditNote,
-    progress: &dyn Progress,
-) -> Result<Compacted, MaintenanceError> {
-    compact_in_stages(options, note, progress, &always)
-}
-
-pub(crate) fn compact_in_stages(
     options: &OpenOptions,
     note: AuditNote,
     progress: &dyn Progress,
@@ -86,7 +78,7 @@ pub(crate) fn judged_whole(
     secrets: &Secrets,
     what: &'static str,
     progress: &dyn Progress,
-) -> Result<Report, MaintenanceError> {
+) -> Result<VerifyReport, MaintenanceError> {
     let report = judged(db, secrets, "Verifying", progress)?;
     match report.is_whole() {
         true => Ok(report),
@@ -103,15 +95,15 @@ pub(crate) fn judged(
     secrets: &Secrets,
     what: &str,
     progress: &dyn Progress,
-) -> Result<Report, MaintenanceError> {
+) -> Result<VerifyReport, MaintenanceError> {
     progress.begin(what, Unit::Rows, None);
     // sled panics over some kinds of damage.
     let judged = catch_unwind(AssertUnwindSafe(|| {
         let memtable = Memtable::of(db.clone());
-        let mut judge = Judge::new(&KINDS, &memtable, secrets);
-        judge.look(&mut |rows| progress.advance(rows))?;
-        whole(&mut judge)?;
-        judge.conclude()
+        let mut verifier = Verifier::new(&KINDS, &memtable, secrets);
+        verifier.look(&mut |rows| progress.advance(rows))?;
+        whole(&mut verifier)?;
+        verifier.conclude()
     }));
     Ok(judged.unwrap_or_else(|_| Err(Fault::unreadable()))?)
 }

@@ -7,15 +7,15 @@ use kassette_engine::{GROUP, IVec, PROBE, Span};
 use serde::de::DeserializeOwned;
 
 use crate::Fault;
-use crate::rows::routing::Log;
-use crate::rows::source::Source as _;
+use crate::rows::routing::RoutingLogTotals;
+use crate::rows::source::RowSource as _;
 use crate::rows::stored::AllReached;
 use crate::rows::{records, schema};
-use crate::sled::judge::Judge;
-use crate::sled::judge::kinds::{Kind, Kinds, empty, plain, whole as sealed};
 use crate::sled::memory::View;
 use crate::sled::memory::payment_index::Entry;
 use crate::sled::open::{self, this_format};
+use crate::sled::verifier::Verifier;
+use crate::sled::verifier::kinds::{Kind, Kinds, empty, plain, whole as sealed};
 use crate::sled::{
     audit, connect, merchants, nonces, payments, resellers, routing_log, trials, webhooks,
 };
@@ -51,7 +51,7 @@ const OWN: &[Kind] = &[
 ];
 
 /// The row of the format is in a form of its own.
-pub(crate) fn format(_: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+pub(crate) fn format(_: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     if **row == open::FORMAT.to_be_bytes() {
         return Ok(());
     }
@@ -59,67 +59,57 @@ pub(crate) fn format(_: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fa
 }
 
 /// The proof of the master key.
-pub(crate) fn canary(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
-    match open::prove(&judge.secrets.sealer, row) {
+pub(crate) fn canary(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    match open::prove(&verifier.secrets.sealer, row) {
         Ok(true) => Ok(()),
         _ => Err(records::damaged(key, "it does not prove the master key")),
     }
 }
 
 /// The key of the e-mail mark.
-pub(crate) fn mark(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
-    open::mark(&judge.secrets.sealer, row)
+pub(crate) fn mark(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    open::mark(&verifier.secrets.sealer, row)
         .map(drop)
         .map_err(|_| records::damaged(key, "it does not open"))
 }
 
 /// What holds of the whole, once every row was seen.
-pub(crate) fn whole(judge: &mut Judge<'_>) -> Result<(), Fault> {
-    if let Some(noted) = readable(judge, schema::AUDIT_END)? {
-        judge.audit.end(noted);
+pub(crate) fn whole(verifier: &mut Verifier<'_>) -> Result<(), Fault> {
+    if let Some(noted) = readable(verifier, schema::AUDIT_END)? {
+        verifier.audit.end(noted);
     }
-    let breaks = judge.audit.breaks().to_vec();
+    let breaks = verifier.audit.breaks().to_vec();
     for found in breaks {
-        judge.find(schema::AUDIT, found.to_string());
+        verifier.find(schema::AUDIT, found.to_string());
     }
-    if judge.has_unread() {
+    if verifier.has_unread() {
         return Ok(());
     }
-    if let Some(count) = readable::<u64>(judge, schema::MERCHANT_COUNT)? {
-        let (count, there) = (count.unwrap_or_default(), judge.rows_of(schema::MERCHANTS));
-        if count != there {
-            let what = format!("it counts {count} merchants, {there} are there");
-            judge.find(schema::MERCHANT_COUNT, what);
+    let (merchants, pending) = (verifier.rows_of(schema::MERCHANTS), verifier.pending);
+    let resellers = verifier.rows_of(schema::resellers::RESELLERS);
+    for (key, there, what) in [
+        (schema::MERCHANT_COUNT, merchants, "merchants"),
+        (schema::resellers::COUNT, resellers, "resellers"),
+        (schema::webhooks::PENDING, pending, "pending deliveries"),
+    ] {
+        let count = readable::<u64>(verifier, key)?.map(Option::unwrap_or_default);
+        if let Some(count) = count.filter(|count| *count != there) {
+            verifier.find(key, format!("it counts {count} {what}, {there} are there"));
         }
     }
-    if let Some(count) = readable::<u64>(judge, schema::resellers::COUNT)? {
-        let there = judge.rows_of(schema::resellers::RESELLERS);
-        let count = count.unwrap_or_default();
-        if count != there {
-            let what = format!("it counts {count} resellers, {there} are there");
-            judge.find(schema::resellers::COUNT, what);
-        }
-    }
-    if let Some(count) = readable::<u64>(judge, schema::webhooks::PENDING)? {
-        let (count, there) = (count.unwrap_or_default(), judge.pending);
-        if count != there {
-            let what = format!("it counts {count} pending deliveries, {there} are there");
-            judge.find(schema::webhooks::PENDING, what);
-        }
-    }
-    if let Some(log) = readable::<Log>(judge, schema::ROUTING_LOG)? {
-        let (log, there) = (log.unwrap_or_default(), judge.routing);
+    if let Some(log) = readable::<RoutingLogTotals>(verifier, schema::ROUTING_LOG)? {
+        let (log, there) = (log.unwrap_or_default(), verifier.routing);
         if log.bytes != there.bytes || log.next < there.next {
             let what = format!(
                 "it counts {} bytes and {} batches ever, {} and {} are there",
                 log.bytes, log.next, there.bytes, there.next
             );
-            judge.find(schema::ROUTING_LOG, what);
+            verifier.find(schema::ROUTING_LOG, what);
         }
     }
     for key in [schema::FORMAT, schema::CANARY, schema::MARK] {
-        if judge.view().get(key)?.is_none() {
-            judge.find(key, "it is missing");
+        if verifier.view().get(key)?.is_none() {
+            verifier.find(key, "it is missing");
         }
     }
     Ok(())
@@ -128,21 +118,19 @@ pub(crate) fn whole(judge: &mut Judge<'_>) -> Result<(), Fault> {
 /// A value that stands once in a store, none where it is not there; none at all where it does not
 /// read back, which was told by its own row.
 fn readable<T: DeserializeOwned>(
-    judge: &Judge<'_>,
+    verifier: &Verifier<'_>,
     key: &[u8],
 ) -> Result<Option<Option<T>>, Fault> {
-    records::readable(judge.view().load(key))
+    records::readable(verifier.view().load(key))
 }
 
 /// A payment that retention looks at again.
-pub(crate) fn laggard(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
-    empty(judge, key, row)?;
+pub(crate) fn laggard(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    empty(verifier, key, row)?;
     let (_, payment) =
         schema::laggard_about(key).ok_or_else(|| records::damaged(key, "it is about nothing"))?;
-    if judge.view().get(&schema::payment(payment))?.is_none() {
-        judge.find(key, "the payment that it is about is missing");
-    }
-    Ok(())
+    let missing = "the payment that it is about is missing";
+    verifier.needs(key, &schema::payment(payment), missing)
 }
 
 /// How many payments there are, as the payment index's last row says.

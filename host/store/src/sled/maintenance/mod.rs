@@ -34,14 +34,15 @@ use crate::rows::seal::{Sealer, Secrets};
 use crate::sled::mark;
 use crate::sled::open::{OpenError, OpenOptions};
 
-use crate::report::{Progress, Report, Unit};
+use crate::report::{Progress, Unit, VerifyReport};
 pub use audit_note::AuditNote;
 pub(crate) use backup::stream;
 pub use backup::{BackedUp, Received, backup, receive};
 pub use compact::{Compacted, compact};
 pub use format::FileError;
+pub use kassette_engine::always;
 pub use rekey::{Rekeyed, rekey};
-pub use restore::{BackupInfo, Restored, Source, restore, verify_backup};
+pub use restore::{BackupInfo, BackupSource, Restored, restore, verify_backup};
 pub(crate) use upgrade::open;
 pub use verify::{verify, verify_audit};
 
@@ -68,7 +69,7 @@ pub enum MaintenanceError {
         /// What it was to be used for.
         what: &'static str,
         /// What was found.
-        report: Box<Report>,
+        report: Box<VerifyReport>,
     },
     /// The new master key is the old one.
     #[error("the new master key is the one that the store has already: draw another")]
@@ -84,17 +85,15 @@ pub enum MaintenanceError {
     /// A row or the engine.
     #[error(transparent)]
     Fault(#[from] Fault),
-    /// The file system refused.
     #[error("{}: {source}", .path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What it said.
         source: io::Error,
     },
 }
 
-fn found(what: &str, report: &Report) -> String {
+fn found(what: &str, report: &VerifyReport) -> String {
     let first = report.findings.first();
     format!(
         "{what}: {} findings, the first one: a row of kind {}: {}",

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use kassette_engine::{GoOn, Rebuild, always};
+use kassette_engine::{GoOn, Rebuild};
 use serde_json::json;
 
 use crate::Fault;
@@ -28,15 +28,6 @@ pub struct Rekeyed {
 /// # Errors
 /// See [`MaintenanceError`]; then the store is as it was, under the old key.
 pub fn rekey(
-    options: &OpenOptions,
-    new_key: &MasterKey,
-    note: AuditNote,
-    progress: &dyn Progress,
-) -> Result<Rekeyed, MaintenanceError> {
-    rekey_in_stages(options, new_key, note, progress, &always)
-}
-
-pub(crate) fn rekey_in_stages(
     options: &OpenOptions,
     new_key: &MasterKey,
     note: AuditNote,

@@ -6,11 +6,11 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 use kassette_domain::time::Time;
-use kassette_engine::{Db, GoOn, IVec, Rebuild, always, remove_leftovers};
+use kassette_engine::{Db, GoOn, IVec, Rebuild, remove_leftovers};
 use serde_json::json;
 
 use crate::Fault;
-use crate::report::Report;
+use crate::report::VerifyReport;
 use crate::rows::schema;
 use crate::rows::seal::{Marker, MasterKey, Sealer, Secrets};
 use crate::sled::maintenance::compact::judged;
@@ -21,7 +21,7 @@ use crate::sled::open::{self, FORMAT, OpenOptions};
 
 /// A backup that is to be read, and what it is believed by.
 #[derive(Clone, Debug)]
-pub struct Source<R> {
+pub struct BackupSource<R> {
     /// The file.
     pub input: R,
     /// The master key of then, where it is not the store's any more.
@@ -30,7 +30,7 @@ pub struct Source<R> {
     pub without_code: bool,
 }
 
-impl<R: Read> Source<R> {
+impl<R: Read> BackupSource<R> {
     /// A file with a code under the store's own master key.
     pub const fn new(input: R) -> Self {
         Self {
@@ -113,7 +113,7 @@ pub struct Restored {
     pub told: BackupInfo,
     /// Rows, payments, findings.
     #[serde(flatten)]
-    pub report: Report,
+    pub report: VerifyReport,
 }
 
 /// Restores a backup into a folder that holds no store. One from before a change of the master key is
@@ -126,17 +126,7 @@ pub struct Restored {
 /// See [`MaintenanceError`]; then the folder holds no store, as before.
 pub fn restore(
     options: &OpenOptions,
-    source: Source<impl Read>,
-    despite_findings: bool,
-    note: AuditNote,
-    progress: &dyn Progress,
-) -> Result<Restored, MaintenanceError> {
-    restore_in_stages(options, source, despite_findings, note, progress, &always)
-}
-
-pub(crate) fn restore_in_stages(
-    options: &OpenOptions,
-    source: Source<impl Read>,
+    source: BackupSource<impl Read>,
     despite_findings: bool,
     note: AuditNote,
     progress: &dyn Progress,
@@ -178,7 +168,7 @@ pub(crate) fn restore_in_stages(
 /// See [`MaintenanceError`]. Findings are no error: they are in the answer.
 pub fn verify_backup(
     options: &OpenOptions,
-    source: Source<impl Read>,
+    source: BackupSource<impl Read>,
     progress: &dyn Progress,
 ) -> Result<Restored, MaintenanceError> {
     let store = options.path.as_path();
@@ -264,7 +254,7 @@ fn read_through(
     db: &Db,
     sealer: Sealer,
     progress: &dyn Progress,
-) -> Result<Report, MaintenanceError> {
+) -> Result<VerifyReport, MaintenanceError> {
     let marker = marker(db, &sealer)?;
     judged(db, &Secrets { sealer, marker }, "Verifying", progress)
 }

@@ -18,15 +18,15 @@ use crate::rows::{records, schema};
 use crate::sled::SledStore;
 use crate::sled::maintenance::format::FileError;
 use crate::sled::maintenance::{
-    AuditNote, Compacted, MaintenanceError, OpenError, OpenOptions, Progress, Rekeyed, Report,
-    Restored, Source, Stopped, backup, verify, verify_audit,
+    AuditNote, BackupSource, Compacted, MaintenanceError, OpenError, OpenOptions, Progress,
+    Rekeyed, Restored, Stopped, VerifyReport, always, backup, verify, verify_audit,
 };
 use crate::suite::fixtures::{open, secrets as secrets_of, *};
 use crate::suite::full::{self, NAMES};
 use crate::suite::resellers::opens;
 use crate::{
-    Deliveries as _, Directory as _, Health as _, PaymentFilter, Payments as _, Resellers as _,
-    Store, Upkeep as _,
+    Deliveries as _, Directory as _, PaymentFilter, Payments as _, Resellers as _, Store,
+    StoreHealth as _, Upkeep as _,
 };
 
 const CACHE_BYTES: u64 = 8 << 20;
@@ -50,13 +50,14 @@ fn restore(
     despite_findings: bool,
     progress: &dyn Progress,
 ) -> Result<Restored, MaintenanceError> {
-    let source = Source::new(file);
+    let source = BackupSource::new(file);
     crate::sled::maintenance::restore(
         options,
         source,
         despite_findings,
         AuditNote::at(NOW),
         progress,
+        &always,
     )
 }
 
@@ -65,11 +66,11 @@ fn verify_backup(
     file: &[u8],
     progress: &dyn Progress,
 ) -> Result<Restored, MaintenanceError> {
-    crate::sled::maintenance::verify_backup(options, Source::new(file), progress)
+    crate::sled::maintenance::verify_backup(options, BackupSource::new(file), progress)
 }
 
 fn compact(options: &OpenOptions, progress: &dyn Progress) -> Result<Compacted, MaintenanceError> {
-    crate::sled::maintenance::compact(options, AuditNote::at(NOW), progress)
+    crate::sled::maintenance::compact(options, AuditNote::at(NOW), progress, &always)
 }
 
 fn rekey(
@@ -77,7 +78,7 @@ fn rekey(
     new: &MasterKey,
     progress: &dyn Progress,
 ) -> Result<Rekeyed, MaintenanceError> {
-    crate::sled::maintenance::rekey(options, new, AuditNote::at(NOW), progress)
+    crate::sled::maintenance::rekey(options, new, AuditNote::at(NOW), progress, &always)
 }
 
 /// A store with a row of every kind.
@@ -115,7 +116,7 @@ async fn everything_under(options: &OpenOptions) -> String {
 }
 
 #[track_caller]
-fn whole(options: &OpenOptions) -> Report {
+fn whole(options: &OpenOptions) -> VerifyReport {
     let report = verify(options, &()).unwrap();
     assert_eq!(report.findings, []);
     report

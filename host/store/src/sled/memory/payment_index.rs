@@ -34,7 +34,7 @@ use crate::rows::seal::Fingerprint;
 
 /// No position: the end of a chain.
 const NONE: Position = Position::MAX;
-/// Slots or buckets that are allocated at once, so that growing never copies or doubles what is there.
+/// Cells or buckets that are allocated at once, so that growing never copies or doubles what is there.
 const CHUNK: usize = 4096;
 /// How much earlier than the first of a chunk another of it may have been made and still count from
 /// the same time: threads that ask at once overtake each other, and clocks are put right.
@@ -45,7 +45,7 @@ const ODD: u32 = u32::MAX;
 const LOAD: usize = 2;
 /// Buckets at first: with so many, which one it is says the lower half of a hash.
 const LEAST_BUCKETS: usize = 1 << TAG_AT;
-/// Where the half of a hash begins that a slot keeps.
+/// Where the half of a hash begins that a cell keeps.
 const TAG_AT: u32 = 16;
 /// Payments that room is made for at once; the number is read from a row that may be damaged.
 const MAX_RESERVED: usize = 1 << 24;
@@ -57,7 +57,6 @@ pub(crate) enum LookupKey {
     Reference,
     /// Its checkout token.
     Token,
-    /// The merchant's order.
     Order,
 }
 
@@ -114,7 +113,7 @@ struct OfMerchant {
 /// Without gaps: they would be two bytes of 28.
 #[derive(Clone, Copy)]
 #[repr(Rust, packed(2))]
-struct Slot {
+struct IndexCell {
     /// The upper halves of its hashes.
     tags: [u16; MARKS],
     /// The next in the same bucket, by mark; older ones come later.
@@ -165,8 +164,8 @@ impl<T> Chunked<T> {
 /// The payment index.
 #[derive(Default)]
 pub(crate) struct PaymentIndex {
-    slots: Chunked<Slot>,
-    /// Of each chunk of slots, from when the times of its payments count.
+    cells: Chunked<IndexCell>,
+    /// Of each chunk of cells, from when the times of its payments count.
     since: Vec<Time>,
     /// The newest of each bucket, by mark.
     buckets: Chunked<[Position; MARKS]>,
@@ -181,14 +180,14 @@ pub(crate) struct PaymentIndex {
     disorder: Duration,
     /// The next older of all, where that is not the one that arrived before.
     older: HashMap<Position, Position>,
-    /// When those were made whose slots do not say so.
+    /// When those were made whose cells do not say so.
     odd_times: HashMap<Position, Time>,
 }
 
 impl PaymentIndex {
     /// How many payments there are; the next one's position.
     pub(crate) fn len(&self) -> usize {
-        self.slots.len()
+        self.cells.len()
     }
 
     /// When the newest was made; none where there is none.
@@ -214,10 +213,10 @@ impl PaymentIndex {
         fingerprint: Fingerprint,
     ) -> impl Iterator<Item = Position> + '_ {
         let hash = u32::from_be_bytes(fingerprint);
-        self.chain(self.first(mark, hash), move |_, slot| {
-            slot.next[mark as usize]
+        self.chain(self.first(mark, hash), move |_, cell| {
+            cell.next[mark as usize]
         })
-        .filter(move |(_, slot)| slot.tags[mark as usize] == tag(hash))
+        .filter(move |(_, cell)| cell.tags[mark as usize] == tag(hash))
         .map(|(position, _)| position)
     }
 
@@ -260,7 +259,7 @@ impl PaymentIndex {
         if made == ODD {
             self.odd_times.insert(position, at);
         }
-        self.slots.push(Slot {
+        self.cells.push(IndexCell {
             tags,
             next: [NONE; MARKS],
             older_of_merchant: NONE,
@@ -268,8 +267,8 @@ impl PaymentIndex {
         });
     }
 
-    fn time(&self, position: Position, slot: Slot) -> Time {
-        let made = slot.made;
+    fn time(&self, position: Position, cell: IndexCell) -> Time {
+        let made = cell.made;
         if made == ODD {
             return self.odd_times.get(&position).copied().unwrap_or_default();
         }
@@ -282,24 +281,24 @@ impl PaymentIndex {
     fn chain(
         &self,
         first: Position,
-        next: impl Fn(Position, Slot) -> Position,
-    ) -> impl Iterator<Item = (Position, Slot)> {
+        next: impl Fn(Position, IndexCell) -> Position,
+    ) -> impl Iterator<Item = (Position, IndexCell)> {
         let mut at = first;
         std::iter::from_fn(move || {
-            let slot = self.slot(at)?;
+            let cell = self.cell(at)?;
             let here = at;
-            at = next(here, slot);
-            Some((here, slot))
+            at = next(here, cell);
+            Some((here, cell))
         })
     }
 
-    fn slot(&self, position: Position) -> Option<Slot> {
-        self.slots.get(position as usize).copied()
+    fn cell(&self, position: Position) -> Option<IndexCell> {
+        self.cells.get(position as usize).copied()
     }
 
-    fn set(&mut self, position: Position, change: impl FnOnce(&mut Slot)) {
-        if let Some(slot) = self.slots.get_mut(position as usize) {
-            change(slot);
+    fn set(&mut self, position: Position, change: impl FnOnce(&mut IndexCell)) {
+        if let Some(cell) = self.cells.get_mut(position as usize) {
+            change(cell);
         }
     }
 
@@ -327,7 +326,7 @@ impl PaymentIndex {
         let bucket = self.bucket(hash);
         if let Some(newest) = self.buckets.get_mut(bucket) {
             let next = std::mem::replace(&mut newest[mark as usize], position);
-            self.set(position, |slot| slot.next[mark as usize] = next);
+            self.set(position, |cell| cell.next[mark as usize] = next);
         }
     }
 
@@ -347,23 +346,23 @@ impl PaymentIndex {
         let Some(old) = self.buckets.get(new - half).copied() else {
             return;
         };
-        // The next bit of the hashes. A slot has it: there are at least `LEAST_BUCKETS`.
+        // The next bit of the hashes. A cell has it: there are at least `LEAST_BUCKETS`.
         let bit = half.trailing_zeros() - TAG_AT;
         let mut firsts = [[NONE; MARKS]; 2];
         for mark in 0..MARKS {
             let mut lasts = [NONE; 2];
             let mut at = old[mark];
-            while let Some(slot) = self.slot(at) {
-                let to = usize::from(slot.tags[mark] >> bit & 1);
+            while let Some(cell) = self.cell(at) {
+                let to = usize::from(cell.tags[mark] >> bit & 1);
                 match lasts[to] {
                     NONE => firsts[to][mark] = at,
-                    last => self.set(last, |slot| slot.next[mark] = at),
+                    last => self.set(last, |cell| cell.next[mark] = at),
                 }
                 lasts[to] = at;
-                at = slot.next[mark];
+                at = cell.next[mark];
             }
             for last in lasts {
-                self.set(last, |slot| slot.next[mark] = NONE);
+                self.set(last, |cell| cell.next[mark] = NONE);
             }
         }
         let [stay, go] = firsts;

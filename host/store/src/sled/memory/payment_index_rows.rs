@@ -11,7 +11,7 @@ use super::Indexed;
 use crate::Fault;
 use crate::rows::records;
 use crate::rows::schema::{self, Position};
-use crate::rows::source::Source;
+use crate::rows::source::RowSource;
 use crate::sled::memory::payment_index::{Entry, PaymentIndex};
 
 /// Payments of a row that takes no more. With fewer there are more rows to keep track of; with more
@@ -77,7 +77,7 @@ impl Ids {
     /// [`Fault::Corrupt`] where its row of the payment index is damaged or missing.
     pub(crate) fn at(
         &mut self,
-        source: &impl Source,
+        source: &impl RowSource,
         position: Position,
     ) -> Result<PaymentId, Fault> {
         let first = row_of(position);
@@ -105,7 +105,7 @@ pub(crate) fn at_positions(
 /// The payments at positions that follow one another; none for one whose row of the payment index is damaged
 /// or missing.
 pub(crate) fn ids_at(
-    source: &impl Source,
+    source: &impl RowSource,
     positions: Range<Position>,
 ) -> Result<Vec<Option<PaymentId>>, Fault> {
     let mut ids = Vec::new();
@@ -130,7 +130,6 @@ const fn row_of(position: Position) -> Position {
     position - position % FULL_ROW
 }
 
-/// Reads the payment index.
 pub(crate) fn load(tree: &Db) -> Result<(PaymentIndex, Tail), Fault> {
     let mut index = PaymentIndex::default();
     let mut tail = Tail::default();

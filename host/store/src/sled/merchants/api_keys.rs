@@ -6,16 +6,14 @@ use kassette_domain::key::{ApiKey, Environment, KeyOwner, TokenHash};
 use kassette_domain::time::Time;
 use kassette_engine::Operation;
 
-use crate::rows::source::{Save as _, Source};
+use crate::rows::source::{RowSource, Save as _};
 use crate::rows::{merchants, schema};
 use crate::sled::audit;
 use crate::sled::memory::{Memory, Rows};
 use crate::sled::resellers::registry;
 use crate::{Fault, KeyIssued};
 
-/// Most sightings that are noted at once; the rest of a longer list is left out and comes again.
-pub(crate) const MAX_SEEN: usize = 4096;
-/// Those that one operation notes.
+/// Sightings that one operation notes.
 pub(crate) const SEEN_AT_ONCE: usize = 128;
 
 /// A new key.

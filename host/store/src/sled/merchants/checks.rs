@@ -8,8 +8,8 @@ use kassette_engine::IVec;
 
 use crate::Fault;
 use crate::rows::{merchants, records, schema};
-use crate::sled::judge::Judge;
-use crate::sled::judge::kinds::{Derived, Kind, plain};
+use crate::sled::verifier::Verifier;
+use crate::sled::verifier::kinds::{Derived, Kind, plain};
 
 /// The kinds of rows of merchants.
 pub(crate) const KINDS: &[Kind] = &[
@@ -25,17 +25,15 @@ pub(crate) const KINDS: &[Kind] = &[
     Kind::new(37, "account-switch", schema::SWITCHES, switch),
 ];
 
-/// A merchant.
-fn merchant(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+fn merchant(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     let merchant = merchants::decode(key, row)?;
     if key != schema::merchant(merchant.id) {
-        judge.find(key, "it is another merchant's");
+        verifier.find(key, "it is another merchant's");
     }
     Ok(())
 }
 
-/// An API key.
-fn api_key(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+fn api_key(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     let api_key: ApiKey = records::decode(key, row)?;
     if key != schema::api_key(api_key.hash) {
         return Err(records::damaged(key, "it is another key's"));
@@ -44,31 +42,26 @@ fn api_key(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
         schema::api_key_index(api_key.id),
         schema::api_key_of(api_key.owner, api_key.created_at, api_key.id),
     ] {
-        let row = records::encode(&index, &api_key.hash)?;
-        judge.promise(index, &row)?;
+        verifier.promise_value(index, &api_key.hash)?;
     }
-    if judge.view().get(&schema::owner(api_key.owner))?.is_none() {
-        judge.find(key, schema::no_owner(api_key.owner));
-    }
-    Ok(())
+    verifier.needs_owner(key, api_key.owner)
 }
 
 /// When an API key was last seen.
-fn api_key_seen(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+fn api_key_seen(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     records::decode::<Time>(key, row)?;
     let hash = key.last_chunk().copied().map(TokenHash);
     let known = match hash {
-        Some(hash) => judge.view().get(&schema::api_key(hash))?.is_some(),
+        Some(hash) => verifier.view().get(&schema::api_key(hash))?.is_some(),
         None => false,
     };
     if !known {
-        judge.find(key, "the key that was seen is missing");
+        verifier.find(key, "the key that was seen is missing");
     }
     Ok(())
 }
 
-/// An operator.
-fn operator(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+fn operator(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     let operator: Operator = records::decode(key, row)?;
     if key != schema::operator(operator.hash) {
         return Err(records::damaged(key, "it is another operator's"));
@@ -77,17 +70,16 @@ fn operator(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> 
         schema::operator_index(operator.id),
         schema::operator_by_time(operator.created_at, operator.id),
     ] {
-        let row = records::encode(&index, &operator.hash)?;
-        judge.promise(index, &row)?;
+        verifier.promise_value(index, &operator.hash)?;
     }
     Ok(())
 }
 
 /// An account's switch.
-fn switch(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+fn switch(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     let (account, _): (AccountId, bool) = records::decode(key, row)?;
     if key != schema::switch(&account) {
-        judge.find(key, "it is another account's");
+        verifier.find(key, "it is another account's");
     }
     Ok(())
 }

@@ -12,17 +12,19 @@ use kassette_domain::operator::Operator;
 use kassette_domain::time::Time;
 use kassette_engine::{IVec, Operation, Span};
 
-use crate::rows::source::{Save as _, Source};
+use crate::rows::source::{RowSource, Save as _};
 use crate::rows::{merchants, records, schema};
 use crate::sled::audit::{self, Audit};
 use crate::sled::lists::{Order, TIME_AND_ID};
 use crate::sled::memory::{Memory, Rows, View};
-use crate::sled::merchants::api_keys::{Issue, MAX_SEEN, Revoke, Rotate, SEEN_AT_ONCE, Seen};
+use crate::sled::merchants::api_keys::{Issue, Revoke, Rotate, SEEN_AT_ONCE, Seen};
 use crate::sled::merchants::operators::{CreateOperator, RemoveOperator};
 use crate::sled::store::SledStore;
-use crate::{Answer, Directory, Fault, KeyIssued, Listed, NewMerchant, Paging, Replaced};
+use crate::{
+    Directory, Fault, KeyIssued, Listed, MAX_SEEN, NewMerchant, Paging, Replaced, StoreFuture,
+};
 
-/// A number.
+/// Bytes of a number.
 const NUMBER: usize = 8;
 /// Most account switches: one per account that was ever configured.
 const MAX_SWITCHES: usize = 10_000;
@@ -129,7 +131,7 @@ impl Directory for SledStore {
         new: NewMerchant,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, Merchant> {
+    ) -> StoreFuture<'_, Merchant> {
         self.operate(CreateMerchant {
             merchant: new.merchant,
             audited,
@@ -137,11 +139,11 @@ impl Directory for SledStore {
         })
     }
 
-    fn merchant(&self, id: MerchantId) -> Answer<'_, Option<Merchant>> {
+    fn merchant(&self, id: MerchantId) -> StoreFuture<'_, Option<Merchant>> {
         self.read(move |view| merchants::load(view, id))
     }
 
-    fn merchants(&self, paging: Paging) -> Answer<'_, Listed<Merchant>> {
+    fn merchants(&self, paging: Paging) -> StoreFuture<'_, Listed<Merchant>> {
         let order = Order::Backwards;
         self.list(schema::MERCHANTS, NUMBER, order, &paging, |_, key, row| {
             merchants::decode(key, row).map(Some)
@@ -154,7 +156,7 @@ impl Directory for SledStore {
         after: Merchant,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, Replaced<Merchant>> {
+    ) -> StoreFuture<'_, Replaced<Merchant>> {
         self.operate(ReplaceMerchant {
             before,
             after,
@@ -163,7 +165,7 @@ impl Directory for SledStore {
         })
     }
 
-    fn issue_key(&self, key: ApiKey, audited: Audited, now: Time) -> Answer<'_, KeyIssued> {
+    fn issue_key(&self, key: ApiKey, audited: Audited, now: Time) -> StoreFuture<'_, KeyIssued> {
         self.operate(Issue { key, audited, now })
     }
 
@@ -174,7 +176,7 @@ impl Directory for SledStore {
         old_ends: Time,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, KeyIssued> {
+    ) -> StoreFuture<'_, KeyIssued> {
         self.operate(Rotate {
             old,
             new,
@@ -184,27 +186,32 @@ impl Directory for SledStore {
         })
     }
 
-    fn revoke_key(&self, id: KeyId, audited: Audited, now: Time) -> Answer<'_, Option<ApiKey>> {
+    fn revoke_key(
+        &self,
+        id: KeyId,
+        audited: Audited,
+        now: Time,
+    ) -> StoreFuture<'_, Option<ApiKey>> {
         self.operate(Revoke { id, audited, now })
     }
 
-    fn key(&self, hash: TokenHash) -> Answer<'_, Option<ApiKey>> {
+    fn key(&self, hash: TokenHash) -> StoreFuture<'_, Option<ApiKey>> {
         self.read(move |view| key_at(view, hash))
     }
 
-    fn key_by_id(&self, id: KeyId) -> Answer<'_, Option<ApiKey>> {
+    fn key_by_id(&self, id: KeyId) -> StoreFuture<'_, Option<ApiKey>> {
         self.read(move |view| match view.load(&schema::api_key_index(id))? {
             Some(hash) => key_at(view, hash),
             None => Ok(None),
         })
     }
 
-    fn keys(&self, owner: KeyOwner, paging: Paging) -> Answer<'_, Listed<ApiKey>> {
+    fn keys(&self, owner: KeyOwner, paging: Paging) -> StoreFuture<'_, Listed<ApiKey>> {
         let prefix = schema::api_keys_of(owner);
         self.list(&prefix, TIME_AND_ID, Order::Keys, &paging, key_of_index)
     }
 
-    fn keys_seen(&self, seen: Vec<(TokenHash, Time)>) -> Answer<'_, ()> {
+    fn keys_seen(&self, seen: Vec<(TokenHash, Time)>) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             let mut seen = seen.into_iter().take(MAX_SEEN).peekable();
             while seen.peek().is_some() {
@@ -220,7 +227,7 @@ impl Directory for SledStore {
         operator: Operator,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, Option<Operator>> {
+    ) -> StoreFuture<'_, Option<Operator>> {
         self.operate(CreateOperator {
             operator,
             audited,
@@ -228,11 +235,11 @@ impl Directory for SledStore {
         })
     }
 
-    fn operator(&self, hash: TokenHash) -> Answer<'_, Option<Operator>> {
+    fn operator(&self, hash: TokenHash) -> StoreFuture<'_, Option<Operator>> {
         self.read(move |view| view.load(&schema::operator(hash)))
     }
 
-    fn operators(&self, paging: Paging) -> Answer<'_, Listed<Operator>> {
+    fn operators(&self, paging: Paging) -> StoreFuture<'_, Listed<Operator>> {
         let (prefix, order) = (schema::OPERATORS, Order::Keys);
         self.list(prefix, TIME_AND_ID, order, &paging, |view, key, row| {
             let hash: TokenHash = records::decode(key, row)?;
@@ -245,7 +252,7 @@ impl Directory for SledStore {
         id: OperatorId,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, Option<Operator>> {
+    ) -> StoreFuture<'_, Option<Operator>> {
         self.operate(RemoveOperator { id, audited, now })
     }
 
@@ -255,7 +262,7 @@ impl Directory for SledStore {
         enabled: bool,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, ()> {
+    ) -> StoreFuture<'_, ()> {
         self.operate(SwitchAccount {
             account,
             enabled,
@@ -264,7 +271,7 @@ impl Directory for SledStore {
         })
     }
 
-    fn account_switches(&self) -> Answer<'_, Vec<(AccountId, bool)>> {
+    fn account_switches(&self) -> StoreFuture<'_, Vec<(AccountId, bool)>> {
         let all = self.rows_of(Span::prefix(schema::SWITCHES), Order::Keys, MAX_SWITCHES);
         Box::pin(async move {
             let rows = all.await?;
@@ -274,11 +281,11 @@ impl Directory for SledStore {
         })
     }
 
-    fn audit(&self, audited: Audited, now: Time) -> Answer<'_, AuditEntry> {
+    fn audit(&self, audited: Audited, now: Time) -> StoreFuture<'_, AuditEntry> {
         self.operate(Audit { audited, now })
     }
 
-    fn audit_log(&self, paging: Paging) -> Answer<'_, Listed<AuditEntry>> {
+    fn audit_log(&self, paging: Paging) -> StoreFuture<'_, Listed<AuditEntry>> {
         let order = Order::Backwards;
         self.list(schema::AUDIT, NUMBER, order, &paging, |_, key, row| {
             audit::decode(key, row).map(Some)

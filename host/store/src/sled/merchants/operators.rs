@@ -7,16 +7,12 @@ use kassette_domain::operator::Operator;
 use kassette_domain::time::Time;
 use kassette_engine::{Operation, Span};
 
-use crate::Fault;
-use crate::rows::source::{Save as _, Source};
+use crate::rows::source::{RowSource, Save as _};
 use crate::rows::{records, schema};
 use crate::sled::audit;
 use crate::sled::memory::{Memory, Rows};
+use crate::{Fault, MAX_OPERATORS};
 
-/// Most operators: a new one's name is compared with all others', while payments wait.
-const MAX_OPERATORS: usize = 200;
-
-/// A new operator.
 pub(crate) struct CreateOperator {
     pub(crate) operator: Operator,
     pub(crate) audited: Audited,

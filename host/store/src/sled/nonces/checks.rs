@@ -5,9 +5,9 @@ use kassette_engine::IVec;
 
 use crate::Fault;
 use crate::rows::{records, schema};
-use crate::sled::judge::Judge;
-use crate::sled::judge::kinds::{Kind, plain};
 use crate::sled::memory::taken_nonces::Taken;
+use crate::sled::verifier::Verifier;
+use crate::sled::verifier::kinds::{Kind, plain};
 
 /// The kinds of rows of nonces.
 pub(crate) const KINDS: &[Kind] = &[
@@ -16,7 +16,7 @@ pub(crate) const KINDS: &[Kind] = &[
 ];
 
 /// Nonces that a group has taken, all until the time in the key or before.
-fn nonces(_: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+fn nonces(_: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     let taken: Vec<Taken> = records::decode(key, row)?;
     let last = taken.iter().map(|taken| taken.until).max();
     if last.is_none() || last != schema::leading_time(key, schema::NONCES) {

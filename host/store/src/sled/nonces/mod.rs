@@ -10,7 +10,7 @@ use crate::rows::{records, schema};
 use crate::sled::memory::taken_nonces::{Taken, mark};
 use crate::sled::memory::{Memory, Rows};
 use crate::sled::store::SledStore;
-use crate::{Answer, Fault, Nonces, Reservation, Reserved};
+use crate::{Fault, Nonces, Reservation, Reserved, StoreFuture};
 
 /// Rows that a reservation looks at to free what is over: more than it can add.
 const SWEEP: usize = 2;
@@ -69,7 +69,7 @@ fn sweep_rows(rows: &mut Rows<'_>, limit: usize, now: Time) -> Result<(), Fault>
 }
 
 impl Nonces for SledStore {
-    fn reserve_nonce(&self, reservation: Reservation, now: Time) -> Answer<'_, Reserved> {
+    fn reserve_nonce(&self, reservation: Reservation, now: Time) -> StoreFuture<'_, Reserved> {
         let taken = Taken {
             reseller: reservation.reseller,
             mark: mark(reservation.reseller, &reservation.nonce),

@@ -12,9 +12,9 @@ use crate::payment_steps::{self, count};
 use crate::rows::records;
 use crate::rows::schema::{self, Line};
 use crate::rows::seal::Sealer;
-use crate::rows::source::{Save as _, Source};
+use crate::rows::source::{RowSource, Save as _};
 use crate::rows::stored::{
-    AttemptKey, Books, EventRow, PaymentRow, Timer, encode_attempt, load_attempt,
+    AttemptKey, EventRow, PaymentCounters, PaymentRow, Timer, encode_attempt, load_attempt,
 };
 use crate::sled::memory::Rows;
 use crate::sled::payments::works;
@@ -26,11 +26,11 @@ pub(crate) use crate::payment_steps::uses_account;
 /// A payment as it was loaded.
 pub(crate) struct Loaded {
     pub(crate) aggregate: PaymentAggregate,
-    pub(crate) books: Books,
+    pub(crate) books: PaymentCounters,
 }
 
 /// Which payment it is about; none where it is not known.
-pub(crate) fn resolve(source: &impl Source, about: &About) -> Result<Option<PaymentId>, Fault> {
+pub(crate) fn resolve(source: &impl RowSource, about: &About) -> Result<Option<PaymentId>, Fault> {
     let attempt_key: Option<AttemptKey> = match about {
         About::Payment(id) => return Ok(Some(*id)),
         About::Attempt(id) => source.load(&schema::attempt_index(*id))?,
@@ -44,7 +44,7 @@ pub(crate) fn resolve(source: &impl Source, about: &About) -> Result<Option<Paym
 
 /// Loads a payment with its attempts. All of it is of one moment: no group is seen in part.
 pub(crate) fn load(
-    source: &impl Source,
+    source: &impl RowSource,
     sealer: &Sealer,
     id: PaymentId,
 ) -> Result<Option<Loaded>, Fault> {
@@ -63,7 +63,7 @@ pub(crate) fn load(
 
 /// A payment that an index leads to.
 pub(crate) fn load_promised(
-    source: &impl Source,
+    source: &impl RowSource,
     sealer: &Sealer,
     id: PaymentId,
 ) -> Result<Loaded, Fault> {
@@ -187,7 +187,7 @@ fn save_refunds(
 
 /// Keeps one row per payment at the time when something is due. A row that it shares with others
 /// stays until its time: the claim reads in the books that it is no longer about this one.
-fn move_due(rows: &mut Rows<'_>, books: &mut Books, aggregate: &PaymentAggregate) {
+fn move_due(rows: &mut Rows<'_>, books: &mut PaymentCounters, aggregate: &PaymentAggregate) {
     let due = aggregate.due_at();
     if due == books.timer.map(Timer::at) {
         return;
@@ -206,7 +206,7 @@ fn move_due(rows: &mut Rows<'_>, books: &mut Books, aggregate: &PaymentAggregate
 pub(crate) fn append_decisions(
     rows: &mut Rows<'_>,
     payment: PaymentId,
-    books: &mut Books,
+    books: &mut PaymentCounters,
     decisions: &[RoutingDecision],
 ) -> Result<(), Fault> {
     for (ordinal, decision) in payment_steps::decisions(payment, books, decisions) {
@@ -218,7 +218,7 @@ pub(crate) fn append_decisions(
 fn append_transitions(
     rows: &mut Rows<'_>,
     payment: PaymentId,
-    books: &mut Books,
+    books: &mut PaymentCounters,
     change: &Change,
 ) -> Result<(), Fault> {
     for (ordinal, transition) in payment_steps::transitions(payment, books, change) {
@@ -231,7 +231,7 @@ fn append_transitions(
 fn append_events(
     rows: &mut Rows<'_>,
     payment: &Payment,
-    books: &mut Books,
+    books: &mut PaymentCounters,
     change: &Change,
     now: Time,
 ) -> Result<(), Fault> {

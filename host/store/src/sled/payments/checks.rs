@@ -14,16 +14,17 @@ use crate::payment_steps;
 use crate::rows::records;
 use crate::rows::schema::{self, Line, Position};
 use crate::rows::seal::Sealer;
-use crate::rows::source::Source as _;
+use crate::rows::source::RowSource as _;
 use crate::rows::stored::previous::{v3, v4, v5};
 use crate::rows::stored::{
-    self, AllReached, AttemptKey, Books, EventRow, ListedEvent, PaymentRow, PendingCallback, Timer,
+    self, AllReached, AttemptKey, EventRow, ListedEvent, PaymentCounters, PaymentRow,
+    PendingCallback, Timer,
 };
-use crate::sled::judge::Judge;
-use crate::sled::judge::kinds::{Derived, Kind, empty, plain};
 use crate::sled::memory::payment_index::Entry;
 use crate::sled::memory::payment_index_rows;
 use crate::sled::payments::aggregates;
+use crate::sled::verifier::Verifier;
+use crate::sled::verifier::kinds::{Derived, Kind, empty, plain};
 
 /// The kinds of rows of payments.
 pub(crate) const KINDS: &[Kind] = &[
@@ -59,21 +60,21 @@ pub(crate) const KINDS: &[Kind] = &[
 ];
 
 /// A row of the payment index: payments in order of arrival, each of which promises that it is there.
-fn payment_index(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+fn payment_index(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     let entries: Vec<Entry> = records::decode(key, row)?;
-    if !judge.is_second() {
-        let expected = judge.indexed;
+    if !verifier.is_second() {
+        let expected = verifier.indexed;
         if key != schema::payment_index(expected)
             || !(expected as usize).is_multiple_of(payment_index_rows::FULL)
         {
-            judge.find(key, "rows of the payment index before it are missing");
+            verifier.find(key, "rows of the payment index before it are missing");
         }
         let first = schema::payment_index_first(key).unwrap_or_default();
         let count = u32::try_from(entries.len()).unwrap_or(u32::MAX);
-        judge.indexed = first.saturating_add(count);
+        verifier.indexed = first.saturating_add(count);
     }
     for entry in entries {
-        judge.tells(
+        verifier.tells(
             key,
             &told_of(&entry)?,
             "a payment that it names is missing or another",
@@ -89,45 +90,45 @@ fn told_of(entry: &Entry) -> Result<Vec<u8>, Fault> {
 }
 
 /// When something is due: on one payment, or on some that were made together.
-fn due(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
-    empty(judge, key, row)?;
+fn due(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    empty(verifier, key, row)?;
     let at = schema::leading_time(key, schema::TIMERS).unwrap_or_default();
     match schema::timer_about(key) {
         None => Err(records::damaged(key, "it is about nothing")),
-        Some(schema::TimerOf::One(_)) => judge.tells(key, key, "nothing is due then"),
+        Some(schema::TimerOf::One(_)) => verifier.tells(key, key, "nothing is due then"),
         Some(schema::TimerOf::Shared { first, count }) => {
-            due_together(judge, key, at, first, count)
+            due_together(verifier, key, at, first, count)
         }
     }
 }
 
 fn due_together(
-    judge: &mut Judge<'_>,
+    verifier: &mut Verifier<'_>,
     key: &[u8],
     at: Time,
     first: Position,
     count: u16,
 ) -> Result<(), Fault> {
     let positions = first..first.saturating_add(count.into());
-    let ids = payment_index_rows::ids_at(&judge.view(), positions)?;
+    let ids = payment_index_rows::ids_at(&verifier.view(), positions)?;
     if ids.iter().any(Option::is_none) {
-        judge.find(
+        verifier.find(
             key,
             "payments that it is about are missing from the payment index",
         );
     }
     for id in ids.into_iter().flatten() {
-        let loaded = PaymentRow::load(&judge.view(), id);
+        let loaded = PaymentRow::load(&verifier.view(), id);
         match loaded.map(|row| row.map(|row| row.books.timer)) {
             Ok(Some(Some(Timer::Shared(own)))) => {
                 if own < at {
-                    judge.find(key, "a payment that it is about is due before");
+                    verifier.find(key, "a payment that it is about is due before");
                 }
-                judge.tells(key, id.as_bytes(), "another row says so too")?;
+                verifier.tells(key, id.as_bytes(), "another row says so too")?;
             }
             // Its time has changed since, and it has a row of its own.
             Ok(Some(_)) => {}
-            Ok(None) => judge.find(key, "a payment that it is about is missing"),
+            Ok(None) => verifier.find(key, "a payment that it is about is missing"),
             // The payment's own row tells it.
             Err(Fault::Corrupt(_)) => {}
             Err(fault) => return Err(fault),
@@ -137,44 +138,47 @@ fn due_together(
 }
 
 /// A payment with everything that was written with it.
-fn payment(judge: &mut Judge<'_>, key: &[u8], _: &IVec) -> Result<(), Fault> {
+fn payment(verifier: &mut Verifier<'_>, key: &[u8], _: &IVec) -> Result<(), Fault> {
     let id = schema::payment_id(key).ok_or_else(|| records::damaged(key, "it names no payment"))?;
-    let loaded = aggregates::load_promised(&judge.view(), &judge.secrets.sealer, id)?;
+    let loaded = aggregates::load_promised(&verifier.view(), &verifier.secrets.sealer, id)?;
     let (aggregate, books) = (loaded.aggregate, loaded.books);
     let payment = &aggregate.payment;
     if let Some(email) = &payment.email
-        && payment.email_mark != Some(judge.secrets.marker.email(email))
+        && payment.email_mark != Some(verifier.secrets.marker.email(email))
     {
-        judge.find(key, "the mark of its e-mail address is another address's");
+        verifier.find(key, "the mark of its e-mail address is another address's");
     }
-    let marks = judge.secrets.marks(payment);
+    let marks = verifier.secrets.marks(payment);
     let entry = Entry::new(id, payment.merchant, payment.created_at, marks);
     let missing = "the payment index lacks it or has it wrong: no list or search finds it";
-    judge.promise_told(schema::PAYMENT_INDEX, key, &told_of(&entry)?, missing)?;
+    verifier.promise_told(schema::PAYMENT_INDEX, key, &told_of(&entry)?, missing)?;
     if books.timer.map(Timer::at) != aggregate.due_at() {
-        judge.find(key, "its next due time does not follow from its state");
+        verifier.find(key, "its next due time does not follow from its state");
     }
     let missing = "no row says when something is due on it";
     match books.timer {
         None => {}
         Some(Timer::Own(at)) => {
-            judge.promise_told(schema::TIMERS, key, &schema::timer(at, id), missing)?;
+            verifier.promise_told(schema::TIMERS, key, &schema::timer(at, id), missing)?;
         }
         Some(Timer::Shared(_)) => {
-            judge.promise_told(schema::TIMERS, key, id.as_bytes(), missing)?
+            verifier.promise_told(schema::TIMERS, key, id.as_bytes(), missing)?
         }
     }
     if let Some(listed) = schema::resellers::payment_of(payment) {
-        judge.promise(listed, &[])?;
+        verifier.promise(listed, &[])?;
     }
-    promise_attempts(judge, &aggregate)?;
-    history(judge, key, payment, &books)
+    promise_attempts(verifier, &aggregate)?;
+    history(verifier, key, payment, &books)
 }
 
-fn promise_attempts(judge: &mut Judge<'_>, aggregate: &PaymentAggregate) -> Result<(), Fault> {
+fn promise_attempts(
+    verifier: &mut Verifier<'_>,
+    aggregate: &PaymentAggregate,
+) -> Result<(), Fault> {
     let payment = &aggregate.payment;
     for (ordinal, attempt) in (0_u8..).zip(&aggregate.attempts) {
-        judge.promise(schema::attempt(payment.id, ordinal), &[])?;
+        verifier.promise(schema::attempt(payment.id, ordinal), &[])?;
         let attempt_key = AttemptKey {
             payment: payment.id,
             ordinal,
@@ -184,24 +188,20 @@ fn promise_attempts(judge: &mut Judge<'_>, aggregate: &PaymentAggregate) -> Resu
         let of_reference = |reference: &String| schema::reference(&attempt.account, reference);
         indexes.extend(attempt.references.iter().map(of_reference));
         for index in indexes {
-            let row = records::encode(&index, &attempt_key)?;
-            judge.promise(index, &row)?;
+            verifier.promise_value(index, &attempt_key)?;
         }
         for reference in &attempt.particulars.references {
             let found = schema::referred_by(reference, payment.created_at, payment.id, ordinal);
-            judge.promise(found, &[])?;
+            verifier.promise(found, &[])?;
         }
         for refund in &attempt.returns.refunds {
-            let index = schema::refund_index(refund.id);
-            let row = records::encode(&index, &attempt_key)?;
-            judge.promise(index, &row)?;
+            verifier.promise_value(schema::refund_index(refund.id), &attempt_key)?;
             if let Some(index) = aggregates::key_of(payment, refund) {
-                let row = records::encode(&index, &refund.id)?;
-                judge.promise(index, &row)?;
+                verifier.promise_value(index, &refund.id)?;
             }
         }
         if aggregates::uses_account(payment, attempt) {
-            judge.promise(schema::in_use(&attempt.account, attempt.id), &[])?;
+            verifier.promise(schema::in_use(&attempt.account, attempt.id), &[])?;
         }
     }
     Ok(())
@@ -209,36 +209,40 @@ fn promise_attempts(judge: &mut Judge<'_>, aggregate: &PaymentAggregate) -> Resu
 
 /// The timeline and the events, and whether one tells the other.
 fn history(
-    judge: &mut Judge<'_>,
+    verifier: &mut Verifier<'_>,
     key: &[u8],
     payment: &Payment,
-    books: &Books,
+    books: &PaymentCounters,
 ) -> Result<(), Fault> {
     let id = payment.id;
-    if !are_pruned(judge, payment, books)? {
-        lines::<RoutingDecision>(judge, key, "routing decisions", books.decisions, |at| {
+    if !are_pruned(verifier, payment, books)? {
+        lines::<RoutingDecision>(verifier, key, "routing decisions", books.decisions, |at| {
             schema::line(id, Line::Decision, at)
         })?;
     }
     let transitions: Vec<Transition> = lines(
-        judge,
+        verifier,
         key,
         "lines of its timeline",
         books.transitions,
         |at| schema::line(id, Line::Transition, at),
     )?;
-    let events: Vec<EventRow> = lines(judge, key, "events", books.events, |at| {
+    let events: Vec<EventRow> = lines(verifier, key, "events", books.events, |at| {
         schema::event(id, at)
     })?;
     if let Some(what) = payment_steps::contradiction(payment, &transitions, &events) {
-        judge.find(key, what);
+        verifier.find(key, what);
     }
     Ok(())
 }
 
 /// Whether retention has taken a payment's routing decisions: all of them, and it has been there.
-fn are_pruned(judge: &Judge<'_>, payment: &Payment, books: &Books) -> Result<bool, Fault> {
-    let view = judge.view();
+fn are_pruned(
+    verifier: &Verifier<'_>,
+    payment: &Payment,
+    books: &PaymentCounters,
+) -> Result<bool, Fault> {
+    let view = verifier.view();
     for ordinal in 0..books.decisions {
         let line = schema::line(payment.id, Line::Decision, ordinal);
         if view.get(&line)?.is_some() {
@@ -255,7 +259,7 @@ fn are_pruned(judge: &Judge<'_>, payment: &Payment, books: &Books) -> Result<boo
 
 /// Lines 0 to `count`, each promised; one that is missing is told.
 fn lines<T: DeserializeOwned>(
-    judge: &mut Judge<'_>,
+    verifier: &mut Verifier<'_>,
     key: &[u8],
     what: &str,
     count: u16,
@@ -264,11 +268,11 @@ fn lines<T: DeserializeOwned>(
     let mut read = Vec::new();
     for ordinal in 0..count {
         let line = line(ordinal);
-        let loaded = judge.view().load(&line);
-        judge.promise(line, &[])?;
+        let loaded = verifier.view().load(&line);
+        verifier.promise(line, &[])?;
         match loaded {
             Ok(Some(value)) => read.push(value),
-            Ok(None) => judge.find(
+            Ok(None) => verifier.find(
                 key,
                 format!("one of its {what} is missing, number {ordinal}"),
             ),
@@ -281,82 +285,75 @@ fn lines<T: DeserializeOwned>(
 }
 
 /// A line of a timeline; its kind stands after the payment.
-fn line(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+fn line(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     match key.get(b"tml/".len() + 16) {
-        Some(b'd') => plain::<RoutingDecision>(judge, key, row),
-        _ => plain::<Transition>(judge, key, row),
+        Some(b'd') => plain::<RoutingDecision>(verifier, key, row),
+        _ => plain::<Transition>(verifier, key, row),
     }
 }
 
 /// An event: its payment looks at it, and its merchant's list has it.
-fn event(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+fn event(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     let event: EventRow = records::decode(key, row)?;
     let (id, ordinal) =
         schema::event_of(key).ok_or_else(|| records::damaged(key, "it names no payment"))?;
     // Where the payment is damaged, its own row tells it.
-    let Some(payment) = records::readable(PaymentRow::load(&judge.view(), id))?.flatten() else {
+    let Some(payment) = records::readable(PaymentRow::load(&verifier.view(), id))?.flatten() else {
         return Ok(());
     };
     let of = (payment.plain().merchant, payment.plain().environment);
     let (listed, row) = event.listed(of, id, ordinal);
-    let row = records::encode(&listed, &row)?;
-    judge.promise(listed, &row)
+    verifier.promise_value(listed, &row)
 }
 
 /// An attempt: its payment looks at it, and at everything else about it.
-fn attempt(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
-    stored::open_attempt(&judge.secrets.sealer, key, row).map(drop)
+fn attempt(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    stored::open_attempt(&verifier.secrets.sealer, key, row).map(drop)
 }
 
-fn pending_callback(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+fn pending_callback(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     let notice: PendingCallback = records::decode(key, row)?;
-    judge.promise(schema::pending_callback_end(notice.until, key), &[])?;
-    let account = schema::account_in(key).unwrap_or_default();
-    if judge
-        .view()
-        .get(&schema::pending_callback_count(account))?
-        .is_none()
-    {
-        judge.find(key, "its account's notices are not counted");
-    }
-    Ok(())
+    verifier.promise(schema::pending_callback_end(notice.until, key), &[])?;
+    let count = schema::pending_callback_count(schema::account_in(key).unwrap_or_default());
+    verifier.needs(key, &count, "its account's notices are not counted")
 }
 
 /// The number of an account's notices.
-fn pending_callback_count(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+fn pending_callback_count(
+    verifier: &mut Verifier<'_>,
+    key: &[u8],
+    row: &IVec,
+) -> Result<(), Fault> {
     let count: u32 = records::decode(key, row)?;
     let account = key.get(4..).unwrap_or_default();
     let prefix = [b"prk/", account, b"\0"].concat();
     let most = usize::try_from(count)
         .unwrap_or(usize::MAX)
         .saturating_add(1);
-    let there = judge.view().scan(&Span::prefix(&prefix), most)?;
+    let there = verifier.view().scan(&Span::prefix(&prefix), most)?;
     if there.len() != count as usize {
-        judge.find(key, "there are not as many notices as it says");
+        verifier.find(key, "there are not as many notices as it says");
     }
     Ok(())
 }
 
 /// A line of the work list.
-fn work(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+fn work(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     let item: WorkItem = records::decode(key, row)?;
     if key != schema::work(item.opened_at, item.id) {
         return Err(records::damaged(key, "it is another line's"));
     }
-    let index = schema::work_index(item.id);
-    let row = records::encode(&index, &item.opened_at)?;
-    judge.promise(index, &row)?;
+    verifier.promise_value(schema::work_index(item.id), &item.opened_at)?;
     if item.done_at.is_none() {
-        judge.promise(schema::open_work(item.opened_at, item.id), &[])?;
+        verifier.promise(schema::open_work(item.opened_at, item.id), &[])?;
         let about = schema::work_about(item.attempt, item.kind);
-        let row = records::encode(&about, &(item.opened_at, item.id))?;
-        judge.promise(about, &row)?;
+        verifier.promise_value(about, &(item.opened_at, item.id))?;
     }
     let attempt_key: Option<AttemptKey> =
-        judge.view().load(&schema::attempt_index(item.attempt))?;
+        verifier.view().load(&schema::attempt_index(item.attempt))?;
     // A line about unknown money names no payment, and an attempt that is not here.
     if attempt_key.map(|attempt_key| attempt_key.payment) != item.payment {
-        judge.find(
+        verifier.find(
             key,
             "the attempt that it is about is missing, or another payment's",
         );

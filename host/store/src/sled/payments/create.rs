@@ -11,8 +11,8 @@ use kassette_engine::{IVec, Operation};
 use crate::payment_steps::is_same_reference;
 use crate::rows::schema::{self, Key};
 use crate::rows::seal::Secrets;
-use crate::rows::source::Source;
-use crate::rows::stored::{Books, PaymentRow, Timer};
+use crate::rows::source::RowSource;
+use crate::rows::stored::{PaymentCounters, PaymentRow, Timer};
 use crate::sled::memory::payment_index::{Entry, LookupKey};
 use crate::sled::memory::payment_index_rows::Entered;
 use crate::sled::memory::{Indexed, Memory, Rows, enter};
@@ -42,7 +42,7 @@ pub(crate) fn replay(
 
 /// Whether a key that asked is still usable, and of this owner and environment.
 pub(crate) fn may_use(
-    source: &impl Source,
+    source: &impl RowSource,
     hash: TokenHash,
     owner: KeyOwner,
     environment: Environment,
@@ -79,10 +79,10 @@ impl Create {
         let email_mark = secrets.email_mark(&request);
         let payment = Payment::new(new, email_mark, now);
         let aggregate = PaymentAggregate::new(payment);
-        let books = Books {
+        let books = PaymentCounters {
             timer: aggregate.due_at().map(Timer::Shared),
             decisions: u16::from(decision.is_some()),
-            ..Books::default()
+            ..PaymentCounters::default()
         };
         let payment = aggregate.payment;
         let row = PaymentRow::encode(&secrets.sealer, &payment, books.clone())?;
@@ -150,7 +150,7 @@ impl Operation<Memory> for Create {
             rows.put(listed, IVec::default());
         }
         if let Some(decision) = self.decision {
-            let mut books = Books::default();
+            let mut books = PaymentCounters::default();
             aggregates::append_decisions(rows, self.payment.id, &mut books, &[decision])?;
         }
         Ok(Created::New(self.payment))

@@ -28,7 +28,7 @@ use serde::de::DeserializeOwned;
 use crate::rows::records;
 use crate::rows::schema::{self, Line};
 use crate::rows::seal::{Secrets, fingerprint};
-use crate::rows::source::Source;
+use crate::rows::source::RowSource;
 use crate::rows::stored::{AttemptKey, EventRow, ListedEvent, PaymentRow};
 use crate::sled::lists::{Order, TIME_AND_ID};
 use crate::sled::memory::payment_index::LookupKey;
@@ -38,16 +38,16 @@ use crate::sled::payments::create::{Create, replay};
 use crate::sled::payments::pending_callbacks::KeepCallback;
 use crate::sled::payments::refunds::OrderRefund;
 use crate::sled::payments::step::DoStep;
-use crate::sled::payments::timers::{ClaimDue, MAX_CLAIM, NextDue, Settled};
+use crate::sled::payments::timers::{ClaimDue, NextDue, Settled};
 use crate::sled::payments::works::{UnknownMoney, WorkDone};
 use crate::sled::store::SledStore;
 use crate::{
-    About, Answer, Created, EventsAsked, Fault, History, KeptCallback, Listed, Paging,
-    PaymentFilter, Payments, RefundOrdered, Stepped,
+    About, Created, EventsAsked, Fault, History, KeptCallback, Listed, MAX_DUE, Paging,
+    PaymentFilter, Payments, RefundOrdered, Stepped, StoreFuture,
 };
 
 impl Payments for SledStore {
-    fn replay(&self, request: Request) -> Answer<'_, Option<Created>> {
+    fn replay(&self, request: Request) -> StoreFuture<'_, Option<Created>> {
         let secrets = Arc::clone(&self.secrets);
         let reference = secrets.marker.reference(request.merchant, &request.origin);
         // Most requests are new.
@@ -72,7 +72,7 @@ impl Payments for SledStore {
         new: NewPayment,
         authority: Option<TokenHash>,
         now: Time,
-    ) -> Answer<'_, Created> {
+    ) -> StoreFuture<'_, Created> {
         Box::pin(async move {
             let create = Create::prepare(&self.secrets, new, authority, now)?;
             self.operate(create).await
@@ -85,7 +85,7 @@ impl Payments for SledStore {
         step: Step,
         audited: Option<Audited>,
         now: Time,
-    ) -> Answer<'_, Stepped> {
+    ) -> StoreFuture<'_, Stepped> {
         self.operate_ringing(DoStep {
             about,
             step,
@@ -103,7 +103,7 @@ impl Payments for SledStore {
         authority: Option<TokenHash>,
         audited: Option<Audited>,
         now: Time,
-    ) -> Answer<'_, RefundOrdered> {
+    ) -> StoreFuture<'_, RefundOrdered> {
         self.operate(OrderRefund {
             payment,
             new,
@@ -119,7 +119,7 @@ impl Payments for SledStore {
         self.schedule.store(Arc::new(schedule));
     }
 
-    fn unknown_money(&self, found: NewWork, now: Time) -> Answer<'_, ()> {
+    fn unknown_money(&self, found: NewWork, now: Time) -> StoreFuture<'_, ()> {
         self.operate(UnknownMoney { found, now })
     }
 
@@ -129,7 +129,7 @@ impl Payments for SledStore {
         reference: String,
         report: Option<Report>,
         now: Time,
-    ) -> Answer<'_, KeptCallback> {
+    ) -> StoreFuture<'_, KeptCallback> {
         self.operate(KeepCallback {
             account,
             reference,
@@ -138,8 +138,13 @@ impl Payments for SledStore {
         })
     }
 
-    fn claim_due(&self, now: Time, lease: Duration, at_most: usize) -> Answer<'_, Vec<PaymentId>> {
-        let at_most = at_most.min(MAX_CLAIM);
+    fn claim_due(
+        &self,
+        now: Time,
+        lease: Duration,
+        at_most: usize,
+    ) -> StoreFuture<'_, Vec<PaymentId>> {
+        let at_most = at_most.min(MAX_DUE);
         Box::pin(async move {
             let (mut claimed, mut from) = (Vec::new(), Time::default());
             loop {
@@ -175,12 +180,12 @@ impl Payments for SledStore {
         })
     }
 
-    fn next_due(&self) -> Answer<'_, Option<Time>> {
+    fn next_due(&self) -> StoreFuture<'_, Option<Time>> {
         let mut next = NextDue::default();
         self.read_aside(move |view| next.go_on(view))
     }
 
-    fn payment(&self, id: PaymentId) -> Answer<'_, Option<Arc<Payment>>> {
+    fn payment(&self, id: PaymentId) -> StoreFuture<'_, Option<Arc<Payment>>> {
         Box::pin(async move {
             self.readable().await?;
             let began = match self.payment_cache().get(id) {
@@ -201,7 +206,7 @@ impl Payments for SledStore {
         })
     }
 
-    fn aggregate(&self, about: About) -> Answer<'_, Option<PaymentAggregate>> {
+    fn aggregate(&self, about: About) -> StoreFuture<'_, Option<PaymentAggregate>> {
         let secrets = Arc::clone(&self.secrets);
         self.read(move |view| match aggregates::resolve(view, &about)? {
             Some(id) => loaded(view, &secrets, id),
@@ -209,7 +214,7 @@ impl Payments for SledStore {
         })
     }
 
-    fn by_checkout(&self, token: TokenHash) -> Answer<'_, Option<PaymentAggregate>> {
+    fn by_checkout(&self, token: TokenHash) -> StoreFuture<'_, Option<PaymentAggregate>> {
         let secrets = Arc::clone(&self.secrets);
         self.read(move |view| {
             for id in view.found(LookupKey::Token, fingerprint(token.0))? {
@@ -222,7 +227,10 @@ impl Payments for SledStore {
         })
     }
 
-    fn by_return(&self, token: TokenHash) -> Answer<'_, Option<(AttemptId, PaymentAggregate)>> {
+    fn by_return(
+        &self,
+        token: TokenHash,
+    ) -> StoreFuture<'_, Option<(AttemptId, PaymentAggregate)>> {
         let secrets = Arc::clone(&self.secrets);
         self.read(move |view| {
             let attempt_key: Option<AttemptKey> = view.load(&schema::returning(token))?;
@@ -238,7 +246,7 @@ impl Payments for SledStore {
         })
     }
 
-    fn history(&self, id: PaymentId) -> Answer<'_, Option<History>> {
+    fn history(&self, id: PaymentId) -> StoreFuture<'_, Option<History>> {
         Box::pin(async move {
             let secrets = Arc::clone(&self.secrets);
             let loaded = self.read(move |view| aggregates::load(view, &secrets.sealer, id));
@@ -258,11 +266,15 @@ impl Payments for SledStore {
         })
     }
 
-    fn payments(&self, filter: PaymentFilter, paging: Paging) -> Answer<'_, Listed<Payment>> {
+    fn payments(&self, filter: PaymentFilter, paging: Paging) -> StoreFuture<'_, Listed<Payment>> {
         self.search(filter, paging)
     }
 
-    fn events(&self, asked: EventsAsked, paging: Paging) -> Answer<'_, Listed<(Event, Payment)>> {
+    fn events(
+        &self,
+        asked: EventsAsked,
+        paging: Paging,
+    ) -> StoreFuture<'_, Listed<(Event, Payment)>> {
         let (merchant, environment) = (asked.merchant, asked.environment);
         let prefix = schema::listed_events(merchant, environment);
         let mut span = Span::prefix(&prefix);
@@ -291,11 +303,11 @@ impl Payments for SledStore {
         )
     }
 
-    fn accounts_in_use(&self) -> Answer<'_, Vec<AccountId>> {
+    fn accounts_in_use(&self) -> StoreFuture<'_, Vec<AccountId>> {
         self.accounts(schema::IN_USE)
     }
 
-    fn work(&self, open: bool, paging: Paging) -> Answer<'_, Listed<WorkItem>> {
+    fn work(&self, open: bool, paging: Paging) -> StoreFuture<'_, Listed<WorkItem>> {
         let prefix = if open {
             schema::OPEN_WORK
         } else {
@@ -317,11 +329,16 @@ impl Payments for SledStore {
         )
     }
 
-    fn work_item(&self, id: WorkId) -> Answer<'_, Option<WorkItem>> {
+    fn work_item(&self, id: WorkId) -> StoreFuture<'_, Option<WorkItem>> {
         self.read(move |view| works::item(view, id))
     }
 
-    fn work_done(&self, id: WorkId, audited: Audited, now: Time) -> Answer<'_, Option<WorkItem>> {
+    fn work_done(
+        &self,
+        id: WorkId,
+        audited: Audited,
+        now: Time,
+    ) -> StoreFuture<'_, Option<WorkItem>> {
         self.operate(WorkDone { id, audited, now })
     }
 }

@@ -1,7 +1,6 @@
 //! Notices about references that no attempt has yet: a callback that is faster than the start's answer.
 
 use std::ops::ControlFlow;
-use std::time::Duration;
 
 use kassette_domain::id::AccountId;
 use kassette_domain::provider::Report;
@@ -9,19 +8,13 @@ use kassette_domain::time::Time;
 use kassette_engine::{Operation, Span};
 
 use crate::rows::schema;
-use crate::rows::source::{Save as _, Source};
+use crate::rows::source::{RowSource, Save as _};
 use crate::rows::stored::{AttemptKey, PendingCallback};
 use crate::sled::memory::{Memory, Rows};
-use crate::{Fault, KeptCallback};
+use crate::{
+    CALLBACK_KEPT_FOR, Fault, KeptCallback, MAX_CALLBACKS_PER_ACCOUNT, MAX_CALLBACKS_PER_REFERENCE,
+};
 
-/// How long a notice waits for its reference (decisions, "Provider callbacks").
-const KEPT_FOR: Duration = Duration::from_secs(3600);
-/// Most notices of one account: at a callback a second of strangers' payments, three hours' worth.
-pub(crate) const MAX_PER_ACCOUNT: u32 = 10_000;
-/// Most notices for one reference: a vendor's events about one payment before its start is answered.
-pub(crate) const MAX_PER_REFERENCE: usize = 32;
-
-/// Keeps a callback.
 pub(crate) struct KeepCallback {
     pub(crate) account: AccountId,
     pub(crate) reference: String,
@@ -50,12 +43,12 @@ impl Operation<Memory> for KeepCallback {
         {
             return Ok(KeptCallback::Kept);
         }
-        if kept.len() >= MAX_PER_REFERENCE || count >= MAX_PER_ACCOUNT {
+        if kept.len() >= MAX_CALLBACKS_PER_REFERENCE || count >= MAX_CALLBACKS_PER_ACCOUNT {
             return Ok(KeptCallback::Full);
         }
         let last = kept.last().and_then(|(key, _)| key.last_chunk().copied());
         let ordinal = last.map_or(0, |last| u32::from_be_bytes(last).wrapping_add(1));
-        let until = self.now.after(KEPT_FOR);
+        let until = self.now.after(CALLBACK_KEPT_FOR);
         let key = schema::pending_callback(&self.account, &self.reference, ordinal);
         rows.save(schema::pending_callback_end(until, &key), &())?;
         let notice = PendingCallback {
@@ -74,7 +67,7 @@ fn notices(
     reference: &str,
 ) -> Result<Vec<(schema::Key, PendingCallback)>, Fault> {
     let span = Span::prefix(&schema::pending_callbacks_for(account, reference));
-    let found = rows.scan(&span, MAX_PER_REFERENCE)?;
+    let found = rows.scan(&span, MAX_CALLBACKS_PER_REFERENCE)?;
     found
         .into_iter()
         .map(|(key, row)| {

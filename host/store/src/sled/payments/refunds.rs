@@ -13,14 +13,13 @@ use kassette_engine::Operation;
 use crate::rows::records;
 use crate::rows::schema;
 use crate::rows::seal::Secrets;
-use crate::rows::source::Source;
+use crate::rows::source::RowSource;
 use crate::sled::audit;
 use crate::sled::memory::{Memory, Rows};
 use crate::sled::payments::aggregates::{self, Loaded};
 use crate::sled::payments::create::may_use;
 use crate::{About, Fault, RefundOrdered};
 
-/// An order.
 pub(crate) struct OrderRefund {
     pub(crate) payment: PaymentId,
     pub(crate) new: NewRefund,

@@ -15,14 +15,14 @@ use kassette_engine::Span;
 use crate::rows::records;
 use crate::rows::schema::{self, Key};
 use crate::rows::seal::Secrets;
-use crate::rows::source::Source;
+use crate::rows::source::RowSource;
 use crate::rows::stored::{AttemptKey, AttemptLookup, PaymentRow};
-use crate::sled::lists::{self, Looked, Order, TIME_AND_ID};
+use crate::sled::lists::{self, Examined, Order, TIME_AND_ID};
 use crate::sled::memory::View;
 use crate::sled::memory::payment_index::List;
 use crate::sled::memory::payment_index::period::Period;
 use crate::sled::store::SledStore;
-use crate::{Answer, Fault, Listed, Paging, PaymentFilter};
+use crate::{Fault, Listed, Paging, PaymentFilter, StoreFuture};
 
 /// Most accounts that are told of: a configuration has a few dozen.
 const MAX_ACCOUNTS: usize = 10_000;
@@ -36,7 +36,7 @@ impl SledStore {
         &self,
         filter: PaymentFilter,
         paging: Paging,
-    ) -> Answer<'_, Listed<Payment>> {
+    ) -> StoreFuture<'_, Listed<Payment>> {
         if let Some(attempt) = filter.attempt {
             return Box::pin(self.by_attempt(attempt, filter, paging));
         }
@@ -129,7 +129,7 @@ impl SledStore {
     }
 
     /// The accounts that rows under a prefix are of, where keys go on with the account.
-    pub(crate) fn accounts(&self, prefix: &'static [u8]) -> Answer<'_, Vec<AccountId>> {
+    pub(crate) fn accounts(&self, prefix: &'static [u8]) -> StoreFuture<'_, Vec<AccountId>> {
         let mut span = Span::prefix(prefix);
         let mut accounts = Vec::new();
         self.read_aside(move |view| {
@@ -158,7 +158,7 @@ fn look(
     secrets: &Secrets,
     filter: &PaymentFilter,
     id: PaymentId,
-) -> Result<Looked<Payment>, Fault> {
+) -> Result<Examined<Payment>, Fault> {
     let row = PaymentRow::expect(view, id)?;
     let mut rows = 1;
     let mut fits = is_as(filter, row.plain());
@@ -179,7 +179,7 @@ fn look(
     }
     let item = fits.then(|| row.open(&secrets.sealer)).transpose()?;
     let item = item.map(|(payment, _)| payment);
-    Ok(Looked { item, rows })
+    Ok(Examined { item, rows })
 }
 
 const fn period(filter: &PaymentFilter) -> Period {

@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use kassette_domain::audit::Audited;
-use kassette_domain::lifecycle::{Change, Outcome, PaymentAggregate, QuerySchedule, Refusal, Step};
+use kassette_domain::lifecycle::{
+    Change, PaymentAggregate, QuerySchedule, Refusal, Step, StepOutcome,
+};
 use kassette_domain::time::Time;
 use kassette_engine::Operation;
 
 use crate::payment_steps::{account_of, merge, step_of_callback};
 use crate::rows::schema;
 use crate::rows::seal::Secrets;
-use crate::rows::source::Source;
+use crate::rows::source::RowSource;
 use crate::rows::stored::AttemptKey;
 use crate::sled::audit;
 use crate::sled::memory::{Memory, Rows};
@@ -19,7 +21,6 @@ use crate::sled::payments::pending_callbacks;
 use crate::sled::resellers::delegations;
 use crate::{About, Fault, Stepped};
 
-/// A step.
 pub(crate) struct DoStep {
     pub(crate) about: About,
     pub(crate) step: Step,
@@ -73,7 +74,7 @@ impl Operation<Memory> for DoStep {
             aggregates::save(rows, sealer, &before, &after, &change, self.now)?;
             aggregate = after.aggregate;
         }
-        if let Some(audited) = self.audited.filter(|_| outcome != Outcome::Nothing) {
+        if let Some(audited) = self.audited.filter(|_| outcome != StepOutcome::Nothing) {
             audit::append(rows, audited, self.now)?;
         }
         Ok(Stepped::Done {

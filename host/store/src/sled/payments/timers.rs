@@ -17,8 +17,6 @@ use crate::rows::stored::{PaymentRow, Timer};
 use crate::sled::memory::{Memory, Rows, View, payment_index_rows};
 use crate::sled::payments::aggregates::{self, Loaded};
 
-/// Most payments that one claim takes.
-pub(crate) const MAX_CLAIM: usize = 256;
 /// Most payments that were made together, of whose row one look is taken.
 const TOGETHER: u16 = 256;
 /// Most rows that one operation removes without a look at their payments.
@@ -49,7 +47,7 @@ pub(crate) struct Claiming {
 }
 
 /// A claim under way.
-struct Claim<'c, 'r> {
+struct DueClaim<'c, 'r> {
     rows: &'c mut Rows<'r>,
     op: &'c ClaimDue,
     claimed: Vec<PaymentId>,
@@ -75,7 +73,7 @@ impl Operation<Memory> for ClaimDue {
             let rest = Some(last.unwrap_or(self.from));
             return Ok(Claiming { claimed, rest });
         }
-        let mut claim = Claim {
+        let mut claim = DueClaim {
             rows,
             op: &self,
             claimed,
@@ -113,7 +111,7 @@ impl Operation<Memory> for ClaimDue {
     }
 }
 
-impl Claim<'_, '_> {
+impl DueClaim<'_, '_> {
     fn is_full(&self) -> bool {
         self.claimed.len() >= self.op.at_most || (self.moved && self.rows.is_enough())
     }
@@ -261,9 +259,9 @@ impl Claim<'_, '_> {
     }
 }
 
-/// Finds rows of payments made together none of which is due with the others any more, up to the first
-/// row that may claim one. A reading thread looks, so that the writing thread need not: what it finds
-/// stays true, because a payment never goes back to such a row.
+/// Finds rows of payments made together that none of these payments uses any more. The search ends before the
+/// first row that one of them may still use. A reading thread searches, so that the writing thread need not: what
+/// it finds stays true, because a payment never returns to such a row.
 pub(crate) struct Settled {
     rest: Span,
     now: Time,

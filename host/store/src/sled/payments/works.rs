@@ -10,7 +10,7 @@ use kassette_engine::{Operation, Span};
 use crate::Fault;
 use crate::rows::schema;
 use crate::rows::seal::random_id;
-use crate::rows::source::{Save as _, Source};
+use crate::rows::source::{RowSource, Save as _};
 use crate::sled::audit;
 use crate::sled::memory::{Memory, Rows};
 
@@ -94,7 +94,7 @@ pub(crate) fn close_about(
 }
 
 /// A line by its id.
-pub(crate) fn item(source: &impl Source, id: WorkId) -> Result<Option<WorkItem>, Fault> {
+pub(crate) fn item(source: &impl RowSource, id: WorkId) -> Result<Option<WorkItem>, Fault> {
     let opened_at: Option<Time> = source.load(&schema::work_index(id))?;
     opened_at
         .map(|opened_at| source.expect(&schema::work(opened_at, id)))

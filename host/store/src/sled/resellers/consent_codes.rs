@@ -6,15 +6,12 @@ use kassette_domain::time::Time;
 use kassette_engine::{IVec, Operation, Span};
 
 use crate::Fault;
+use crate::resellers::MAX_SWEPT;
 use crate::rows::schema;
 use crate::rows::source::Save as _;
 use crate::sled::audit;
 use crate::sled::memory::{Memory, Rows};
 
-/// Ended codes that one issue takes away; more than one, so that they never grow.
-const MAX_SWEPT: usize = 16;
-
-/// A new code.
 pub(crate) struct IssueConsentCode {
     pub(crate) code: ConsentCode,
     pub(crate) audited: Audited,
@@ -44,7 +41,7 @@ impl Operation<Memory> for IssueConsentCode {
 
 fn sweep(rows: &mut Rows<'_>, now: Time) -> Result<(), Fault> {
     let ends = Span::prefix(schema::resellers::CONSENT_ENDS);
-    for (key, _) in rows.scan(&ends, MAX_SWEPT)? {
+    for (key, _) in rows.scan(&ends, MAX_SWEPT as usize)? {
         let Some((at, handle)) = schema::resellers::read_consent_end(&key) else {
             continue;
         };

@@ -6,7 +6,7 @@ use kassette_domain::id::{InvitationId, MerchantId, ResellerId};
 use kassette_domain::key::Environment;
 use kassette_domain::lifecycle::Step;
 use kassette_domain::payment::{Origin, Payment};
-use kassette_domain::reseller::{Barred, may_work};
+use kassette_domain::reseller::{ResellerNotAllowed, may_work};
 use kassette_domain::time::Time;
 use kassette_engine::{IVec, Operation};
 
@@ -14,7 +14,7 @@ use crate::Fault;
 use crate::rows::invitations;
 use crate::rows::schema::resellers::Relation;
 use crate::rows::schema::{self, Key};
-use crate::rows::source::{Save as _, Source};
+use crate::rows::source::{RowSource, Save as _};
 use crate::rows::{merchants, records};
 use crate::sled::audit;
 use crate::sled::memory::{Memory, Rows};
@@ -22,7 +22,7 @@ use crate::sled::resellers::registry;
 
 /// A delegation.
 pub(crate) fn load(
-    source: &impl Source,
+    source: &impl RowSource,
     reseller: ResellerId,
     merchant: MerchantId,
 ) -> Result<Option<Delegation>, Fault> {
@@ -35,9 +35,9 @@ pub(crate) fn bars(
     reseller: ResellerId,
     merchant: MerchantId,
     environment: Environment,
-) -> Result<Option<Barred>, Fault> {
+) -> Result<Option<ResellerNotAllowed>, Fault> {
     let Some(who) = registry::load(rows, reseller)? else {
-        return Ok(Some(Barred::NotAuthorized));
+        return Ok(Some(ResellerNotAllowed::NotAuthorized));
     };
     let delegation = load(rows, reseller, merchant)?;
     Ok(may_work(&who, delegation.as_ref(), environment).err())
@@ -49,13 +49,13 @@ pub(crate) fn bars_creation(
     reseller: ResellerId,
     merchant: MerchantId,
     environment: Environment,
-) -> Result<Option<Barred>, Fault> {
+) -> Result<Option<ResellerNotAllowed>, Fault> {
     let barred = bars(rows, reseller, merchant, environment)?;
     if barred.is_some() || environment == Environment::Test {
         return Ok(barred);
     }
     let merchant = merchants::expect(rows, merchant)?;
-    Ok((!merchant.live_approved).then_some(Barred::NotLiveApproved))
+    Ok((!merchant.live_approved).then_some(ResellerNotAllowed::NotLiveApproved))
 }
 
 /// Why a step may not open an attempt of a reseller's payment; none for steps that open none.
@@ -63,7 +63,7 @@ pub(crate) fn bars_opening(
     rows: &Rows<'_>,
     payment: &Payment,
     step: &Step,
-) -> Result<Option<Barred>, Fault> {
+) -> Result<Option<ResellerNotAllowed>, Fault> {
     let opens = matches!(step, Step::Open(_) | Step::Started { next: Some(_), .. });
     match &payment.origin {
         Origin::Reseller { reseller, .. } if opens => {
@@ -150,7 +150,7 @@ impl Operation<Memory> for SetDelegation {
 
 /// A row of `rel/` as the reseller sees it; none for an invitation that a later one stands for.
 pub(crate) fn shown(
-    source: &impl Source,
+    source: &impl RowSource,
     reseller: ResellerId,
     key: &[u8],
     now: Time,
@@ -166,7 +166,7 @@ pub(crate) fn shown(
 }
 
 fn shown_invitation(
-    source: &impl Source,
+    source: &impl RowSource,
     reseller: ResellerId,
     id: InvitationId,
     now: Time,
@@ -177,7 +177,7 @@ fn shown_invitation(
 }
 
 fn shown_merchant(
-    source: &impl Source,
+    source: &impl RowSource,
     reseller: ResellerId,
     id: MerchantId,
 ) -> Result<Option<DelegatedMerchant>, Fault> {

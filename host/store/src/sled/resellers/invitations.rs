@@ -15,14 +15,14 @@ use crate::rows::invitations::{delegation_of, encode, expect};
 use crate::rows::schema;
 use crate::rows::schema::resellers::Relation;
 use crate::rows::seal::{Sealer, Secrets};
-use crate::rows::source::{Save as _, Source};
+use crate::rows::source::{RowSource, Save as _};
 use crate::sled::audit;
 use crate::sled::memory::{Memory, Rows};
 use crate::sled::resellers::{delegations, registry};
 use crate::{Answered, Fault, InvitationStanding, Invited};
 
 fn standing(
-    source: &impl Source,
+    source: &impl RowSource,
     invitation: Invitation,
     now: Time,
 ) -> Result<InvitationStanding, Fault> {
@@ -35,7 +35,7 @@ fn standing(
 
 /// The invitation that a token opens.
 pub(crate) fn by_token(
-    source: &impl Source,
+    source: &impl RowSource,
     sealer: &Sealer,
     token: TokenHash,
     now: Time,

@@ -27,21 +27,26 @@ use crate::sled::resellers::delegations::SetDelegation;
 use crate::sled::resellers::invitations::{AnswerInvitation, Invite};
 use crate::sled::resellers::registry::{CreateReseller, SetLiveRollout};
 use crate::sled::store::SledStore;
-use crate::{Answer, Answered, InvitationStanding, Invited, Listed, Paging, Resellers};
+use crate::{Answered, InvitationStanding, Invited, Listed, Paging, Resellers, StoreFuture};
 
 /// Bytes of a reseller's number.
 const NUMBER: usize = 8;
 
 impl Resellers for SledStore {
-    fn create_reseller(&self, name: String, audited: Audited, now: Time) -> Answer<'_, Reseller> {
+    fn create_reseller(
+        &self,
+        name: String,
+        audited: Audited,
+        now: Time,
+    ) -> StoreFuture<'_, Reseller> {
         self.operate(CreateReseller { name, audited, now })
     }
 
-    fn reseller(&self, id: ResellerId) -> Answer<'_, Option<Reseller>> {
+    fn reseller(&self, id: ResellerId) -> StoreFuture<'_, Option<Reseller>> {
         self.read(move |view| registry::load(view, id))
     }
 
-    fn resellers(&self, paging: Paging) -> Answer<'_, Listed<Reseller>> {
+    fn resellers(&self, paging: Paging) -> StoreFuture<'_, Listed<Reseller>> {
         let (prefix, order) = (schema::resellers::RESELLERS, Order::Backwards);
         self.list(prefix, NUMBER, order, &paging, |_, key, row| {
             records::decode(key, row).map(Some)
@@ -54,7 +59,7 @@ impl Resellers for SledStore {
         enabled: bool,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, Option<Reseller>> {
+    ) -> StoreFuture<'_, Option<Reseller>> {
         self.operate(SetLiveRollout {
             id,
             enabled,
@@ -68,14 +73,18 @@ impl Resellers for SledStore {
         new: NewInvitation,
         authority: Option<TokenHash>,
         now: Time,
-    ) -> Answer<'_, Invited> {
+    ) -> StoreFuture<'_, Invited> {
         Box::pin(async move {
             let invite = Invite::prepare(&self.secrets, new, authority, now)?;
             self.operate(invite).await
         })
     }
 
-    fn invitation(&self, token: TokenHash, now: Time) -> Answer<'_, Option<InvitationStanding>> {
+    fn invitation(
+        &self,
+        token: TokenHash,
+        now: Time,
+    ) -> StoreFuture<'_, Option<InvitationStanding>> {
         let secrets = Arc::clone(&self.secrets);
         self.read(move |view| invitations::by_token(view, &secrets.sealer, token, now))
     }
@@ -85,7 +94,7 @@ impl Resellers for SledStore {
         token: TokenHash,
         presented: Secret,
         now: Time,
-    ) -> Answer<'_, Answered> {
+    ) -> StoreFuture<'_, Answered> {
         self.operate(AnswerInvitation {
             token,
             code: Some(presented),
@@ -94,7 +103,7 @@ impl Resellers for SledStore {
         })
     }
 
-    fn decline_invitation(&self, token: TokenHash, now: Time) -> Answer<'_, Answered> {
+    fn decline_invitation(&self, token: TokenHash, now: Time) -> StoreFuture<'_, Answered> {
         self.operate(AnswerInvitation {
             token,
             code: None,
@@ -108,7 +117,7 @@ impl Resellers for SledStore {
         code: ConsentCode,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, bool> {
+    ) -> StoreFuture<'_, bool> {
         self.operate(IssueConsentCode { code, audited, now })
     }
 
@@ -119,7 +128,7 @@ impl Resellers for SledStore {
         authorized: bool,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, Option<Delegation>> {
+    ) -> StoreFuture<'_, Option<Delegation>> {
         self.operate(SetDelegation {
             reseller,
             merchant,
@@ -133,7 +142,7 @@ impl Resellers for SledStore {
         &self,
         reseller: ResellerId,
         merchant: MerchantId,
-    ) -> Answer<'_, Option<Delegation>> {
+    ) -> StoreFuture<'_, Option<Delegation>> {
         self.read(move |view| delegations::load(view, reseller, merchant))
     }
 
@@ -142,7 +151,7 @@ impl Resellers for SledStore {
         reseller: ResellerId,
         paging: Paging,
         now: Time,
-    ) -> Answer<'_, Listed<DelegatedMerchant>> {
+    ) -> StoreFuture<'_, Listed<DelegatedMerchant>> {
         let prefix = schema::resellers::relations_of(reseller);
         let tail = schema::resellers::RELATION_TAIL;
         self.list(&prefix, tail, Order::Keys, &paging, move |view, key, _| {
@@ -156,7 +165,7 @@ impl Resellers for SledStore {
         merchant: MerchantId,
         environment: Environment,
         paging: Paging,
-    ) -> Answer<'_, Listed<Payment>> {
+    ) -> StoreFuture<'_, Listed<Payment>> {
         let prefix = schema::resellers::payments_of(reseller, merchant, environment);
         let tail = schema::resellers::PAYMENT_TAIL;
         let secrets = Arc::clone(&self.secrets);

@@ -8,11 +8,10 @@ use kassette_engine::Operation;
 
 use crate::Fault;
 use crate::rows::schema;
-use crate::rows::source::{Save as _, Source};
+use crate::rows::source::{RowSource, Save as _};
 use crate::sled::audit;
 use crate::sled::memory::{Memory, Rows};
 
-/// A new reseller.
 pub(crate) struct CreateReseller {
     pub(crate) name: String,
     pub(crate) audited: Audited,
@@ -71,6 +70,6 @@ impl Operation<Memory> for SetLiveRollout {
 }
 
 /// A reseller by its number.
-pub(crate) fn load(source: &impl Source, id: ResellerId) -> Result<Option<Reseller>, Fault> {
+pub(crate) fn load(source: &impl RowSource, id: ResellerId) -> Result<Option<Reseller>, Fault> {
     source.load(&schema::resellers::reseller(id))
 }

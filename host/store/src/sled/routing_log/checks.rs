@@ -3,10 +3,10 @@
 use kassette_engine::IVec;
 
 use crate::Fault;
-use crate::rows::routing::{self, Log, Size};
+use crate::rows::routing::{self, RoutingLogTotals, Size};
 use crate::rows::{records, schema};
-use crate::sled::judge::Judge;
-use crate::sled::judge::kinds::{Derived, Kind, plain};
+use crate::sled::verifier::Verifier;
+use crate::sled::verifier::kinds::{Derived, Kind, plain};
 
 /// The kinds of rows of the routing log.
 pub(crate) const KINDS: &[Kind] = &[
@@ -18,24 +18,27 @@ pub(crate) const KINDS: &[Kind] = &[
         plain::<Size>,
     )
     .following(Derived::Row),
-    Kind::new(89, "routing-log", schema::ROUTING_LOG, plain::<Log>),
+    Kind::new(
+        89,
+        "routing-log",
+        schema::ROUTING_LOG,
+        plain::<RoutingLogTotals>,
+    ),
 ];
 
 /// Entries of one slot, which the whole log counts.
-fn batch(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+fn batch(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     let of = schema::routing_batch_of(key);
     let (slot, at, number) = of.ok_or_else(|| records::damaged(key, "it is about nothing"))?;
     let size = Size::of(routing::count(key, row)?, row);
-    let by_time = schema::routing_by_time(at, number, &slot);
-    let size_row = records::encode(&by_time, &size)?;
-    judge.promise(by_time, &size_row)?;
-    judge.count_batch(number, size);
-    let held = routing::slots(&judge.secrets.sealer, &slot, key, row)?;
+    verifier.promise_value(schema::routing_by_time(at, number, &slot), &size)?;
+    verifier.count_batch(number, size);
+    let held = routing::slots(&verifier.secrets.sealer, &slot, key, row)?;
     if u32::try_from(held.len()) != Ok(size.records) {
-        judge.find(key, "it counts other entries than it holds");
+        verifier.find(key, "it counts other entries than it holds");
     }
     if held.iter().any(|other| *other != slot) {
-        judge.find(key, "it holds entries of another slot");
+        verifier.find(key, "it holds entries of another slot");
     }
     Ok(())
 }

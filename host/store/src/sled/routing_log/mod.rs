@@ -12,13 +12,13 @@ use kassette_domain::routing::RoutingRecord;
 use kassette_domain::time::Time;
 use kassette_engine::{Operation, Order, Span};
 
-use crate::rows::routing::{self, Batch, Entry, Log, Making, Size};
+use crate::rows::routing::{self, Batch, Entry, Making, RoutingLogTotals, Size};
 use crate::rows::seal::Secrets;
-use crate::rows::source::{Save as _, Source as _};
+use crate::rows::source::{RowSource as _, Save as _};
 use crate::rows::{records, schema};
 use crate::sled::memory::{Memory, Rows};
 use crate::sled::store::SledStore;
-use crate::{Answer, Fault, Forgotten, Retention, RoutingCursor, RoutingLog, RoutingPage};
+use crate::{Fault, Forgotten, Retention, RoutingCursor, RoutingLog, RoutingPage, StoreFuture};
 
 /// Bytes after which an operation leaves other batches to the next one: sealing them takes a third of a millisecond.
 const PART: u64 = 96 << 10;
@@ -35,7 +35,7 @@ impl Operation<Memory> for AppendRouting {
     type Outcome = std::vec::IntoIter<Batch>;
 
     fn apply(mut self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
-        let mut log: Log = rows.load(schema::ROUTING_LOG)?.unwrap_or_default();
+        let mut log: RoutingLogTotals = rows.load(schema::ROUTING_LOG)?.unwrap_or_default();
         let before = log.bytes;
         for batch in self.batches.by_ref() {
             let key = schema::routing_batch(&batch.slot, self.now, log.next);
@@ -64,7 +64,8 @@ pub(crate) fn forget(
 ) -> Result<(), Fault> {
     let (keeps, most) = (retention.routing_log, retention.routing_log_bytes);
     // The operation that needs a damaged one tells, and it must not stop the others.
-    let log: Option<Log> = records::readable(rows.load(schema::ROUTING_LOG))?.flatten();
+    let log: Option<RoutingLogTotals> =
+        records::readable(rows.load(schema::ROUTING_LOG))?.flatten();
     let Some(mut log) = log.filter(|_| keeps.is_some() || most.is_some()) else {
         return Ok(());
     };
@@ -96,7 +97,7 @@ pub(crate) fn forget(
 }
 
 impl SledStore {
-    fn append<R: Entry>(&self, records: Vec<R>, now: Time) -> Answer<'_, ()> {
+    fn append<R: Entry>(&self, records: Vec<R>, now: Time) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             let packed = tokio::task::spawn_blocking(move || routing::pack(records)).await;
             let mut batches = packed.unwrap_or(Err(Fault::Stopping))?.into_iter();
@@ -117,7 +118,7 @@ impl SledStore {
         &self,
         slot: &Slot,
         before: Option<RoutingCursor>,
-    ) -> Answer<'_, RoutingPage<R>> {
+    ) -> StoreFuture<'_, RoutingPage<R>> {
         let mut span = Span::prefix(&schema::routing_batches(slot));
         if let Some(RoutingCursor { at, number }) = before {
             span = span.before(&schema::routing_batch(slot, at, number));
@@ -146,7 +147,7 @@ impl SledStore {
 }
 
 impl RoutingLog for SledStore {
-    fn append_routing(&self, records: Vec<RoutingRecord>, now: Time) -> Answer<'_, ()> {
+    fn append_routing(&self, records: Vec<RoutingRecord>, now: Time) -> StoreFuture<'_, ()> {
         self.append(records, now)
     }
 
@@ -154,11 +155,15 @@ impl RoutingLog for SledStore {
         &self,
         method: MethodId,
         before: Option<RoutingCursor>,
-    ) -> Answer<'_, RoutingPage<RoutingRecord>> {
+    ) -> StoreFuture<'_, RoutingPage<RoutingRecord>> {
         self.routing_page(&Slot::of_method(method), before)
     }
 
-    fn append_conversations(&self, conversations: Vec<Conversation>, now: Time) -> Answer<'_, ()> {
+    fn append_conversations(
+        &self,
+        conversations: Vec<Conversation>,
+        now: Time,
+    ) -> StoreFuture<'_, ()> {
         self.append(conversations, now)
     }
 
@@ -166,7 +171,7 @@ impl RoutingLog for SledStore {
         &self,
         slot: &Slot,
         before: Option<RoutingCursor>,
-    ) -> Answer<'_, RoutingPage<Conversation>> {
+    ) -> StoreFuture<'_, RoutingPage<Conversation>> {
         self.routing_page(slot, before)
     }
 }

@@ -21,7 +21,7 @@ use super::*;
 use crate::suite::fixtures::*;
 use crate::suite::{refunds, resellers};
 use crate::{
-    ClaimedDeliveries, DeliveryFilter, Hastened, Payments as _, ROUTING_PAGE, RefundOrdered,
+    ClaimedDeliveries, DeliveryFilter, MadeDue, Payments as _, ROUTING_PAGE, RefundOrdered,
     Retention, TRIED_MOST,
 };
 
@@ -145,7 +145,7 @@ async fn deliveries(store: &Shared, one: &Endpoint) {
     assert!(
         matches!(
             hastened,
-            Hastened::Page {
+            MadeDue::Page {
                 hastened: 21..,
                 next: Some(_)
             }

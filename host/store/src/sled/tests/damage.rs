@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use kassette_domain::id::PaymentId;
 use kassette_domain::lifecycle::{PaymentAggregate, StartResult, Step};
-use kassette_domain::provider::{Action, VendorStatus};
+use kassette_domain::provider::{PayerAction, VendorStatus};
 use kassette_engine::SEGMENT_BYTES;
 
 use super::*;
 use crate::sled::OpenError;
 use crate::suite::fixtures::*;
-use crate::{Created, Directory as _, Fault, Health as _, History, Payments as _};
+use crate::{Created, Directory as _, Fault, History, Payments as _, StoreHealth as _};
 
 /// Payments of the store that is damaged: enough for a log of several segments.
 const PAYMENTS: usize = 300;
@@ -71,10 +71,11 @@ async fn made(path: &Path) -> Before {
 fn started_by_form(number: usize, attempt: &str, reference: &str) -> Step {
     let length = [10, 2_000, 20_000, 80_000][number % 4];
     Step::Started {
+        held: None,
         attempt: attempt_id(attempt),
         result: StartResult::Open {
             reference: Some(reference.into()),
-            action: Action::Post {
+            action: PayerAction::Post {
                 url: "https://pay.example/form".into(),
                 fields: vec![("field".into(), (number % 10).to_string().repeat(length))],
             },

@@ -16,8 +16,8 @@ use crate::sled::memory::payment_index_rows::FULL;
 use crate::sled::open::{FORMAT, OLDEST_FORMAT};
 use crate::suite::fixtures::*;
 use crate::{
-    Created, Fault, Health as _, PaymentFilter, Payments as _, Retention, RoutingLog as _, Stepped,
-    Upkeep as _,
+    Created, Fault, PaymentFilter, Payments as _, Retention, RoutingLog as _, Stepped,
+    StoreHealth as _, Upkeep as _,
 };
 
 async fn written(path: &Path) -> Arc<SledStore> {

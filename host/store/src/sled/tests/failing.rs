@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use kassette_domain::id::PaymentId;
-use kassette_engine::{Seams, Syncing};
+use kassette_engine::{DiskHooks, Syncing};
 use kassette_files::durable_write;
 use parking_lot::{Condvar, Mutex};
 
 use super::*;
 use crate::sled::maintenance::receive;
 use crate::suite::fixtures::*;
-use crate::{Created, Fault, Health as _, Nonces as _, Payments as _, Reserved, Upkeep as _};
+use crate::{Created, Fault, Nonces as _, Payments as _, Reserved, StoreHealth as _, Upkeep as _};
 
 /// What the disk does next.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -27,20 +27,20 @@ enum Disk {
     Gone,
 }
 
-fn on(disk: &Arc<Mutex<Disk>>) -> Seams {
+fn on(disk: &Arc<Mutex<Disk>>) -> DiskHooks {
     failing_at(disk, |_| true)
 }
 
 /// A disk that fails at some syncs.
-fn failing_at(disk: &Arc<Mutex<Disk>>, at: fn(Syncing) -> bool) -> Seams {
+fn failing_at(disk: &Arc<Mutex<Disk>>, at: fn(Syncing) -> bool) -> DiskHooks {
     let disk = Arc::clone(disk);
-    Seams {
+    DiskHooks {
         before_sync: Box::new(move |syncing| match *disk.lock() {
             Disk::Fine => Ok(()),
             _ if at(syncing) => Err(io::Error::from_raw_os_error(5)),
             _ => Ok(()),
         }),
-        ..Seams::default()
+        ..DiskHooks::default()
     }
 }
 
@@ -139,8 +139,8 @@ async fn a_store_is_shut_down_while_the_disk_is_gone() {
 async fn a_last_checkpoint_that_fails_is_no_orderly_stop_and_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let disk = Arc::new(Mutex::new(Disk::Fine));
-    let seams = failing_at(&disk, |syncing| syncing == Syncing::Database);
-    let store = SledStore::start(&options(folder.path()), seams).unwrap();
+    let hooks = failing_at(&disk, |syncing| syncing == Syncing::Database);
+    let store = SledStore::start(&options(folder.path()), hooks).unwrap();
     store.create(new_payment("a"), None, NOW).await.unwrap();
     *disk.lock() = Disk::FailsToSync;
     assert_eq!(store.shut_down().await, Err(Fault::Stopping));
@@ -156,7 +156,7 @@ async fn a_disk_that_hangs_is_told_and_what_waited_for_it_is_done_later() {
     let folder = tempfile::tempdir().unwrap();
     let disk = Arc::new((Mutex::new(false), Condvar::new()));
     let held = Arc::clone(&disk);
-    let seams = Seams {
+    let hooks = DiskHooks {
         before_sync: Box::new(move |_| {
             let mut hangs = held.0.lock();
             while *hangs {
@@ -165,9 +165,9 @@ async fn a_disk_that_hangs_is_told_and_what_waited_for_it_is_done_later() {
             Ok(())
         }),
         patience: Duration::from_millis(50),
-        ..Seams::default()
+        ..DiskHooks::default()
     };
-    let store = SledStore::start(&options(folder.path()), seams).unwrap();
+    let store = SledStore::start(&options(folder.path()), hooks).unwrap();
     *disk.0.lock() = true;
     let waits = store.create(new_payment("a"), None, NOW).await;
     assert_eq!(waits, Err(Fault::Stopping));
@@ -188,11 +188,11 @@ async fn a_disk_that_hangs_is_told_and_what_waited_for_it_is_done_later() {
 #[tokio::test]
 async fn reads_of_a_disk_that_hangs_are_given_up_and_hold_up_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
-    let seams = Seams {
+    let hooks = DiskHooks {
         patience: Duration::from_millis(500),
-        ..Seams::default()
+        ..DiskHooks::default()
     };
-    let store = SledStore::start(&options(folder.path()), seams).unwrap();
+    let store = SledStore::start(&options(folder.path()), hooks).unwrap();
     store.create(new_payment("a"), None, NOW).await.unwrap();
     let disk = Arc::new((Mutex::new(true), Condvar::new()));
     let begun = Arc::new(AtomicU64::new(0));
@@ -237,11 +237,11 @@ async fn reads_of_a_disk_that_hangs_are_given_up_and_hold_up_nothing_else() {
 async fn a_read_that_is_slow_and_comes_forward_is_not_given_up() {
     let folder = tempfile::tempdir().unwrap();
     let patience = Duration::from_millis(500);
-    let seams = Seams {
+    let hooks = DiskHooks {
         patience,
-        ..Seams::default()
+        ..DiskHooks::default()
     };
-    let store = SledStore::start(&options(folder.path()), seams).unwrap();
+    let store = SledStore::start(&options(folder.path()), hooks).unwrap();
     let began = std::time::Instant::now();
     let slow = store.read_aside(move |_| {
         std::thread::yield_now();
@@ -303,8 +303,8 @@ async fn a_database_whose_own_writes_do_not_sync_is_told_and_nothing_is_lost() {
 async fn nothing_is_lost_where(fails: fn(Syncing) -> bool) {
     let folder = tempfile::tempdir().unwrap();
     let disk = Arc::new(Mutex::new(Disk::Fine));
-    let seams = failing_at(&disk, fails);
-    let store = SledStore::start(&options(folder.path()), seams).unwrap();
+    let hooks = failing_at(&disk, fails);
+    let store = SledStore::start(&options(folder.path()), hooks).unwrap();
     store
         .create(new_payment("before"), None, NOW)
         .await
@@ -363,11 +363,11 @@ static FREE: AtomicU64 = AtomicU64::new(u64::MAX);
 #[tokio::test]
 async fn a_full_disk_takes_nothing_new_and_still_reads() {
     let folder = tempfile::tempdir().unwrap();
-    let seams = Seams {
+    let hooks = DiskHooks {
         free_bytes: |_: &File| Ok(FREE.load(Ordering::SeqCst)),
-        ..Seams::default()
+        ..DiskHooks::default()
     };
-    let store = SledStore::start(&options(folder.path()), seams).unwrap();
+    let store = SledStore::start(&options(folder.path()), hooks).unwrap();
     store.create(new_payment("a"), None, NOW).await.unwrap();
     FREE.store(12 << 20, Ordering::SeqCst);
     let full = store.create(new_payment("b"), None, NOW).await;

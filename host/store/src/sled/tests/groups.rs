@@ -4,14 +4,15 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
-use kassette_engine::{Seams, Span, Syncing};
+use kassette_engine::{DiskHooks, Span, Syncing};
 use parking_lot::Mutex;
 
 use super::*;
-use crate::rows::source::Source as _;
+use crate::rows::source::RowSource as _;
 use crate::suite::fixtures::*;
 use crate::{
-    Created, Deliveries as _, Fault, Health as _, Nonces as _, Payments as _, Reserved, Trials as _,
+    Created, Deliveries as _, Fault, Nonces as _, Payments as _, Reserved, StoreHealth as _,
+    Trials as _,
 };
 
 struct Gated {
@@ -29,7 +30,7 @@ fn gated() -> Gated {
     let (verdict, verdicts) = mpsc::channel();
     let gate = Arc::clone(&shut);
     let verdicts = Mutex::new(verdicts);
-    let seams = Seams {
+    let hooks = DiskHooks {
         // Holds syncs of the log back until it is told to let one through.
         before_sync: Box::new(move |syncing| {
             if syncing == Syncing::Log && gate.load(Ordering::SeqCst) {
@@ -38,9 +39,9 @@ fn gated() -> Gated {
             }
             Ok(())
         }),
-        ..Seams::default()
+        ..DiskHooks::default()
     };
-    let store = SledStore::start(&options(folder.path()), seams);
+    let store = SledStore::start(&options(folder.path()), hooks);
     Gated {
         store: store.unwrap(),
         shut,
@@ -226,7 +227,7 @@ async fn the_log_is_not_written_over_before_the_database_has_it() {
 }
 
 #[tokio::test]
-async fn a_epoch_on_its_way_into_the_database_is_read_as_before() {
+async fn an_epoch_on_its_way_into_the_database_is_read_as_before() {
     held_back(Syncing::Epoch).await;
 }
 
@@ -235,14 +236,14 @@ async fn held_back(at: Syncing) {
     let folder = tempfile::tempdir().unwrap();
     let (verdict, verdicts) = mpsc::channel::<()>();
     let verdicts = Mutex::new(verdicts);
-    let seams = Seams {
+    let hooks = DiskHooks {
         before_sync: Box::new(move |syncing| match syncing == at {
             true => verdicts.lock().recv().map_err(io::Error::other),
             false => Ok(()),
         }),
-        ..Seams::default()
+        ..DiskHooks::default()
     };
-    let store = SledStore::start(&options(folder.path()), seams).unwrap();
+    let store = SledStore::start(&options(folder.path()), hooks).unwrap();
     let writer = tokio::spawn({
         let store = store.clone();
         async move {

@@ -11,7 +11,7 @@ use super::*;
 use crate::rows::schema;
 use crate::suite::fixtures::*;
 use crate::{
-    Deliveries as _, Fault, Health as _, Pruned, Recovered, Retention, RoutingLog as _, Swept,
+    Deliveries as _, Fault, Pruned, Recovered, Retention, RoutingLog as _, StoreHealth as _, Swept,
     Upkeep as _,
 };
 

@@ -5,17 +5,17 @@ use kassette_engine::IVec;
 use crate::Fault;
 use crate::rows::trials::TrialRow;
 use crate::rows::{records, schema};
-use crate::sled::judge::Judge;
-use crate::sled::judge::kinds::Kind;
+use crate::sled::verifier::Verifier;
+use crate::sled::verifier::kinds::Kind;
 
 /// The kinds of rows of trials.
 pub(crate) const KINDS: &[Kind] = &[Kind::new(90, "trial", schema::TRIALS, trial)];
 
 /// Counts of a slot.
-fn trial(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+fn trial(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     records::decode::<TrialRow>(key, row)?;
     if schema::slot_of_trial(key).is_none() {
-        judge.find(key, "it is of no slot");
+        verifier.find(key, "it is of no slot");
     }
     Ok(())
 }

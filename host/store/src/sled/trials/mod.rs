@@ -7,11 +7,11 @@ use kassette_domain::candidate::Counts;
 use kassette_engine::Operation;
 
 use crate::rows::schema;
-use crate::rows::source::{Save as _, Source as _};
+use crate::rows::source::{RowSource as _, Save as _};
 use crate::rows::trials::{self, TrialRow};
 use crate::sled::SledStore;
 use crate::sled::memory::{Memory, Rows};
-use crate::{Answer, Fault, Trial, Trials};
+use crate::{Fault, StoreFuture, Trial, Trials};
 
 /// Adds what was counted.
 struct CountTrial {
@@ -38,7 +38,7 @@ impl Trials for SledStore {
         &self,
         trial: Trial,
         counted: Vec<(u8, Counts)>,
-    ) -> Answer<'_, Vec<(u8, Counts)>> {
+    ) -> StoreFuture<'_, Vec<(u8, Counts)>> {
         let counted = trials::counted(counted);
         if !counted.is_empty() {
             return self.operate(CountTrial { trial, counted });

@@ -6,10 +6,10 @@ use kassette_engine::IVec;
 
 use crate::Fault;
 use crate::rows::{records, schema};
-use crate::sled::judge::Judge;
-use crate::sled::judge::kinds::{Derived, Kind, empty, plain};
+use crate::sled::verifier::Verifier;
+use crate::sled::verifier::kinds::{Derived, Kind, empty, plain};
+use crate::sled::webhooks::endpoint_index::{EndpointIndex, wanted_by};
 use crate::sled::webhooks::outbox::{BodyRow, DeliveryRow};
-use crate::sled::webhooks::roster::{Roster, wanted_by};
 use crate::sled::webhooks::{deliver, endpoints};
 
 /// The kinds of rows of webhooks.
@@ -33,36 +33,31 @@ pub(crate) const KINDS: &[Kind] = &[
 ];
 
 /// An endpoint: it opens, its owner is there, and its roster says what it wants.
-fn endpoint(judge: &mut Judge<'_>, key: &[u8], _: &IVec) -> Result<(), Fault> {
+fn endpoint(verifier: &mut Verifier<'_>, key: &[u8], _: &IVec) -> Result<(), Fault> {
     let id = schema::trailing_id(key).map(EndpointId::from_bytes);
     let id = id.ok_or_else(|| records::damaged(key, "it names no endpoint"))?;
-    let sealer = &judge.secrets.sealer;
-    let loaded = endpoints::load_with_secrets(&judge.view(), sealer, id)?;
+    let sealer = &verifier.secrets.sealer;
+    let loaded = endpoints::load_with_secrets(&verifier.view(), sealer, id)?;
     let (endpoint, _) = loaded.ok_or_else(|| records::damaged(key, "it is missing"))?;
     if endpoint.id != id {
         return Err(records::damaged(key, "it is another endpoint's"));
     }
     let owner = endpoint.owner;
-    judge.promise(
-        schema::webhooks::endpoint_of(owner, endpoint.created_at, id),
-        &[],
-    )?;
+    let index = schema::webhooks::endpoint_of(owner, endpoint.created_at, id);
+    verifier.promise(index, &[])?;
     let roster = schema::webhooks::roster(owner, endpoint.environment);
     let told = [&roster, id.as_bytes().as_slice(), &wanted_by(&endpoint)].concat();
     let missing = "its owner's roster does not say what it wants: no event reaches it";
-    judge.promise_told(b"whr/", key, &told, missing)?;
-    if judge.view().get(&schema::owner(owner))?.is_none() {
-        judge.find(key, schema::no_owner(owner));
-    }
-    Ok(())
+    verifier.promise_told(b"whr/", key, &told, missing)?;
+    verifier.needs_owner(key, owner)
 }
 
 /// What an owner's endpoints want.
-fn roster(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
-    let roster: Roster = records::decode(key, row)?;
+fn roster(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+    let roster: EndpointIndex = records::decode(key, row)?;
     for (id, wants) in roster.told() {
         let told = [key, id.as_bytes().as_slice(), &wants].concat();
-        judge.tells(
+        verifier.tells(
             key,
             &told,
             "an endpoint that it names is missing or wants other events",
@@ -70,45 +65,44 @@ fn roster(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     }
     for id in roster.wanting_all() {
         // One that is missing was told above, one that is damaged by its own row.
-        let endpoint = records::readable(endpoints::load(&judge.view(), id))?.flatten();
+        let endpoint = records::readable(endpoints::load(&verifier.view(), id))?.flatten();
         if endpoint.is_some_and(|endpoint| endpoint.event_types != EventFilter::All) {
-            judge.find(key, "an endpoint that it has hear of all wants only some");
+            verifier.find(key, "an endpoint that it has hear of all wants only some");
         }
     }
     Ok(())
 }
 
-/// A delivery.
-fn delivery(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+fn delivery(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     let row: DeliveryRow = records::decode(key, row)?;
     let id: DeliveryId = deliver::trailing_id(key)?;
-    judge.promise(schema::webhooks::delivery_to(row.endpoint, id), &[])?;
+    verifier.promise(schema::webhooks::delivery_to(row.endpoint, id), &[])?;
     if row.next_attempt_at.is_some() != (row.status == DeliveryStatus::Pending) {
-        judge.find(key, "it is due and over, or neither");
+        verifier.find(key, "it is due and over, or neither");
     }
     if let Some(at) = row.next_attempt_at {
-        judge.promise(schema::webhooks::due(row.endpoint, at, id), &[])?;
-        judge.count_pending();
+        verifier.promise(schema::webhooks::due(row.endpoint, at, id), &[])?;
+        verifier.count_pending();
     }
     if row.status == DeliveryStatus::Exhausted {
-        judge.promise(schema::webhooks::failed(row.endpoint, id), &[])?;
+        verifier.promise(schema::webhooks::failed(row.endpoint, id), &[])?;
     }
     for attempt in row.long_responses() {
-        judge.promise(schema::webhooks::response(id, attempt), &[])?;
+        verifier.promise(schema::webhooks::response(id, attempt), &[])?;
     }
     let missing = "the event that it is of is missing, or counts fewer deliveries";
     let told = row.body().split_off(schema::webhooks::BODIES.len());
-    judge.promise_told(schema::webhooks::BODIES, key, &told, missing)
+    verifier.promise_told(schema::webhooks::BODIES, key, &told, missing)
 }
 
 /// An event's body, which counts its deliveries.
-fn body(judge: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+fn body(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     let row: BodyRow = records::decode(key, row)?;
     let told = key
         .get(schema::webhooks::BODIES.len()..)
         .unwrap_or_default();
     for _ in 0..row.deliveries {
-        judge.tells(key, told, "a delivery of it is missing")?;
+        verifier.tells(key, told, "a delivery of it is missing")?;
     }
     Ok(())
 }

@@ -8,21 +8,20 @@ use kassette_domain::id::{DeliveryId, EndpointId};
 use kassette_domain::time::Time;
 use kassette_engine::{Operation, Span};
 
+use crate::deliveries::MAX_CLAIM;
 use crate::rows::schema;
-use crate::rows::source::Source;
+use crate::rows::source::RowSource;
 use crate::sled::memory::claims::Claims;
 use crate::sled::memory::{Memory, Rows, View};
 use crate::sled::webhooks::endpoints;
 use crate::sled::webhooks::outbox::{BodyRow, DeliveryRow, read_due};
 use crate::{ClaimedDeliveries, DueDelivery, Fault};
 
-/// Most deliveries of one claim.
-const MAX_CLAIM: usize = 64;
 /// Keys that are read at once.
 const CHUNK: usize = 16;
 
 /// Takes what is due of an endpoint.
-pub(crate) struct Claim {
+pub(crate) struct ClaimDeliveries {
     claims: Arc<Claims>,
     endpoint: EndpointId,
     now: Time,
@@ -33,7 +32,7 @@ pub(crate) struct Claim {
     deliveries: Vec<DueDelivery>,
 }
 
-impl Claim {
+impl ClaimDeliveries {
     pub(crate) fn new(
         claims: Arc<Claims>,
         endpoint: EndpointId,
@@ -105,7 +104,7 @@ impl Claim {
     }
 }
 
-fn load(source: &impl Source, id: DeliveryId, due_at: Time) -> Result<DueDelivery, Fault> {
+fn load(source: &impl RowSource, id: DeliveryId, due_at: Time) -> Result<DueDelivery, Fault> {
     let row: DeliveryRow = source.expect(&schema::webhooks::delivery(id))?;
     let body: BodyRow = source.expect(&row.body())?;
     Ok(DueDelivery {

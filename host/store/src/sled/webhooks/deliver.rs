@@ -6,19 +6,18 @@ use std::sync::Arc;
 use kassette_domain::audit::Audited;
 use kassette_domain::id::{DeliveryId, EndpointId};
 use kassette_domain::time::Time;
-use kassette_domain::webhook::{Delivery, DeliveryStatus, HELD_BACK_MOST, Recorded, Tried};
+use kassette_domain::webhook::{AttemptRecord, Delivery, DeliveryStatus, HELD_BACK_MOST, Tried};
 use kassette_engine::{Operation, Span};
 
 use crate::rows::seal::Secrets;
-use crate::rows::source::Source;
+use crate::rows::source::RowSource;
 use crate::rows::{records, schema};
 use crate::sled::audit;
 use crate::sled::memory::{Memory, Rows};
 use crate::sled::webhooks::endpoints;
 use crate::sled::webhooks::outbox::{self, DeliveryRow};
-use crate::{Fault, Hastened, Pruned, Recovered, Redelivered, Swept, SwitchOff, TriedOutcome};
+use crate::{Fault, MadeDue, Pruned, Recovered, Redelivered, Swept, SwitchOff, TriedOutcome};
 
-/// Queues a test.
 pub(crate) struct QueueTest {
     pub(crate) endpoint: EndpointId,
     pub(crate) audited: Audited,
@@ -150,7 +149,7 @@ impl Operation<Memory> for RecordTried {
             endpoints::disable(rows, sealer, row.endpoint, off, self.now)?;
         }
         let (before, was_pending) = (row.next_attempt_at, row.status == DeliveryStatus::Pending);
-        if row.record(self.id, self.tried) == Recorded::Late {
+        if row.record(self.id, self.tried) == AttemptRecord::Late {
             return Ok(TriedOutcome::Late);
         }
         let taken = TriedOutcome::Taken {
@@ -164,19 +163,19 @@ impl Operation<Memory> for RecordTried {
 }
 
 /// Makes due what waits for its time.
-pub(crate) struct Hasten {
+pub(crate) struct MakeDue {
     pub(crate) endpoint: EndpointId,
     pub(crate) after: Option<(Time, DeliveryId)>,
     pub(crate) audited: Option<Audited>,
     pub(crate) now: Time,
 }
 
-impl Operation<Memory> for Hasten {
-    type Outcome = Hastened;
+impl Operation<Memory> for MakeDue {
+    type Outcome = MadeDue;
 
-    fn apply(self, rows: &mut Rows<'_>) -> Result<Hastened, Fault> {
+    fn apply(self, rows: &mut Rows<'_>) -> Result<MadeDue, Fault> {
         if endpoints::load(rows, self.endpoint)?.is_none() {
-            return Ok(Hastened::Unknown);
+            return Ok(MadeDue::Unknown);
         }
         // What is due by now stands before: it is left as it is, and so is what a page has made due.
         let due = (self.now, DeliveryId::from_bytes([0xff; 16]));
@@ -195,7 +194,7 @@ impl Operation<Memory> for Hasten {
             audit::append(rows, audited, self.now)?;
         }
         let next = next.map(|(_, at, id)| (at, id));
-        Ok(Hastened::Page { hastened, next })
+        Ok(MadeDue::Page { hastened, next })
     }
 }
 

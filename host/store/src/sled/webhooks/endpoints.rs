@@ -11,19 +11,19 @@ use kassette_domain::webhook::{Endpoint, EndpointSecrets};
 use kassette_engine::Operation;
 
 use crate::rows::seal::{Sealer, Secrets};
-use crate::rows::source::{Save as _, Source};
+use crate::rows::source::{RowSource, Save as _};
 use crate::rows::wants::Wants;
 use crate::rows::{endpoints, schema};
 use crate::sled::audit;
 use crate::sled::memory::{Memory, Rows};
+use crate::sled::webhooks::endpoint_index::EndpointIndex;
 use crate::sled::webhooks::outbox;
-use crate::sled::webhooks::roster::Roster;
 use crate::{
     EndpointCreated, EndpointDeleted, EndpointReplaced, EndpointRotated, Fault, SwitchOff,
 };
 
 /// An endpoint without its secrets.
-pub(crate) fn load(source: &impl Source, id: EndpointId) -> Result<Option<Endpoint>, Fault> {
+pub(crate) fn load(source: &impl RowSource, id: EndpointId) -> Result<Option<Endpoint>, Fault> {
     let key = schema::webhooks::endpoint(id);
     let row = source.get(&key)?;
     row.map(|row| endpoints::decode(&key, &row)).transpose()
@@ -31,7 +31,7 @@ pub(crate) fn load(source: &impl Source, id: EndpointId) -> Result<Option<Endpoi
 
 /// An endpoint with its secrets.
 pub(crate) fn load_with_secrets(
-    source: &impl Source,
+    source: &impl RowSource,
     sealer: &Sealer,
     id: EndpointId,
 ) -> Result<Option<(Endpoint, EndpointSecrets)>, Fault> {
@@ -64,7 +64,10 @@ pub(crate) fn beside(
     others.filter_map(|id| load(rows, id).transpose()).collect()
 }
 
-fn load_roster(rows: &Rows<'_>, endpoint: &Endpoint) -> Result<(schema::Key, Roster), Fault> {
+fn load_roster(
+    rows: &Rows<'_>,
+    endpoint: &Endpoint,
+) -> Result<(schema::Key, EndpointIndex), Fault> {
     let key = schema::webhooks::roster(endpoint.owner, endpoint.environment);
     let roster = rows.load(&key)?.unwrap_or_default();
     Ok((key, roster))
@@ -91,7 +94,6 @@ fn strike_out(rows: &mut Rows<'_>, endpoint: &Endpoint) -> Result<(), Fault> {
     rows.save(key, &roster)
 }
 
-/// A new endpoint.
 pub(crate) struct CreateEndpoint {
     pub(crate) endpoint: Endpoint,
     pub(crate) endpoint_secrets: EndpointSecrets,

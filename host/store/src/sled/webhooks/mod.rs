@@ -3,9 +3,9 @@
 pub(crate) mod checks;
 pub(crate) mod claims;
 pub(crate) mod deliver;
+pub(crate) mod endpoint_index;
 pub(crate) mod endpoints;
 pub(crate) mod outbox;
-pub(crate) mod roster;
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -20,26 +20,27 @@ use kassette_domain::time::Time;
 use kassette_domain::webhook::{Delivery, DeliveryStatus, Endpoint, EndpointSecrets, Tried};
 use kassette_engine::{IVec, Operation, Span};
 
+use crate::deliveries::MAX_WAITING;
 use crate::rows::records;
 use crate::rows::schema::webhooks::ID;
 use crate::rows::schema::{self, Key};
-use crate::rows::source::Source;
+use crate::rows::source::RowSource;
 use crate::sled::lists::{Order, TIME_AND_ID};
 use crate::sled::memory::{Memory, View};
 use crate::sled::store::SledStore;
-use crate::sled::webhooks::claims::{Claim, Ringing};
+use crate::sled::webhooks::claims::{ClaimDeliveries, Ringing};
 use crate::sled::webhooks::deliver::{
-    Hasten, Prune, QueueTest, RecordAll, RecordTried, Recover, Redeliver, Sweep, trailing_id,
+    MakeDue, Prune, QueueTest, RecordAll, RecordTried, Recover, Redeliver, Sweep, trailing_id,
 };
+use crate::sled::webhooks::endpoint_index::EndpointIndex;
 use crate::sled::webhooks::endpoints::{
     CreateEndpoint, DeleteEndpoint, ReplaceEndpoint, RotateEndpoint,
 };
 use crate::sled::webhooks::outbox::{DeliveryRow, read_due};
-use crate::sled::webhooks::roster::Roster;
 use crate::{
-    Answer, Backlog, ClaimedDeliveries, Deliveries, DeliveryFilter, EndpointCreated,
-    EndpointDeleted, EndpointReplaced, EndpointRotated, Fault, Hastened, Listed, Oldest, Paging,
-    Pruned, Recovered, Redelivered, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
+    Backlog, ClaimedDeliveries, Deliveries, DeliveryFilter, EndpointCreated, EndpointDeleted,
+    EndpointReplaced, EndpointRotated, Fault, Listed, MadeDue, Oldest, Paging, Pruned, Recovered,
+    Redelivered, StoreFuture, Swept, SwitchOff, TRIED_MOST, TriedOutcome,
 };
 
 /// Rows of waiting deliveries that are looked at for the oldest.
@@ -48,15 +49,13 @@ const OLDEST_OF: usize = 10_000;
 const ENDS: usize = 8;
 /// Most waiting deliveries of an endpoint that are put into the order of a list with each page.
 const SORTED: usize = 2000;
-/// Most endpoints of one page of those that something waits for.
-const MAX_WAITING: usize = 1000;
 
 impl SledStore {
     /// Does an operation that may queue deliveries; the worker hears of it after the commit.
     pub(crate) fn operate_ringing<O: Operation<Memory>>(
         &self,
         operation: O,
-    ) -> Answer<'_, O::Outcome> {
+    ) -> StoreFuture<'_, O::Outcome> {
         let claims = Arc::clone(&self.claims);
         let operation = Ringing { operation, claims };
         Box::pin(async move {
@@ -164,7 +163,7 @@ impl Deliveries for SledStore {
         secrets: EndpointSecrets,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, EndpointCreated> {
+    ) -> StoreFuture<'_, EndpointCreated> {
         self.operate(CreateEndpoint {
             endpoint,
             endpoint_secrets: secrets,
@@ -174,11 +173,14 @@ impl Deliveries for SledStore {
         })
     }
 
-    fn endpoint(&self, id: EndpointId) -> Answer<'_, Option<Endpoint>> {
+    fn endpoint(&self, id: EndpointId) -> StoreFuture<'_, Option<Endpoint>> {
         self.read(move |view| endpoints::load(view, id))
     }
 
-    fn endpoint_secrets(&self, id: EndpointId) -> Answer<'_, Option<(Endpoint, EndpointSecrets)>> {
+    fn endpoint_secrets(
+        &self,
+        id: EndpointId,
+    ) -> StoreFuture<'_, Option<(Endpoint, EndpointSecrets)>> {
         let secrets = Arc::clone(&self.secrets);
         self.read(move |view| endpoints::load_with_secrets(view, &secrets.sealer, id))
     }
@@ -188,7 +190,7 @@ impl Deliveries for SledStore {
         owner: KeyOwner,
         environment: Option<Environment>,
         paging: Paging,
-    ) -> Answer<'_, Listed<Endpoint>> {
+    ) -> StoreFuture<'_, Listed<Endpoint>> {
         let (prefix, order) = (schema::webhooks::endpoints_of(owner), Order::Keys);
         self.list(&prefix, TIME_AND_ID, order, &paging, move |view, key, _| {
             let id = schema::trailing_id(key).map(EndpointId::from_bytes);
@@ -205,7 +207,7 @@ impl Deliveries for SledStore {
         after: Endpoint,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, EndpointReplaced> {
+    ) -> StoreFuture<'_, EndpointReplaced> {
         self.operate_ringing(ReplaceEndpoint {
             before,
             after,
@@ -220,7 +222,7 @@ impl Deliveries for SledStore {
         id: EndpointId,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, Option<EndpointDeleted>> {
+    ) -> StoreFuture<'_, Option<EndpointDeleted>> {
         self.operate_ringing(DeleteEndpoint { id, audited, now })
     }
 
@@ -231,7 +233,7 @@ impl Deliveries for SledStore {
         overlap: Duration,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, EndpointRotated> {
+    ) -> StoreFuture<'_, EndpointRotated> {
         self.operate(RotateEndpoint {
             id,
             secret,
@@ -247,7 +249,7 @@ impl Deliveries for SledStore {
         endpoint: EndpointId,
         audited: Audited,
         now: Time,
-    ) -> Answer<'_, Option<Delivery>> {
+    ) -> StoreFuture<'_, Option<Delivery>> {
         self.operate_ringing(QueueTest {
             endpoint,
             audited,
@@ -255,7 +257,12 @@ impl Deliveries for SledStore {
         })
     }
 
-    fn redeliver(&self, id: DeliveryId, audited: Audited, now: Time) -> Answer<'_, Redelivered> {
+    fn redeliver(
+        &self,
+        id: DeliveryId,
+        audited: Audited,
+        now: Time,
+    ) -> StoreFuture<'_, Redelivered> {
         self.operate_ringing(Redeliver { id, audited, now })
     }
 
@@ -266,7 +273,7 @@ impl Deliveries for SledStore {
         after: Option<DeliveryId>,
         audited: Option<Audited>,
         now: Time,
-    ) -> Answer<'_, Recovered> {
+    ) -> StoreFuture<'_, Recovered> {
         self.operate_ringing(Recover {
             endpoint,
             since,
@@ -282,8 +289,8 @@ impl Deliveries for SledStore {
         after: Option<(Time, DeliveryId)>,
         audited: Option<Audited>,
         now: Time,
-    ) -> Answer<'_, Hastened> {
-        self.operate_ringing(Hasten {
+    ) -> StoreFuture<'_, MadeDue> {
+        self.operate_ringing(MakeDue {
             endpoint,
             after,
             audited,
@@ -291,7 +298,11 @@ impl Deliveries for SledStore {
         })
     }
 
-    fn deliveries(&self, filter: DeliveryFilter, paging: Paging) -> Answer<'_, Listed<Delivery>> {
+    fn deliveries(
+        &self,
+        filter: DeliveryFilter,
+        paging: Paging,
+    ) -> StoreFuture<'_, Listed<Delivery>> {
         let prefix = match (filter.endpoint, filter.status) {
             (Some(endpoint), Some(DeliveryStatus::Exhausted)) => {
                 schema::webhooks::failed_of(endpoint)
@@ -299,7 +310,7 @@ impl Deliveries for SledStore {
             (Some(endpoint), _) => schema::webhooks::deliveries_to(endpoint),
             (None, _) => schema::webhooks::DELIVERIES.to_vec(),
         };
-        let mut own: Option<Roster> = None;
+        let mut own: Option<EndpointIndex> = None;
         let mut take = move |view: &View<'_>, key: &[u8]| {
             let id = trailing_id(key)?;
             // Pruned since its key was read where it is missing.
@@ -311,7 +322,7 @@ impl Deliveries for SledStore {
                     let roster = schema::webhooks::roster(owner, environment);
                     own = Some(view.load(&roster)?.unwrap_or_default());
                 }
-                let is_own = |own: &Roster| own.0.iter().any(|(id, _)| *id == row.endpoint);
+                let is_own = |own: &EndpointIndex| own.0.iter().any(|(id, _)| *id == row.endpoint);
                 if !own.as_ref().is_some_and(is_own) {
                     return Ok(None);
                 }
@@ -335,11 +346,11 @@ impl Deliveries for SledStore {
         })
     }
 
-    fn delivery(&self, id: DeliveryId) -> Answer<'_, Option<Delivery>> {
+    fn delivery(&self, id: DeliveryId) -> StoreFuture<'_, Option<Delivery>> {
         self.read(move |view| outbox::load(view, id))
     }
 
-    fn queued(&self) -> Answer<'_, Vec<EndpointId>> {
+    fn queued(&self) -> StoreFuture<'_, Vec<EndpointId>> {
         Box::pin(async move { Ok(self.claims.bell.queued().await) })
     }
 
@@ -347,7 +358,7 @@ impl Deliveries for SledStore {
         &self,
         after: Option<EndpointId>,
         at_most: usize,
-    ) -> Answer<'_, Vec<(EndpointId, Time)>> {
+    ) -> StoreFuture<'_, Vec<(EndpointId, Time)>> {
         let mut span = after.map_or_else(|| Span::prefix(schema::webhooks::DUE), past);
         let mut waiting = Vec::new();
         self.read_aside(move |view| {
@@ -373,13 +384,13 @@ impl Deliveries for SledStore {
         now: Time,
         lease: Duration,
         at_most: usize,
-    ) -> Answer<'_, ClaimedDeliveries> {
+    ) -> StoreFuture<'_, ClaimedDeliveries> {
         let claims = Arc::clone(&self.claims);
-        let mut claim = Claim::new(claims, endpoint, now, lease, at_most);
+        let mut claim = ClaimDeliveries::new(claims, endpoint, now, lease, at_most);
         self.read_aside(move |view| claim.go_on(view))
     }
 
-    fn give_back(&self, deliveries: Vec<DeliveryId>) -> Answer<'_, ()> {
+    fn give_back(&self, deliveries: Vec<DeliveryId>) -> StoreFuture<'_, ()> {
         self.claims.give_back(&deliveries);
         Box::pin(async { Ok(()) })
     }
@@ -390,7 +401,7 @@ impl Deliveries for SledStore {
         tried: Tried,
         disable: Option<SwitchOff>,
         now: Time,
-    ) -> Answer<'_, TriedOutcome> {
+    ) -> StoreFuture<'_, TriedOutcome> {
         let record = RecordTried {
             id,
             tried,
@@ -409,7 +420,7 @@ impl Deliveries for SledStore {
         &self,
         tried: Vec<(DeliveryId, Tried)>,
         now: Time,
-    ) -> Answer<'_, Vec<TriedOutcome>> {
+    ) -> StoreFuture<'_, Vec<TriedOutcome>> {
         debug_assert!(
             tried.len() <= TRIED_MOST,
             "the applier does nothing else meanwhile"
@@ -430,11 +441,11 @@ impl Deliveries for SledStore {
         })
     }
 
-    fn sweep(&self, endpoint: EndpointId, now: Time) -> Answer<'_, Swept> {
+    fn sweep(&self, endpoint: EndpointId, now: Time) -> StoreFuture<'_, Swept> {
         self.tidy(Sweep { endpoint, now })
     }
 
-    fn backlog(&self) -> Answer<'_, Backlog> {
+    fn backlog(&self) -> StoreFuture<'_, Backlog> {
         Box::pin(async move {
             Ok(Backlog {
                 pending: self.read(|view| outbox::pending(view)).await?,
@@ -448,7 +459,7 @@ impl Deliveries for SledStore {
         before: Time,
         after: Option<DeliveryId>,
         at_most: usize,
-    ) -> Answer<'_, Pruned> {
+    ) -> StoreFuture<'_, Pruned> {
         self.tidy(Prune {
             before,
             after,

@@ -8,7 +8,7 @@ use kassette_domain::key::KeyOwner;
 use kassette_domain::payment::{Origin, Payment};
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{
-    Delivery, DeliveryAttempt, DeliveryStatus, Message, Recorded, Tried,
+    AttemptRecord, Delivery, DeliveryAttempt, DeliveryStatus, Message, Tried,
 };
 use kassette_engine::Span;
 use serde::{Deserialize, Serialize};
@@ -17,10 +17,10 @@ use crate::Fault;
 use crate::rows::records;
 use crate::rows::schema::{self, Key};
 use crate::rows::seal::random_id;
-use crate::rows::source::{Save as _, Source};
+use crate::rows::source::{RowSource, Save as _};
 use crate::sled::memory::Rows;
 use crate::sled::resellers::delegations;
-use crate::sled::webhooks::roster::Roster;
+use crate::sled::webhooks::endpoint_index::EndpointIndex;
 
 /// Longest answer that stands in the log itself, bytes; a longer one has a row of its own, so that
 /// the log, which is written with every attempt, stays small.
@@ -84,7 +84,7 @@ impl DeliveryRow {
     }
 
     /// Takes an attempt into the log; the domain says what follows.
-    pub(crate) fn record(&mut self, id: DeliveryId, tried: Tried) -> Recorded {
+    pub(crate) fn record(&mut self, id: DeliveryId, tried: Tried) -> AttemptRecord {
         let mut whole = delivery(id, self.clone());
         let recorded = whole.record(tried);
         self.status = whole.status;
@@ -106,14 +106,14 @@ impl DeliveryRow {
 }
 
 /// A delivery with its whole log; none where there is none.
-pub(crate) fn load(source: &impl Source, id: DeliveryId) -> Result<Option<Delivery>, Fault> {
+pub(crate) fn load(source: &impl RowSource, id: DeliveryId) -> Result<Option<Delivery>, Fault> {
     let row: Option<DeliveryRow> = source.load(&schema::webhooks::delivery(id))?;
     row.map(|row| whole(source, id, row)).transpose()
 }
 
 /// A row with the answers that stand elsewhere.
 pub(crate) fn whole(
-    source: &impl Source,
+    source: &impl RowSource,
     id: DeliveryId,
     mut row: DeliveryRow,
 ) -> Result<Delivery, Fault> {
@@ -153,7 +153,8 @@ fn ordinal(attempt: usize) -> u8 {
 /// if it may work for the merchant now.
 pub(crate) fn fan_out(rows: &mut Rows<'_>, payment: &Payment, event: &Event) -> Result<(), Fault> {
     let wanted_by = |rows: &Rows<'_>, owner| {
-        let roster = rows.load::<Roster>(&schema::webhooks::roster(owner, payment.environment))?;
+        let roster =
+            rows.load::<EndpointIndex>(&schema::webhooks::roster(owner, payment.environment))?;
         Ok::<_, Fault>(roster.map_or_else(Vec::new, |roster| roster.wanting(event.kind)))
     };
     let mut wanting = wanted_by(rows, KeyOwner::Merchant(payment.merchant))?;
@@ -385,7 +386,7 @@ pub(crate) fn remove(rows: &mut Rows<'_>, id: DeliveryId, row: &DeliveryRow) -> 
 
 /// How many deliveries are pending. It is told to operators and nothing goes by it, so where it does
 /// not read back it is counted from zero again: no payment waits for a number.
-pub(crate) fn pending(source: &impl Source) -> Result<u64, Fault> {
+pub(crate) fn pending(source: &impl RowSource) -> Result<u64, Fault> {
     let count = records::readable(source.load(schema::webhooks::PENDING))?;
     if count.is_none() {
         tracing::error!(

@@ -36,7 +36,7 @@ struct V3PaymentRow {
     expires_at: Time,
     claimed_until: Option<Time>,
     sealed: Vec<u8>,
-    books: Books,
+    books: PaymentCounters,
 }
 
 /// A payment's row. The rate is the one that its two amounts imply; its timeline says when it was

@@ -1,6 +1,6 @@
 //! Rows of format 4: payments whose refunds had no rows.
 
-use kassette_domain::provider::{Dispute, ProviderRefund, RefundState, Report, VendorSettlement};
+use kassette_domain::provider::{Dispute, RefundState, Report, VendorRefund, VendorSettlement};
 use kassette_domain::returns::Disputed;
 
 use super::v5;
@@ -50,7 +50,7 @@ struct V4AttemptSecrets {
     answers: Vec<(String, Secret)>,
     payer: Payer,
     returned: Option<Secret>,
-    action: Option<Action>,
+    action: Option<PayerAction>,
 }
 
 #[cfg_attr(test, derive(Serialize))]
@@ -243,7 +243,7 @@ pub(super) fn pending_callback_now(
 }
 
 fn of_before(old: V4Particulars) -> Particulars {
-    let refund = |old: V4ProviderRefund| ProviderRefund {
+    let refund = |old: V4ProviderRefund| VendorRefund {
         id: old.id,
         order: None,
         amount: old.amount,
@@ -342,7 +342,7 @@ pub(crate) mod written {
 
     pub(crate) fn pending_callback(key: &[u8], row: &[u8]) -> IVec {
         let PendingCallback { report, until } = records::decode(key, row).unwrap();
-        let refund = |refund: ProviderRefund| V4ProviderRefund {
+        let refund = |refund: VendorRefund| V4ProviderRefund {
             id: refund.id,
             amount: refund.amount,
             state: refund.state,

@@ -43,7 +43,8 @@ async fn a_backup_restores_everything_there_is() {
     let folder = tempfile::tempdir().unwrap();
     let store = full(&options(&folder)).await;
     let before = everything_in(&store).await;
-    assert_eq!(store.vitals().await.unwrap().backed_up, None);
+    let never = Some(kassette_domain::time::Time::default());
+    assert_eq!(store.vitals().await.unwrap().backed_up, never);
     let online = collected(store.backup(NOW).await.unwrap().unwrap()).await;
     assert_eq!(store.vitals().await.unwrap().backed_up, Some(NOW));
     closed(store).await;
@@ -387,17 +388,17 @@ async fn a_backup_without_a_code_is_taken_only_where_that_is_said() {
         }
         assert_eq!(std::fs::read_dir(elsewhere.path()).unwrap().count(), 0);
     }
-    let source = |input| Source {
+    let source = |input| BackupSource {
         without_code: true,
-        ..Source::new(input)
+        ..BackupSource::new(input)
     };
     let verified =
         crate::sled::maintenance::verify_backup(&options(&elsewhere), source(old.as_slice()), &())
             .unwrap();
     assert!(!verified.told.authenticated && verified.report.is_whole());
     let note = AuditNote::at(NOW);
-    crate::sled::maintenance::restore(&options(&elsewhere), source(&old), false, note, &())
-        .unwrap();
+    let target = options(&elsewhere);
+    crate::sled::maintenance::restore(&target, source(&old), false, note, &(), &always).unwrap();
     whole(&options(&elsewhere));
     // A code that is there is checked all the same.
     let wrong = with_code_of(&file, &self::forged(&file, |_| {}, |_| {}));
@@ -426,9 +427,9 @@ async fn a_backup_from_before_a_change_of_the_key_opens_with_the_old_key_beside_
         let refused = refused.unwrap_err().to_string();
         assert!(refused.contains("--old-key-file"), "{refused}");
     }
-    let source = |key: u8| Source {
+    let source = |key: u8| BackupSource {
         old_key: Some(MasterKey::from_bytes([key; 32])),
-        ..Source::new(online.as_slice())
+        ..BackupSource::new(online.as_slice())
     };
     let refused = crate::sled::maintenance::verify_backup(&target, source(9), &());
     assert!(matches!(
@@ -437,7 +438,8 @@ async fn a_backup_from_before_a_change_of_the_key_opens_with_the_old_key_beside_
     ));
     let verified = crate::sled::maintenance::verify_backup(&target, source(7), &()).unwrap();
     assert!(verified.told.authenticated && verified.report.is_whole());
-    crate::sled::maintenance::restore(&target, source(7), false, AuditNote::at(NOW), &()).unwrap();
+    let note = AuditNote::at(NOW);
+    crate::sled::maintenance::restore(&target, source(7), false, note, &(), &always).unwrap();
     // It is the new key's store from now on.
     whole(&target);
     assert_eq!(everything_under(&target).await, before);
@@ -446,7 +448,7 @@ async fn a_backup_from_before_a_change_of_the_key_opens_with_the_old_key_beside_
     let mut file = Vec::new();
     backup(&target, &mut file, NOW, &()).unwrap();
     let scratch = tempfile::tempdir().unwrap();
-    let source = Source {
+    let source = BackupSource {
         input: file.as_slice(),
         ..source(7)
     };

@@ -11,9 +11,9 @@ use kassette_engine::{Db, IVec};
 
 use super::*;
 use crate::rows::schema;
-use crate::sled::judge::kinds::Kind;
 use crate::sled::maintenance::kinds::KINDS;
 use crate::sled::tests::damage::copy;
+use crate::sled::verifier::kinds::Kind;
 
 /// Kinds whose rows can be gone without any trace: nothing else tells of them.
 const TRACELESS: [&str; 8] = [
@@ -27,7 +27,7 @@ const TRACELESS: [&str; 8] = [
     "trial",
 ];
 
-async fn damaged(plant: impl FnOnce(&Db)) -> (TempDir, Result<Report, MaintenanceError>) {
+async fn damaged(plant: impl FnOnce(&Db)) -> (TempDir, Result<VerifyReport, MaintenanceError>) {
     let folder = tempfile::tempdir().unwrap();
     closed(full(&options(&folder)).await).await;
     let stopped = Stopped::open(&options(&folder)).unwrap();
@@ -43,7 +43,7 @@ async fn damaged(plant: impl FnOnce(&Db)) -> (TempDir, Result<Report, Maintenanc
 }
 
 /// What was found; a store that does not even open counts as one finding without a kind.
-fn kinds_found(report: Result<Report, MaintenanceError>) -> Vec<&'static str> {
+fn kinds_found(report: Result<VerifyReport, MaintenanceError>) -> Vec<&'static str> {
     match report {
         Ok(report) => report.findings.iter().map(|finding| finding.kind).collect(),
         // The format's number is a row too.
@@ -317,7 +317,7 @@ fn flip(store: &Path, file: &str, at: usize) {
 }
 
 /// Places of `db` that a report names.
-fn places(report: &Report) -> Vec<Range<usize>> {
+fn places(report: &VerifyReport) -> Vec<Range<usize>> {
     let places = report
         .findings
         .iter()
@@ -335,7 +335,7 @@ fn places(report: &Report) -> Vec<Range<usize>> {
 }
 
 /// Whether a report names a key as one that cannot be read.
-fn unread(report: &Report, key: &[u8]) -> bool {
+fn unread(report: &VerifyReport, key: &[u8]) -> bool {
     let mut unread = report
         .findings
         .iter()
@@ -348,7 +348,7 @@ fn unread(report: &Report, key: &[u8]) -> bool {
 }
 
 /// What `verify` says of a store, and which keys it cannot read.
-fn told(options: &OpenOptions, keys: &[IVec]) -> (Report, Vec<bool>) {
+fn told(options: &OpenOptions, keys: &[IVec]) -> (VerifyReport, Vec<bool>) {
     let report = verify(options, &()).unwrap();
     for finding in &report.findings {
         assert!(finding.advice.contains("kassette restore"), "{finding:?}");

@@ -5,9 +5,7 @@ use kassette_engine::{Fault, IVec, RebuildError, SEGMENT_BYTES, Stage, disk_byte
 
 use super::*;
 use crate::Created;
-use crate::sled::maintenance::compact::compact_in_stages;
-use crate::sled::maintenance::rekey::rekey_in_stages;
-use crate::sled::maintenance::restore::restore_in_stages;
+use crate::sled::maintenance;
 
 /// Ends at a stage as a kill does: nothing after it is done.
 fn until(last: Stage) -> impl Fn(Stage) -> Result<(), RebuildError> {
@@ -84,7 +82,7 @@ async fn a_compaction_that_is_ended_leaves_one_whole_store_and_the_next_start_cl
         let store = full(&options(&folder)).await;
         let before = everything_in(&store).await;
         closed(store).await;
-        let ended = compact_in_stages(&options(&folder), AuditNote::at(NOW), &(), &until(stage));
+        let ended = maintenance::compact(&options(&folder), AuditNote::at(NOW), &(), &until(stage));
         assert!(ended.is_err(), "{stage:?}");
         assert_eq!(
             std::fs::read_dir(folder.path()).unwrap().count(),
@@ -161,7 +159,7 @@ async fn a_change_of_key_that_is_ended_leaves_a_store_under_one_of_the_two() {
         let before = everything_in(&store).await;
         closed(store).await;
         let new = MasterKey::from_bytes([8; 32]);
-        let ended = rekey_in_stages(
+        let ended = maintenance::rekey(
             &options(&folder),
             &new,
             AuditNote::at(NOW),
@@ -201,9 +199,9 @@ async fn a_restore_that_is_ended_leaves_all_or_nothing() {
     for stage in Stage::ALL {
         let elsewhere = tempfile::tempdir().unwrap();
         let target = options(&elsewhere);
-        let ended = restore_in_stages(
+        let ended = maintenance::restore(
             &target,
-            Source::new(file.as_slice()),
+            BackupSource::new(file.as_slice()),
             false,
             AuditNote::at(NOW),
             &(),
@@ -283,13 +281,13 @@ async fn what_is_done_with_a_whole_store_is_a_line_in_its_audit_log() {
         let texts = [&line.operator, &line.actor, &line.action, &line.object];
         texts.map(String::as_str).join(" ")
     };
-    crate::sled::maintenance::compact(&options(&folder), note(), &()).unwrap();
+    maintenance::compact(&options(&folder), note(), &(), &always).unwrap();
     let line = last_line(&options(&folder)).await;
     assert_eq!(said(&line), "system ann store.compact store");
     assert_eq!(line.reason.as_deref(), Some("the old key was seen"));
 
     let new = MasterKey::from_bytes([8; 32]);
-    crate::sled::maintenance::rekey(&options(&folder), &new, note(), &()).unwrap();
+    maintenance::rekey(&options(&folder), &new, note(), &(), &always).unwrap();
     let line = last_line(&under(&folder, 8)).await;
     assert_eq!(said(&line), "system ann store.rekey store");
     assert!(line.before != line.after && line.after.unwrap().contains("master_key"));

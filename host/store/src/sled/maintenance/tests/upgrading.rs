@@ -8,7 +8,7 @@ use kassette_domain::id::{MerchantId, PaymentId, RefundId};
 use kassette_domain::key::Environment;
 use kassette_domain::money::Minor;
 use kassette_domain::payment::Status;
-use kassette_domain::provider::{ProviderRefund, RefundState};
+use kassette_domain::provider::{RefundState, VendorRefund};
 use kassette_domain::work::WorkKind;
 
 use super::*;
@@ -47,7 +47,7 @@ async fn a_store_of_format_4_is_brought_to_this_one_with_its_refunds() {
     }
     let mut returned = report("vendor-a", VendorStatus::Completed);
     returned.returned = Minor(300);
-    returned.particulars.refunds = vec![ProviderRefund {
+    returned.particulars.refunds = vec![VendorRefund {
         id: "re-1".into(),
         order: None,
         amount: Minor(100),

@@ -7,7 +7,7 @@ use crate::rows::schema::Position;
 use crate::rows::seal::Fingerprint;
 use crate::sled::memory::payment_index::period::{Milestones, Period};
 use crate::sled::memory::payment_index::{
-    List, LookupKey, NONE, OfMerchant, PaymentIndex, Slot, tag,
+    IndexCell, List, LookupKey, NONE, OfMerchant, PaymentIndex, tag,
 };
 
 /// How far a payment is moved down a list because others are newer: as many as may overtake it on their
@@ -40,21 +40,21 @@ impl PaymentIndex {
         limit: usize,
     ) -> Walked {
         const ORDER: usize = LookupKey::Order as usize;
-        let next = move |position, slot| self.next(list, position, slot);
+        let next = move |position, cell| self.next(list, position, cell);
         let after = after.or_else(|| self.ahead_of(list, period));
         let first = match after {
-            Some(after) => self.slot(after).map_or(NONE, |slot| next(after, slot)),
+            Some(after) => self.cell(after).map_or(NONE, |cell| next(after, cell)),
             None => self.first_of(list),
         };
-        let fits = |slot: Slot| match list {
+        let fits = |cell: IndexCell| match list {
             List::All | List::Of(_) => true,
-            List::With(order) => slot.tags[ORDER] == tag(u32::from_be_bytes(order)),
+            List::With(order) => cell.tags[ORDER] == tag(u32::from_be_bytes(order)),
         };
         let too_old = period.since.map(|since| since.before(self.disorder));
         let mut walked = Walked::default();
-        let chain = self.chain(first, next).filter(|(_, slot)| fits(*slot));
-        for (passed, (position, slot)) in chain.enumerate() {
-            let at = self.time(position, slot);
+        let chain = self.chain(first, next).filter(|(_, cell)| fits(*cell));
+        for (passed, (position, cell)) in chain.enumerate() {
+            let at = self.time(position, cell);
             if too_old.is_some_and(|too_old| at < too_old) {
                 break;
             }
@@ -82,11 +82,11 @@ impl PaymentIndex {
     }
 
     /// The next older of a list.
-    fn next(&self, list: List, position: Position, slot: Slot) -> Position {
+    fn next(&self, list: List, position: Position, cell: IndexCell) -> Position {
         match list {
             List::All => self.older(position),
-            List::Of(_) => slot.older_of_merchant,
-            List::With(_) => slot.next[LookupKey::Order as usize],
+            List::Of(_) => cell.older_of_merchant,
+            List::With(_) => cell.next[LookupKey::Order as usize],
         }
     }
 
@@ -138,12 +138,12 @@ impl PaymentIndex {
         match newer {
             None => {
                 let newest = std::mem::replace(&mut of.newest, position);
-                self.set(position, |slot| slot.older_of_merchant = newest);
+                self.set(position, |cell| cell.older_of_merchant = newest);
             }
             Some(newer) => {
-                let older = self.slot(newer).map_or(NONE, |slot| slot.older_of_merchant);
-                self.set(position, |slot| slot.older_of_merchant = older);
-                self.set(newer, |slot| slot.older_of_merchant = position);
+                let older = self.cell(newer).map_or(NONE, |cell| cell.older_of_merchant);
+                self.set(position, |cell| cell.older_of_merchant = older);
+                self.set(newer, |cell| cell.older_of_merchant = position);
             }
         }
     }
@@ -154,9 +154,9 @@ impl PaymentIndex {
         match self.newer(List::With(order), at) {
             None => self.put_first(LookupKey::Order, u32::from_be_bytes(order), position),
             Some(newer) => {
-                let older = self.slot(newer).map_or(NONE, |slot| slot.next[ORDER]);
-                self.set(position, |slot| slot.next[ORDER] = older);
-                self.set(newer, |slot| slot.next[ORDER] = position);
+                let older = self.cell(newer).map_or(NONE, |cell| cell.next[ORDER]);
+                self.set(position, |cell| cell.next[ORDER] = older);
+                self.set(newer, |cell| cell.next[ORDER] = position);
             }
         }
     }
@@ -170,8 +170,8 @@ impl PaymentIndex {
         let mut last = None;
         let mut steps = 0;
         let mut position = self.first_of(list);
-        while let Some(slot) = self.slot(position) {
-            if at >= self.time(position, slot) {
+        while let Some(cell) = self.cell(position) {
+            if at >= self.time(position, cell) {
                 return last;
             }
             if steps == MAX_STEPS {
@@ -181,7 +181,7 @@ impl PaymentIndex {
             }
             steps += 1;
             last = Some(position);
-            position = self.next(list, position, slot);
+            position = self.next(list, position, cell);
         }
         last
     }

@@ -21,7 +21,7 @@ pub const PER_ADDRESS: usize = 64;
 
 /// Notices that wait for a start to record their reference; each has that attempt asked about.
 #[derive(Debug, Default)]
-pub(crate) struct Early {
+pub(crate) struct UnprovedNotices {
     /// How many there are, so that steps need not take the lock while there is none.
     count: AtomicUsize,
     kept: Mutex<Kept>,
@@ -29,13 +29,13 @@ pub(crate) struct Early {
 
 #[derive(Debug, Default)]
 struct Kept {
-    of: HashMap<(AccountId, String), EarlyNotice>,
+    of: HashMap<(AccountId, String), UnprovedNotice>,
     /// Notices kept so far: orders those of one moment.
     told: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct EarlyNotice {
+struct UnprovedNotice {
     /// The account's, as a label.
     environment: &'static str,
     from: IpAddr,
@@ -43,7 +43,7 @@ struct EarlyNotice {
     until: Time,
 }
 
-impl Early {
+impl UnprovedNotices {
     pub(crate) fn is_empty(&self) -> bool {
         self.count.load(Ordering::SeqCst) == 0
     }
@@ -68,7 +68,7 @@ impl Early {
             }
         }
         kept.told += 1;
-        let told = EarlyNotice {
+        let told = UnprovedNotice {
             environment,
             from,
             number: kept.told,
@@ -88,7 +88,7 @@ impl Early {
 }
 
 impl Kept {
-    fn drop_oldest(&mut self, among: impl Fn(&EarlyNotice) -> bool) {
+    fn drop_oldest(&mut self, among: impl Fn(&UnprovedNotice) -> bool) {
         let candidates = self.of.iter().filter(|(_, told)| among(told));
         let oldest = candidates.min_by_key(|(_, told)| told.number);
         let oldest = oldest.map(|(key, told)| (key.clone(), told.environment));
@@ -113,8 +113,8 @@ mod tests {
         AccountId::parse("alpha").unwrap()
     }
 
-    fn keep(early: &Early, reference: &str, from: IpAddr, now: Time) {
-        early.keep((account(), reference.to_owned()), "live", from, now);
+    fn keep(unproved: &UnprovedNotices, reference: &str, from: IpAddr, now: Time) {
+        unproved.keep((account(), reference.to_owned()), "live", from, now);
     }
 
     fn address(last: u8) -> IpAddr {
@@ -123,48 +123,48 @@ mod tests {
 
     #[test]
     fn an_address_pushes_out_its_own_oldest_notice_alone() {
-        let early = Early::default();
-        keep(&early, "genuine", address(1), NOW);
+        let unproved = UnprovedNotices::default();
+        keep(&unproved, "genuine", address(1), NOW);
         for number in 0..PER_ADDRESS * 10 {
-            keep(&early, &format!("flood-{number}"), address(2), NOW);
+            keep(&unproved, &format!("flood-{number}"), address(2), NOW);
         }
-        assert_eq!(early.count.load(Ordering::SeqCst), 1 + PER_ADDRESS);
-        assert!(early.take(&account(), "genuine", NOW));
-        assert!(!early.take(&account(), "flood-0", NOW));
+        assert_eq!(unproved.count.load(Ordering::SeqCst), 1 + PER_ADDRESS);
+        assert!(unproved.take(&account(), "genuine", NOW));
+        assert!(!unproved.take(&account(), "flood-0", NOW));
         let newest = format!("flood-{}", PER_ADDRESS * 10 - 1);
-        assert!(early.take(&account(), &newest, NOW));
-        assert!(!early.take(&account(), &newest, NOW), "it was taken");
+        assert!(unproved.take(&account(), &newest, NOW));
+        assert!(!unproved.take(&account(), &newest, NOW), "it was taken");
     }
 
     #[test]
     fn addresses_of_one_ipv6_network_count_as_one() {
-        let early = Early::default();
+        let unproved = UnprovedNotices::default();
         for number in 0..PER_ADDRESS * 2 {
             let low = u16::try_from(number).unwrap();
             let from = IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, low]);
-            keep(&early, &format!("flood-{number}"), from, NOW);
+            keep(&unproved, &format!("flood-{number}"), from, NOW);
         }
-        assert_eq!(early.count.load(Ordering::SeqCst), PER_ADDRESS);
+        assert_eq!(unproved.count.load(Ordering::SeqCst), PER_ADDRESS);
     }
 
     #[test]
     fn many_addresses_together_are_bounded() {
-        let early = Early::default();
+        let unproved = UnprovedNotices::default();
         for number in 0..MOST + 10 {
             let low = u16::try_from(number).unwrap();
             let from = IpAddr::from([10, 0, low.to_be_bytes()[0], low.to_be_bytes()[1]]);
-            keep(&early, &format!("flood-{number}"), from, NOW);
+            keep(&unproved, &format!("flood-{number}"), from, NOW);
         }
-        assert_eq!(early.count.load(Ordering::SeqCst), MOST);
+        assert_eq!(unproved.count.load(Ordering::SeqCst), MOST);
     }
 
     #[test]
     fn a_notice_waits_for_an_hour() {
-        let early = Early::default();
-        keep(&early, "one", address(1), NOW);
-        assert!(!early.take(&account(), "one", NOW.after(KEPT_FOR)));
-        keep(&early, "two", address(1), NOW);
-        keep(&early, "three", address(1), NOW.after(KEPT_FOR));
-        assert_eq!(early.count.load(Ordering::SeqCst), 1);
+        let unproved = UnprovedNotices::default();
+        keep(&unproved, "one", address(1), NOW);
+        assert!(!unproved.take(&account(), "one", NOW.after(KEPT_FOR)));
+        keep(&unproved, "two", address(1), NOW);
+        keep(&unproved, "three", address(1), NOW.after(KEPT_FOR));
+        assert_eq!(unproved.count.load(Ordering::SeqCst), 1);
     }
 }

@@ -15,7 +15,6 @@ use crate::simulators::SimulatedAccount;
 /// What a node is started with.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Assignment {
-    /// Its name.
     pub(super) name: String,
     /// The process that started it: it ends with that.
     pub(super) parent: u32,

@@ -14,24 +14,24 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// What tells a file from the one that was there before: device, number, bytes, time of the last change
 /// of its content, its mode or its owner.
-pub(super) type Print = (u64, u64, u64, i64, i64);
+pub(super) type FileIdentity = (u64, u64, u64, i64, i64);
 
 /// What a path leads to; none where there is nothing.
-pub(super) fn print(path: &Path) -> Option<Print> {
+pub(super) fn file_identity(path: &Path) -> Option<FileIdentity> {
     let found = std::fs::metadata(path).ok()?;
     let (time, rest) = (found.ctime(), found.ctime_nsec());
     Some((found.dev(), found.ino(), found.size(), time, rest))
 }
 
 /// What was seen of files.
-pub(super) struct Looks<Seen> {
+pub(super) struct FileWatch<Seen> {
     /// As they were when they were read last, taken over or not.
     read: Seen,
     /// As they were at the last look.
     looked: Seen,
 }
 
-impl<Seen: Clone + PartialEq> Looks<Seen> {
+impl<Seen: Clone + PartialEq> FileWatch<Seen> {
     /// They are read, and are so now.
     pub(super) fn reading(now: Seen) -> Self {
         Self {

@@ -14,14 +14,17 @@ use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use kassette_domain::audit::Chain;
+use kassette_domain::key::KeyOwner;
 use kassette_engine::{IVec, Memtable};
+use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use self::kinds::{Derived, Kind, Kinds};
 use crate::Fault;
-use crate::report::{ELSEWHERE, Finding, Findings, MISSING, Report, STRAY};
-use crate::rows::routing::{Log, Size};
-use crate::rows::schema::{Key, Position};
+use crate::report::{ELSEWHERE, Finding, Findings, MISSING, STRAY, VerifyReport};
+use crate::rows::records;
+use crate::rows::routing::{RoutingLogTotals, Size};
+use crate::rows::schema::{self, Key, Position};
 use crate::rows::seal::Secrets;
 use crate::sled::memory::{Shown, View};
 
@@ -30,43 +33,43 @@ pub(crate) const RESTORE: &str = "keep a copy of the data directory, and bring t
 
 /// Rows of a kind, and the sums of what is there and of what is promised.
 #[derive(Clone, Copy, Default)]
-struct Tally {
+struct KindTotals {
     rows: u64,
     there: u128,
     promised: u128,
 }
 
-/// Judges a store row by row.
-pub(crate) struct Judge<'a> {
+/// Verifies a store row by row.
+pub(crate) struct Verifier<'a> {
     kinds: &'static Kinds,
     memtable: &'a Memtable,
     pub(crate) secrets: &'a Secrets,
     /// Nothing is looked up by it here: a store is read through, not searched.
     index: Shown,
-    tallies: Vec<Tally>,
+    tallies: Vec<KindTotals>,
     /// Payments in the payment index so far.
     pub(crate) indexed: Position,
     /// Deliveries that are pending so far.
     pub(crate) pending: u64,
     /// What the routing log takes so far, and the number that has to come next.
-    pub(crate) routing: Log,
+    pub(crate) routing: RoutingLogTotals,
     pub(crate) audit: Chain,
     findings: Findings,
-    second: Option<SecondLook>,
-    heard: Option<Heard<'a>>,
+    second: Option<MismatchPass>,
+    heard: Option<PromiseListener<'a>>,
     /// Where rows were passed over.
-    unread: Vec<Unread>,
+    unread: Vec<UnreadableRange>,
 }
 
 /// Rows that cannot be read.
-struct Unread {
+struct UnreadableRange {
     /// The last row before them; none where they are the first.
     behind: Option<IVec>,
     /// The next row behind them; none where they are the last.
     before: Option<IVec>,
 }
 
-impl Unread {
+impl UnreadableRange {
     fn holds(&self, key: &[u8]) -> bool {
         let behind = self.behind.as_deref().is_none_or(|behind| key > behind);
         behind && self.before.as_deref().is_none_or(|before| key < before)
@@ -80,17 +83,17 @@ impl Unread {
     }
 }
 
-/// Hears of each row that another one promises, with what it has to hold; nothing is compared then.
-pub(crate) type Heard<'a> = &'a mut dyn FnMut(Key, &[u8]) -> Result<(), Fault>;
+/// Gets each row that another row requires, with its expected value; comparison is off.
+pub(crate) type PromiseListener<'a> = &'a mut dyn FnMut(Key, &[u8]) -> Result<(), Fault>;
 
 /// What has no counterpart yet, of the kinds that do not fit.
-struct SecondLook {
+struct MismatchPass {
     tags: Vec<u8>,
-    left: HashMap<u128, Left>,
+    left: HashMap<u128, Mismatch>,
 }
 
 /// Something that is promised and not there, or there and not promised.
-struct Left {
+struct Mismatch {
     kind: &'static Kind,
     /// The row that it is about.
     row: Key,
@@ -99,17 +102,17 @@ struct Left {
     balance: i64,
 }
 
-impl<'a> Judge<'a> {
+impl<'a> Verifier<'a> {
     pub(crate) fn new(kinds: &'static Kinds, memtable: &'a Memtable, secrets: &'a Secrets) -> Self {
         Self {
             kinds,
             memtable,
             secrets,
             index: Shown::default(),
-            tallies: vec![Tally::default(); 256],
+            tallies: vec![KindTotals::default(); 256],
             indexed: 0,
             pending: 0,
-            routing: Log::default(),
+            routing: RoutingLogTotals::default(),
             audit: Chain::default(),
             findings: Findings::new(RESTORE),
             second: None,
@@ -119,7 +122,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Has what rows promise told instead of compared.
-    pub(crate) fn telling(mut self, heard: Heard<'a>) -> Self {
+    pub(crate) fn telling(mut self, heard: PromiseListener<'a>) -> Self {
         self.heard = Some(heard);
         self
     }
@@ -188,7 +191,7 @@ impl<'a> Judge<'a> {
         while let Some(Ok((key, _))) = caught(|| Some(back.next_back()?.map_err(Fault::database))) {
             next = Some(key);
         }
-        let unread = Unread {
+        let unread = UnreadableRange {
             behind: last.cloned(),
             before: next.clone(),
         };
@@ -199,7 +202,7 @@ impl<'a> Judge<'a> {
         next
     }
 
-    fn find_unread(&mut self, unread: &Unread) {
+    fn find_unread(&mut self, unread: &UnreadableRange) {
         let kinds = self.kinds.all().iter();
         let kinds: Vec<&str> = kinds
             .filter(|kind| unread.may_hold(kind))
@@ -263,6 +266,25 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
+    /// A row says that another one stands beside it, with this value.
+    pub(crate) fn promise_value<T: Serialize>(&mut self, key: Key, value: &T) -> Result<(), Fault> {
+        let row = records::encode(&key, value)?;
+        self.promise(key, &row)
+    }
+
+    /// A row that a row names has to be there; `what` is wrong where it is not.
+    pub(crate) fn needs(&mut self, key: &[u8], row: &[u8], what: &str) -> Result<(), Fault> {
+        if self.view().get(row)?.is_none() {
+            self.find(key, what);
+        }
+        Ok(())
+    }
+
+    /// The owner that a row names has to be there.
+    pub(crate) fn needs_owner(&mut self, key: &[u8], owner: KeyOwner) -> Result<(), Fault> {
+        self.needs(key, &schema::owner(owner), schema::no_owner(owner))
+    }
+
     /// A row says that a row of the kind `of` tells something about it; `what` is wrong where none
     /// does.
     pub(crate) fn promise_told(
@@ -319,7 +341,7 @@ impl<'a> Judge<'a> {
                 let sign = if promised { 1 } else { -1 };
                 match second.left.entry(digest) {
                     Entry::Vacant(vacant) => {
-                        vacant.insert(Left {
+                        vacant.insert(Mismatch {
                             kind,
                             row: row.to_vec(),
                             what,
@@ -384,7 +406,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Names what does not fit where sums differ, and says what was found.
-    pub(crate) fn conclude(mut self) -> Result<Report, Fault> {
+    pub(crate) fn conclude(mut self) -> Result<VerifyReport, Fault> {
         let differ = |kind: &&&Kind| {
             let tally = self.tallies[usize::from(kind.tag)];
             tally.there != tally.promised
@@ -397,7 +419,7 @@ impl<'a> Judge<'a> {
             .map(|kind| kind.tag)
             .collect();
         if !tags.is_empty() {
-            self.second = Some(SecondLook {
+            self.second = Some(MismatchPass {
                 tags,
                 left: HashMap::new(),
             });
@@ -411,9 +433,9 @@ impl<'a> Judge<'a> {
             .map(|kind| (kind.name, self.tallies[usize::from(kind.tag)].rows))
             .filter(|(_, rows)| *rows > 0)
             .collect();
-        Ok(Report {
-            payments: self.rows_of(crate::rows::schema::PAYMENTS),
-            audit_lines: self.rows_of(crate::rows::schema::AUDIT),
+        Ok(VerifyReport {
+            payments: self.rows_of(schema::PAYMENTS),
+            audit_lines: self.rows_of(schema::AUDIT),
             rows,
             findings: self.findings.named,
             more_findings: self.findings.unnamed,
@@ -422,7 +444,7 @@ impl<'a> Judge<'a> {
 
     fn name_what_is_left(&mut self) {
         let left = self.second.take().map(|second| second.left);
-        let mut by_row: BTreeMap<Key, Vec<Left>> = BTreeMap::new();
+        let mut by_row: BTreeMap<Key, Vec<Mismatch>> = BTreeMap::new();
         for left in left.into_iter().flat_map(HashMap::into_values) {
             by_row.entry(left.row.clone()).or_default().push(left);
         }

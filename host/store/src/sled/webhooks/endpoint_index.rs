@@ -1,4 +1,4 @@
-//! The roster of an owner's endpoints, in which an event is looked up.
+//! The index of an owner's endpoints, in which an event is looked up.
 
 use kassette_domain::event::EventType;
 use kassette_domain::id::EndpointId;
@@ -9,11 +9,11 @@ use crate::rows::wants::Wants;
 
 /// An owner's endpoints in one environment.
 #[derive(Default, Serialize, Deserialize)]
-pub(crate) struct Roster(pub(crate) Vec<(EndpointId, Wants)>);
+pub(crate) struct EndpointIndex(pub(crate) Vec<(EndpointId, Wants)>);
 
-impl Roster {
+impl EndpointIndex {
     /// What it says of each endpoint, as bytes. Those that name every kind there was once and those
-    /// that want all are told alike; see [`Roster::wanting_all`].
+    /// that want all are told alike; see [`EndpointIndex::wanting_all`].
     pub(crate) fn told(&self) -> impl Iterator<Item = (EndpointId, [u8; 4])> {
         self.0.iter().map(|(id, wants)| (*id, wants.told()))
     }
@@ -32,7 +32,7 @@ impl Roster {
     }
 }
 
-/// What a roster has to say of an endpoint, as bytes.
+/// What an index has to say of an endpoint, as bytes.
 pub(crate) fn wanted_by(endpoint: &Endpoint) -> [u8; 4] {
     Wants::of(endpoint).told()
 }
@@ -42,9 +42,9 @@ mod tests {
     use super::*;
     use crate::suite::fixtures::{NOW, endpoint};
 
-    fn roster(wants: u32) -> (EndpointId, Roster) {
+    fn roster(wants: u32) -> (EndpointId, EndpointIndex) {
         let id = endpoint("a", NOW).id;
-        (id, Roster(vec![(id, Wants(wants))]))
+        (id, EndpointIndex(vec![(id, Wants(wants))]))
     }
 
     #[test]

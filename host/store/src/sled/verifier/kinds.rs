@@ -5,15 +5,15 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
 
-use super::Judge;
+use super::Verifier;
 use crate::Fault;
 use crate::rows::records;
 use crate::rows::schema::Key;
 use crate::rows::seal::Sealer;
 
 /// Looks at one row: whether it decodes, opens and fits the rest. What is wrong with the row itself
-/// is the error; everything else is told to the judge.
-pub(crate) type Check = fn(&mut Judge<'_>, &[u8], &IVec) -> Result<(), Fault>;
+/// is the error; everything else is told to the verifier.
+pub(crate) type Check = fn(&mut Verifier<'_>, &[u8], &IVec) -> Result<(), Fault>;
 
 /// Seals anew what stands sealed in a row: from one key to another.
 pub(crate) type Reseal = fn(&Sealer, &Sealer, &[u8], &[u8]) -> Result<IVec, Fault>;
@@ -134,7 +134,7 @@ impl Kinds {
 
 /// A row that holds nothing but a value of a type.
 pub(crate) fn plain<T: DeserializeOwned>(
-    _: &mut Judge<'_>,
+    _: &mut Verifier<'_>,
     key: &[u8],
     row: &IVec,
 ) -> Result<(), Fault> {
@@ -142,7 +142,7 @@ pub(crate) fn plain<T: DeserializeOwned>(
 }
 
 /// A row without a value.
-pub(crate) fn empty(_: &mut Judge<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
+pub(crate) fn empty(_: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault> {
     match row.is_empty() {
         true => Ok(()),
         false => records::decode::<()>(key, row),

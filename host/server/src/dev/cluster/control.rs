@@ -18,19 +18,19 @@ use subtle::ConstantTimeEq as _;
 use tokio::net::TcpListener;
 use tokio::sync::Mutex;
 
-use super::orders::Move;
+use super::messages::Move;
 use super::process::Member;
 use crate::dev::error::DevError;
 use crate::simulators::{ControlError, Order, authorization};
 
 /// Where orders are taken.
-pub(super) struct Office {
+pub(super) struct ControlServer {
     pub(super) address: SocketAddr,
     /// Where the clock was moved last. What holds it starts a node, or moves the clock.
     pub(super) clock_at: Arc<Mutex<Move>>,
 }
 
-struct Desk {
+struct ControlState {
     clock: Arc<AdjustableClock>,
     sim: Arc<Sim>,
     members: Vec<Arc<Member>>,
@@ -38,7 +38,7 @@ struct Desk {
     authorization: HeaderValue,
 }
 
-impl Office {
+impl ControlServer {
     /// Takes orders until the process ends.
     pub(super) async fn open(
         clock: Arc<AdjustableClock>,
@@ -51,7 +51,7 @@ impl Office {
         let listener = listener.map_err(|error| failed(&error))?;
         let address = listener.local_addr().map_err(|error| failed(&error))?;
         let clock_at = Arc::default();
-        let desk = Desk {
+        let state = ControlState {
             clock,
             sim,
             members,
@@ -60,7 +60,7 @@ impl Office {
         };
         let routes = Router::new()
             .route("/", post(take))
-            .with_state(Arc::new(desk));
+            .with_state(Arc::new(state));
         tokio::spawn(async move {
             if let Err(error) = axum::serve(listener, routes).await {
                 tracing::error!("no orders of nodes are taken any more: {error}");
@@ -72,22 +72,22 @@ impl Office {
 
 /// Every process of this machine reaches the address, and the nodes alone know the secret.
 async fn take(
-    State(desk): State<Arc<Desk>>,
+    State(state): State<Arc<ControlState>>,
     headers: HeaderMap,
     Json(order): Json<Order>,
 ) -> Result<Json<Result<Value, ControlError>>, StatusCode> {
     let shown = headers.get(AUTHORIZATION);
     let shown = shown.map(HeaderValue::as_bytes).unwrap_or_default();
-    if !bool::from(shown.ct_eq(desk.authorization.as_bytes())) {
+    if !bool::from(shown.ct_eq(state.authorization.as_bytes())) {
         return Err(StatusCode::UNAUTHORIZED);
     }
     Ok(Json(match order {
-        Order::Advance { millis } => desk.advance(millis).await,
-        order => order.carry_out(&desk.sim),
+        Order::Advance { millis } => state.advance(millis).await,
+        order => order.carry_out(&state.sim),
     }))
 }
 
-impl Desk {
+impl ControlState {
     /// Moves the clock of all, and has done what falls due.
     async fn advance(&self, millis: u64) -> Result<Value, ControlError> {
         let mut at = self.clock_at.lock().await;
