@@ -17,11 +17,12 @@
 )]
 
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use kassette_domain::id::{EndpointId, PaymentId};
+use kassette_domain::time::Time;
 use kassette_domain::webhook::{DeliveryAttempt, Tried};
 use kassette_store::postgres::private::{PrivateOptions, PrivateServer};
 use kassette_store::postgres::{OpenOptions, migrate};
@@ -248,20 +249,20 @@ async fn deliveries(
             let arrived = Arc::clone(&arrived);
             tokio::spawn(async move {
                 while began.elapsed() < length {
-                    let name = next();
-                    store.create(new_payment(&name), None, NOW).await.unwrap();
+                    let (name, now) = (next(), now());
+                    store.create(new_payment(&name), None, now).await.unwrap();
                     let step = open(&format!("attempt of {name}"), "sandbox-test");
                     store
-                        .step(payment_of(&name), step, None, NOW)
+                        .step(payment_of(&name), step, None, now)
                         .await
                         .unwrap();
-                    let claimed = store.claim(endpoint, NOW, LEASE, CLAIMED).await.unwrap();
+                    let claimed = store.claim(endpoint, now, LEASE, CLAIMED).await.unwrap();
                     let ClaimedDeliveries::Due { deliveries, .. } = claimed else {
                         panic!("the endpoint is held");
                     };
                     let count = deliveries.len() as u64;
                     let tried = deliveries.into_iter().map(|due| (due.id, arrival()));
-                    store.tried_all(tried.collect(), NOW).await.unwrap();
+                    store.tried_all(tried.collect(), now).await.unwrap();
                     arrived.fetch_add(count, Ordering::Relaxed);
                 }
             })
@@ -271,6 +272,12 @@ async fn deliveries(
         worker.await.unwrap();
     }
     arrived.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64()
+}
+
+/// Time passes, as it does for a gateway: what is due next is what was queued last.
+fn now() -> Time {
+    static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
+    NOW.after(BEGAN.elapsed())
 }
 
 fn arrival() -> Tried {

@@ -38,6 +38,12 @@ async fn regress(server: &Server) -> Vec<Value> {
     let mut moved = Vec::new();
     for _ in 0..MOST {
         if slot(server, IDEAL).await["candidate"].is_null() {
+            let told = async || {
+                let path = "/audit?action=plugin.rollback&limit=1";
+                let found = server.admin("GET", path, None).await.expect(200).json();
+                (!found["entries"].as_array().unwrap().is_empty()).then_some(())
+            };
+            server.wait_for("the rollback's line", told).await;
             return moved;
         }
         moved.extend(pay(server, &["12.50"], "decline").await);

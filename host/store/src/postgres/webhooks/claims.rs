@@ -3,7 +3,7 @@
 //! A lease stands in its delivery's row, so that no two nodes send it. It need not survive a crash: what it was for
 //! is tried again. So it is not waited for until it is on disk.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use kassette_domain::id::{DeliveryId, EndpointId, EventId};
@@ -21,8 +21,15 @@ use crate::{ClaimedDeliveries, DueDelivery, Fault};
 
 /// How far a clock of another node may be behind this one: what it queues is due so much earlier.
 const SLACK: Duration = Duration::from_secs(5);
-/// How often a claim looks at all that waits for an endpoint, and not from a mark on.
+/// The same where no other node serves: one that joins is known after a beat. Each claim walks along what was due
+/// within it.
+const SLACK_ALONE: Duration = Duration::from_millis(500);
+/// How often a claim looks further back than from its mark on, and how far: for what a node queues whose clock is far
+/// behind, or whose commit took long.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
+const LOOK_BACK: Duration = Duration::from_mins(2);
+/// How many times of what was queued last are kept for an endpoint: more than are queued during a claim.
+const QUEUED_KEPT: usize = 64;
 /// How long a node that ends tries to give its leases back.
 const HAND_BACK: Duration = Duration::from_secs(1);
 /// Marks and leases kept before those that are over are swept out.
@@ -39,13 +46,36 @@ pub(crate) struct Claims {
 
 /// Nothing that waits for an endpoint is due before this. It spares claims the walk along what is delivered and
 /// not cleaned away yet, which grows for as long as any transaction of the database is open.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 struct EarliestDue {
     from: Time,
-    /// When all was looked at last.
+    /// When a claim looked further back last.
     looked: Time,
     /// How often something was queued.
     queued: u64,
+    /// When the last of it was due: a claim under way need not have seen them.
+    queued_for: VecDeque<Time>,
+}
+
+impl EarliestDue {
+    fn queue(&mut self, at: Time) {
+        self.from = self.from.min(at);
+        self.queued += 1;
+        self.queued_for.truncate(QUEUED_KEPT - 1);
+        self.queued_for.push_front(at);
+    }
+
+    /// When the first was due of what was queued since so many were; the beginning of time where that is not known.
+    fn queued_since(&self, queued: u64) -> Option<Time> {
+        // One that was swept out and made anew counts from zero.
+        let since = self.queued.checked_sub(queued).map(usize::try_from);
+        match since {
+            Some(Ok(since)) if since <= self.queued_for.len() => {
+                self.queued_for.iter().take(since).min().copied()
+            }
+            _ => Some(Time::default()),
+        }
+    }
 }
 
 impl Claims {
@@ -54,34 +84,34 @@ impl Claims {
         let mut marks = self.marks.lock();
         for endpoint in endpoints {
             if let Some(mark) = marks.get_mut(endpoint) {
-                mark.from = mark.from.min(at);
-                mark.queued += 1;
+                mark.queue(at);
             }
         }
         drop(marks);
         self.bell.ring(endpoints);
     }
 
-    /// From where on a claim looks, and the mark that it goes by.
-    fn mark(&self, endpoint: EndpointId, now: Time) -> (Time, EarliestDue) {
+    /// From where on a claim looks, and how often something was queued before.
+    fn mark(&self, endpoint: EndpointId, now: Time) -> (Time, u64) {
         let mut marks = self.marks.lock();
         if marks.len() >= SWEEP_FROM {
             marks.retain(|_, mark| now.since(mark.looked) < LOOK_EVERY);
         }
         let mark = marks.entry(endpoint).or_default();
-        if now < mark.looked || now.since(mark.looked) >= LOOK_EVERY {
+        if mark.looked == Time::default() || now < mark.looked {
             (mark.from, mark.looked) = (Time::default(), now);
+        } else if now.since(mark.looked) >= LOOK_EVERY {
+            (mark.from, mark.looked) = (mark.from.before(LOOK_BACK), now);
         }
-        (mark.from, *mark)
+        (mark.from, mark.queued)
     }
 
-    /// The first that waits for an endpoint was due then.
-    fn note(&self, endpoint: EndpointId, before: EarliestDue, first: Option<Time>, now: Time) {
-        let recent = now.before(SLACK);
-        let from = first.map_or(recent, |first| first.min(recent));
-        if let Some(mark) = self.marks.lock().get_mut(&endpoint)
-            && mark.queued == before.queued
-        {
+    /// The first that waits for an endpoint was due then, for a claim that began when so many were queued.
+    /// What is queued later is due from `recent` on.
+    fn note(&self, endpoint: EndpointId, queued: u64, first: Option<Time>, recent: Time) {
+        if let Some(mark) = self.marks.lock().get_mut(&endpoint) {
+            let seen = [first, mark.queued_since(queued)];
+            let from = seen.into_iter().flatten().fold(recent, Time::min);
             mark.from = mark.from.max(from);
         }
     }
@@ -161,7 +191,7 @@ impl PostgresStore {
         lease: Duration,
         at_most: usize,
     ) -> Result<ClaimedDeliveries, Fault> {
-        let (from, mark) = self.claims.mark(endpoint, now);
+        let (from, queued) = self.claims.mark(endpoint, now);
         let until = now.after(lease);
         let at_most = i64::try_from(at_most.clamp(1, MAX_CLAIM)).unwrap_or(1);
         let of = uuid(endpoint.as_bytes());
@@ -177,7 +207,12 @@ impl PostgresStore {
         }
         let next = first.get::<_, Option<i64>>(2).map(time);
         let waits_since = first.get::<_, Option<i64>>(1).map(time);
-        self.claims.note(endpoint, mark, waits_since, now);
+        let slack = match self.standing.live() {
+            1 => SLACK_ALONE,
+            _ => SLACK,
+        };
+        self.claims
+            .note(endpoint, queued, waits_since, now.before(slack));
         let lapsed = found
             .iter()
             .filter(|row| row.get::<_, Option<bool>>(11) == Some(true));
@@ -235,4 +270,40 @@ fn due(row: &Row) -> Option<DueDelivery> {
         attempts: usize::try_from(row.get::<_, i16>(8)).unwrap_or_default(),
         body,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ENDPOINT: EndpointId = EndpointId::from_bytes([1; 16]);
+
+    #[test]
+    fn a_claim_moves_the_mark_on_though_something_is_queued_meanwhile_and_misses_none_of_it() {
+        let claims = Claims::default();
+        let at = |seconds| Time::from_secs(1000 + seconds);
+        let (from, queued) = claims.mark(ENDPOINT, at(100));
+        assert_eq!(from, Time::default());
+        claims.ring(&[ENDPOINT], at(100));
+        // Nothing waits: the mark stays behind the clocks of other nodes.
+        claims.note(ENDPOINT, queued, None, at(95));
+        assert_eq!(claims.mark(ENDPOINT, at(101)).0, at(95));
+        // One whose step took long was queued while a claim was under way that did not see it.
+        let (_, queued) = claims.mark(ENDPOINT, at(120));
+        claims.ring(&[ENDPOINT], at(110));
+        claims.note(ENDPOINT, queued, None, at(115));
+        assert_eq!(claims.mark(ENDPOINT, at(121)).0, at(110));
+        let (_, queued) = claims.mark(ENDPOINT, at(122));
+        claims.note(ENDPOINT, queued, Some(at(110)), at(117));
+        assert_eq!(claims.mark(ENDPOINT, at(123)).0, at(110));
+        // More than are remembered: nothing is known of them.
+        let (_, queued) = claims.mark(ENDPOINT, at(130));
+        for _ in 0..=QUEUED_KEPT {
+            claims.ring(&[ENDPOINT], at(129));
+        }
+        claims.note(ENDPOINT, queued, None, at(125));
+        assert_eq!(claims.mark(ENDPOINT, at(131)).0, at(110));
+        // Now and then it looks further back.
+        assert_eq!(claims.mark(ENDPOINT, at(160)).0, at(110).before(LOOK_BACK));
+    }
 }
