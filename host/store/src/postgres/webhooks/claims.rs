@@ -27,7 +27,7 @@ const SLACK_ALONE: Duration = Duration::from_millis(500);
 /// How often a claim looks further back than from its mark on, and how far: for what a node queues whose clock is far
 /// behind, or whose commit took long.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
-const LOOK_BACK: Duration = Duration::from_mins(2);
+const LOOK_BACK: Duration = Duration::from_secs(30);
 /// How many times of what was queued last are kept for an endpoint: more than are queued during a claim.
 const QUEUED_KEPT: usize = 64;
 /// How long a node that ends tries to give its leases back.
@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn a_claim_moves_the_mark_on_though_something_is_queued_meanwhile_and_misses_none_of_it() {
         let claims = Claims::default();
-        let at = |seconds| Time::from_secs(1000 + seconds);
+        let at = |seconds: u64| Time::from_secs(1000 + seconds);
         let (from, queued) = claims.mark(ENDPOINT, at(100));
         assert_eq!(from, Time::default());
         claims.ring(&[ENDPOINT], at(100));
