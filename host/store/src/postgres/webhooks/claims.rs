@@ -24,10 +24,13 @@ const SLACK: Duration = Duration::from_secs(5);
 /// The same where no other node serves: one that joins is known after a beat. Each claim walks along what was due
 /// within it.
 const SLACK_ALONE: Duration = Duration::from_millis(500);
-/// How often a claim looks further back than from its mark on, and how far: for what a node queues whose clock is far
-/// behind, or whose commit took long.
+/// How often a claim looks further back than from its mark on, and how far: for what another node queued whose clock is
+/// behind by more, or whose commit took longer. It reaches beyond the look before.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
-const LOOK_BACK: Duration = Duration::from_secs(30);
+const LOOK_BACK: Duration = Duration::from_mins(2);
+/// How often a claim looks at all that waits. Beside a transaction that is held open for long it takes longer than a
+/// statement may: then it has to be a rare one that fails.
+const LOOK_AT_ALL_EVERY: Duration = Duration::from_hours(1);
 /// How many times of what was queued last are kept for an endpoint: more than are queued during a claim.
 const QUEUED_KEPT: usize = 64;
 /// How long a node that ends tries to give its leases back.
@@ -49,8 +52,9 @@ pub(crate) struct Claims {
 #[derive(Default)]
 struct EarliestDue {
     from: Time,
-    /// When a claim looked further back last.
+    /// When a claim looked further back last, and when at all.
     looked: Time,
+    looked_at_all: Time,
     /// How often something was queued.
     queued: u64,
     /// When the last of it was due: a claim under way need not have seen them.
@@ -98,21 +102,36 @@ impl Claims {
             marks.retain(|_, mark| now.since(mark.looked) < LOOK_EVERY);
         }
         let mark = marks.entry(endpoint).or_default();
-        if mark.looked == Time::default() || now < mark.looked {
-            (mark.from, mark.looked) = (Time::default(), now);
-        } else if now.since(mark.looked) >= LOOK_EVERY {
-            (mark.from, mark.looked) = (mark.from.before(LOOK_BACK), now);
-        }
-        (mark.from, mark.queued)
+        let is_late = |last: Time, every| now < last || now.since(last) >= every;
+        let from = if is_late(mark.looked_at_all, LOOK_AT_ALL_EVERY) {
+            (mark.looked, mark.looked_at_all) = (now, now);
+            Time::default()
+        } else if is_late(mark.looked, LOOK_EVERY) {
+            mark.looked = now;
+            mark.from.before(LOOK_BACK)
+        } else {
+            mark.from
+        };
+        (from, mark.queued)
     }
 
-    /// The first that waits for an endpoint was due then, for a claim that began when so many were queued.
-    /// What is queued later is due from `recent` on.
-    fn note(&self, endpoint: EndpointId, queued: u64, first: Option<Time>, recent: Time) {
-        if let Some(mark) = self.marks.lock().get_mut(&endpoint) {
+    /// The first that waits for an endpoint was due then, for a claim that looked from `looked` on and began when so
+    /// many were queued. What is queued later is due from `recent` on.
+    fn note(
+        &self,
+        endpoint: EndpointId,
+        (looked, queued): (Time, u64),
+        first: Option<Time>,
+        recent: Time,
+    ) {
+        // Where the mark was put back meanwhile, the claim has not seen what for. One that looked further back than
+        // the mark may have found what that has passed.
+        if let Some(mark) = self.marks.lock().get_mut(&endpoint)
+            && looked <= mark.from
+        {
             let seen = [first, mark.queued_since(queued)];
             let from = seen.into_iter().flatten().fold(recent, Time::min);
-            mark.from = mark.from.max(from);
+            mark.from = from.max(looked);
         }
     }
 
@@ -191,11 +210,11 @@ impl PostgresStore {
         lease: Duration,
         at_most: usize,
     ) -> Result<ClaimedDeliveries, Fault> {
-        let (from, queued) = self.claims.mark(endpoint, now);
+        let mark = self.claims.mark(endpoint, now);
         let until = now.after(lease);
         let at_most = i64::try_from(at_most.clamp(1, MAX_CLAIM)).unwrap_or(1);
         let of = uuid(endpoint.as_bytes());
-        let (since, by, end) = (millis(from), millis(now), millis(until));
+        let (since, by, end) = (millis(mark.0), millis(now), millis(until));
         // Where the answer is lost the leases that it told of end by time.
         let arguments: Arguments<'_> = &[&of, &since, &by, &end, &at_most];
         let found = self.workers.repeat(CLAIM, arguments).await?;
@@ -212,7 +231,7 @@ impl PostgresStore {
             _ => SLACK,
         };
         self.claims
-            .note(endpoint, queued, waits_since, now.before(slack));
+            .note(endpoint, mark, waits_since, now.before(slack));
         let lapsed = found
             .iter()
             .filter(|row| row.get::<_, Option<bool>>(11) == Some(true));
@@ -278,32 +297,58 @@ mod tests {
 
     const ENDPOINT: EndpointId = EndpointId::from_bytes([1; 16]);
 
+    fn at(seconds: u64) -> Time {
+        Time::from_secs(10_000 + seconds)
+    }
+
     #[test]
     fn a_claim_moves_the_mark_on_though_something_is_queued_meanwhile_and_misses_none_of_it() {
         let claims = Claims::default();
-        let at = |seconds: u64| Time::from_secs(1000 + seconds);
-        let (from, queued) = claims.mark(ENDPOINT, at(100));
-        assert_eq!(from, Time::default());
+        let mark = claims.mark(ENDPOINT, at(100));
+        assert_eq!(mark.0, Time::default());
         claims.ring(&[ENDPOINT], at(100));
         // Nothing waits: the mark stays behind the clocks of other nodes.
-        claims.note(ENDPOINT, queued, None, at(95));
+        claims.note(ENDPOINT, mark, None, at(95));
         assert_eq!(claims.mark(ENDPOINT, at(101)).0, at(95));
         // One whose step took long was queued while a claim was under way that did not see it.
-        let (_, queued) = claims.mark(ENDPOINT, at(120));
+        let mark = claims.mark(ENDPOINT, at(120));
         claims.ring(&[ENDPOINT], at(110));
-        claims.note(ENDPOINT, queued, None, at(115));
+        claims.note(ENDPOINT, mark, None, at(115));
         assert_eq!(claims.mark(ENDPOINT, at(121)).0, at(110));
-        let (_, queued) = claims.mark(ENDPOINT, at(122));
-        claims.note(ENDPOINT, queued, Some(at(110)), at(117));
+        let mark = claims.mark(ENDPOINT, at(122));
+        claims.note(ENDPOINT, mark, Some(at(110)), at(117));
         assert_eq!(claims.mark(ENDPOINT, at(123)).0, at(110));
         // More than are remembered: nothing is known of them.
-        let (_, queued) = claims.mark(ENDPOINT, at(130));
+        let mark = claims.mark(ENDPOINT, at(130));
         for _ in 0..=QUEUED_KEPT {
             claims.ring(&[ENDPOINT], at(129));
         }
-        claims.note(ENDPOINT, queued, None, at(125));
+        claims.note(ENDPOINT, mark, None, at(125));
         assert_eq!(claims.mark(ENDPOINT, at(131)).0, at(110));
-        // Now and then it looks further back.
-        assert_eq!(claims.mark(ENDPOINT, at(160)).0, at(110).before(LOOK_BACK));
+    }
+
+    #[test]
+    fn a_claim_looks_back_each_minute_and_at_all_each_hour_and_one_that_fails_moves_no_mark() {
+        let claims = Claims::default();
+        let noted = |now: u64, first| {
+            let mark = claims.mark(ENDPOINT, at(now));
+            claims.note(ENDPOINT, mark, first, at(now - 5));
+            mark.0
+        };
+        assert_eq!(noted(100, None), Time::default());
+        assert_eq!(noted(130, None), at(95));
+        // It reaches what was queued right after the look before.
+        assert_eq!(noted(160, None), at(125).before(LOOK_BACK));
+        // The answer to this one is lost: the next goes on as if it had not been.
+        assert_eq!(claims.mark(ENDPOINT, at(220)).0, at(155).before(LOOK_BACK));
+        assert_eq!(noted(221, None), at(155));
+        // A row that the mark had passed is found, and the mark goes back to it.
+        assert_eq!(noted(280, Some(at(170))), at(216).before(LOOK_BACK));
+        assert_eq!(noted(281, Some(at(170))), at(170));
+        let before = claims.mark(ENDPOINT, at(282));
+        claims.ring(&[ENDPOINT], at(150));
+        claims.note(ENDPOINT, before, None, at(277));
+        assert_eq!(noted(283, None), at(150));
+        assert_eq!(noted(3700, None), Time::default());
     }
 }
