@@ -229,7 +229,7 @@ fn a_provider_that_claims_a_refund_without_a_request_fails() {
         (
             "a foreign method",
             refunding(&["ideal"], unavailable, unavailable),
-            "not among its services",
+            "not among its methods",
         ),
         (
             "given",

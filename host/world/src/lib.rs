@@ -4,7 +4,7 @@
 //! Tests of a module against its simulator are plain `cargo test`, without a compile to wasm: the
 //! module runs as the library that it also is, in the place of the host's `http`, `secrets` and clock
 //! stand [`NativeHost`](host::NativeHost) and [`World`]. What only the real host does (limits, hosts that
-//! may be asked, blanking of secrets in answers) is tested where the host is.
+//! may be asked, redacting secrets in answers) is tested where the host is.
 //!
 //! With `KASSETTE_RECORDED_REQUESTS` set to a folder, every request that a simulator gets is written down
 //! there; see `record` in [`kassette_sim::SimConfig`].
@@ -275,7 +275,7 @@ impl<P: Provider> World<P> {
                 amount: 4990,
                 currency: currency.into(),
             },
-            order: "order-1".into(),
+            merchant_order: "order-1".into(),
             merchant: "Demo shop".into(),
             return_url: "http://127.0.0.1:1/return".into(),
             cancel_url: "http://127.0.0.1:1/cancel".into(),
@@ -320,16 +320,19 @@ impl<P: Provider> World<P> {
         attempt: &Attempt,
         reference: Option<&str>,
         purpose: QueryPurpose,
-        returned: Option<&str>,
+        return_query: Option<&str>,
     ) -> Result<Report, QueryFailure> {
-        let (reference, returned) = (reference.map(str::to_owned), returned.map(str::to_owned));
+        let (reference, return_query) = (
+            reference.map(str::to_owned),
+            return_query.map(str::to_owned),
+        );
         self.within(|| {
             P::query(
                 self.account(),
                 attempt.clone(),
                 reference,
                 purpose,
-                returned,
+                return_query,
             )
         })
     }
@@ -377,9 +380,9 @@ impl<P: Provider> World<P> {
     }
 
     /// The methods that the module can take.
-    pub fn services(&self) -> Vec<String> {
-        let services = P::describe().services.into_iter();
-        services.map(|service| service.method).collect()
+    pub fn methods(&self) -> Vec<String> {
+        let methods = P::describe().methods.into_iter();
+        methods.map(|support| support.method).collect()
     }
 
     /// A new order to give back so many minor units.

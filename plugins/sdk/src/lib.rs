@@ -131,10 +131,10 @@ macro_rules! forward_provider {
             attempt: $crate::provider::Attempt,
             reference: Option<String>,
             purpose: $crate::provider::QueryPurpose,
-            returned: Option<String>,
+            return_query: Option<String>,
         ) -> Result<$crate::provider::Report, $crate::provider::QueryFailure> {
-            let (reference, returned) = (reference.as_deref(), returned.as_deref());
-            query::query(&account, &attempt, reference, purpose, returned)
+            let (reference, return_query) = (reference.as_deref(), return_query.as_deref());
+            query::query(&account, &attempt, reference, purpose, return_query)
         }
     };
     (@refund) => {

@@ -15,10 +15,10 @@ pub use crate::bindings::method::kassette::plugin::types::SettingForm;
 use crate::bindings::provider::exports::kassette::plugin::payments::Guest;
 pub use crate::bindings::provider::exports::kassette::plugin::payments::{
     Account, Action, Attempt, CallbackFailure, CallbackReply, CallbackRequest, Condition,
-    Description, Dispute, DisputeState, Encoding, Environment, Form, Header, Instructions, Money,
-    Notice, Open, Particulars, Payer, QueryFailure, QueryPurpose, Question, QuestionKind, Refund,
-    RefundState, Report, SecretSpec, Service, Setting, SettingSpec, Settlement, StartFailure,
-    Started, Status, Subject, Verb,
+    Description, Dispute, DisputeState, Encoding, Environment, Form, Header, Instructions,
+    MethodSupport, Money, Notice, Open, Particulars, Payer, QueryFailure, QueryPurpose, Question,
+    QuestionKind, Refund, RefundState, Report, SecretSpec, Setting, SettingSpec, Settlement,
+    StartFailure, Started, Status, Subject, Verb,
 };
 use crate::bindings::provider::exports::kassette::plugin::refunds::Guest as RefundsGuest;
 pub use crate::bindings::provider::exports::kassette::plugin::refunds::{
@@ -54,7 +54,7 @@ pub trait Provider {
         attempt: Attempt,
         reference: Option<String>,
         purpose: QueryPurpose,
-        returned: Option<String>,
+        return_query: Option<String>,
     ) -> Result<Report, QueryFailure>;
 
     /// A cheap request that proves address and credentials.
@@ -109,9 +109,9 @@ impl<T: Provider> Guest for Exported<T> {
         attempt: Attempt,
         reference: Option<String>,
         purpose: QueryPurpose,
-        returned: Option<String>,
+        return_query: Option<String>,
     ) -> Result<Report, QueryFailure> {
-        T::query(account, attempt, reference, purpose, returned)
+        T::query(account, attempt, reference, purpose, return_query)
     }
 
     fn health(account: Account) -> Condition {

@@ -105,7 +105,7 @@ fn refund(item: &Item, payment: &Payment, state: RefundState) -> Report {
     let mut report = payment.beside(&item.event);
     report.particulars.refunds = vec![Refund {
         id: own_id(item, payment),
-        order: item.order.clone(),
+        order_id: item.order.clone(),
         amount: payment.amount.amount,
         state,
     }];
@@ -173,7 +173,7 @@ mod tests {
             panic!("one report of {event}")
         };
         assert!(report.reference.starts_with(PAYMENT), "{event}");
-        assert_eq!(report.returned, 0, "{event}");
+        assert_eq!(report.given_back, 0, "{event}");
         assert_eq!(report.particulars.references, [PAYMENT, OWN], "{event}");
         report.clone()
     }
@@ -314,7 +314,7 @@ mod tests {
         let named = |reference: &str| {
             let item = item_of(reference, "REFUND", true, PAYMENT, json!({}));
             let report = heard(&account(), &[item]).pop();
-            report.map(|report| report.particulars.refunds[0].order.clone())
+            report.map(|report| report.particulars.refunds[0].order_id.clone())
         };
         let ours = named(&format!("{ATTEMPT}-{order}"));
         assert_eq!(ours, Some(Some(order.to_owned())));

@@ -51,7 +51,7 @@ impl Provider for Adyen {
             id: "adyen".into(),
             label: "Adyen".into(),
             version: env!("CARGO_PKG_VERSION").into(),
-            services: methods::services(),
+            methods: methods::supported(),
             settings: vec![
                 SettingSpec::required(
                     api::MERCHANT_ACCOUNT,
@@ -133,7 +133,7 @@ mod tests {
                 amount: 4990,
                 currency: "EUR".into(),
             },
-            order: "order-1".into(),
+            merchant_order: "order-1".into(),
             merchant: "Demo shop".into(),
             return_url: "https://pay.example/return/1".into(),
             cancel_url: "https://pay.example/return/1".into(),

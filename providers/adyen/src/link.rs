@@ -133,7 +133,7 @@ fn report(link: Link, status: Status, received: u64, detail: &str) -> Report {
             amount: received,
             currency: link.due.currency,
         },
-        returned: 0,
+        given_back: 0,
         detail: detail.into(),
         particulars: Particulars {
             provider_status: Some(link.status.as_str().to_owned()),

@@ -4,7 +4,7 @@
 //! such a page needs no closing, and its result tells the payment that was made there. What takes the
 //! money at once is paid by a payment link, because a link can be asked at any time, by itself, whether
 //! it was paid: a session tells that only to who holds what the payer's browser brought back.
-use kassette_plugin::provider::Service;
+use kassette_plugin::provider::MethodSupport;
 
 /// What is to be known of a method.
 pub(crate) struct Method {
@@ -94,9 +94,9 @@ pub(crate) fn capturable_ms(name: &str) -> Option<u64> {
 }
 
 /// For the module's description.
-pub(crate) fn services() -> Vec<Service> {
-    let service = |method: &Method| Service::new(method.id, method.currencies);
-    METHODS.iter().map(service).collect()
+pub(crate) fn supported() -> Vec<MethodSupport> {
+    let support = |method: &Method| MethodSupport::new(method.id, method.currencies);
+    METHODS.iter().map(support).collect()
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ pub(crate) fn query(
     attempt: &Attempt,
     reference: Option<&str>,
     purpose: QueryPurpose,
-    returned: Option<&str>,
+    return_query: Option<&str>,
 ) -> Result<Report, QueryFailure> {
     let known = match reference {
         Some(reference) => Reference::read(reference)
@@ -31,7 +31,7 @@ pub(crate) fn query(
     match known {
         Reference::Payment(known) => payment::query(account, attempt, &known, purpose),
         Reference::Page(id) if methods::is_captured_by_us(&attempt.method) => {
-            session::query(account, attempt, &id, purpose, returned)
+            session::query(account, attempt, &id, purpose, return_query)
         }
         Reference::Page(id) => link::query(account, attempt, &id, purpose),
     }
@@ -70,7 +70,7 @@ mod tests {
     use crate::tests::{account, attempt};
 
     #[test]
-    fn a_reference_of_somebody_elses_is_not_used() {
+    fn a_reference_of_another_form_is_not_used() {
         let odd = query(
             &account(),
             &attempt("ideal"),

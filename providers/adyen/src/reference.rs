@@ -151,7 +151,7 @@ impl Payment {
                 amount: received,
                 currency: self.amount.currency.clone(),
             },
-            returned: 0,
+            given_back: 0,
             detail: detail.to_owned(),
             particulars: Particulars {
                 references: vec![self.psp_reference.clone()],

@@ -22,9 +22,9 @@ pub(crate) fn query(
     attempt: &Attempt,
     id: &str,
     purpose: QueryPurpose,
-    returned: Option<&str>,
+    return_query: Option<&str>,
 ) -> Result<Report, QueryFailure> {
-    let told = match returned.and_then(result_of) {
+    let told = match return_query.and_then(result_of) {
         Some(result) => read(account, attempt, id, result)?,
         None => None,
     };
@@ -74,7 +74,7 @@ fn unpaid(attempt: &Attempt, id: &str, status: Status, word: &str) -> Report {
             amount: 0,
             currency: attempt.due.currency.clone(),
         },
-        returned: 0,
+        given_back: 0,
         detail: format!("session: {word}"),
         particulars: Particulars {
             provider_status: Some(word.to_owned()),
@@ -97,8 +97,8 @@ fn paid(told: &SessionResult) -> Option<Payment> {
 
 /// The result in the query that the payer came back with, encoded as it was: any caller can write it, so
 /// that only what fits into an address is handed on.
-fn result_of(returned: &str) -> Option<&str> {
-    let result = returned
+fn result_of(return_query: &str) -> Option<&str> {
+    let result = return_query
         .split('&')
         .find_map(|field| field.strip_prefix("sessionResult="))?;
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$'()*+,;=:@/?%".contains(&byte);
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn what_the_payer_brought_is_handed_on_as_it_is_or_not_at_all() {
-        for (returned, result) in [
+        for (return_query, result) in [
             (
                 "sessionId=CS1&sessionResult=Ab02b4c0%21BQAB%2B%2F%3D",
                 Some("Ab02b4c0%21BQAB%2B%2F%3D"),
@@ -161,7 +161,7 @@ mod tests {
             ("sessionResult=é", None),
             ("", None),
         ] {
-            assert_eq!(result_of(returned), result, "{returned}");
+            assert_eq!(result_of(return_query), result, "{return_query}");
         }
         let long = format!("sessionResult={}", "a".repeat(RESULT + 1));
         assert_eq!(result_of(&long), None);

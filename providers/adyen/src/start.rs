@@ -47,7 +47,10 @@ fn body(account: &Account, attempt: &Attempt) -> Json {
         ("merchantAccount", api::merchant_account(account).into()),
         ("amount", wire::money_json(&attempt.due)),
         ("reference", attempt.id.as_str().into()),
-        ("merchantOrderReference", attempt.order.as_str().into()),
+        (
+            "merchantOrderReference",
+            attempt.merchant_order.as_str().into(),
+        ),
         ("returnUrl", attempt.return_url.as_str().into()),
     ];
     if methods::is_captured_by_us(&attempt.method) {
@@ -109,14 +112,14 @@ fn country(attempt: &Attempt) -> Option<&str> {
 fn line_item(attempt: &Attempt) -> Json {
     object([
         ("id", "1".into()),
-        ("description", attempt.order.as_str().into()),
+        ("description", attempt.merchant_order.as_str().into()),
         ("quantity", 1.into()),
         ("amountIncludingTax", attempt.due.amount.into()),
     ])
 }
 
 fn description(attempt: &Attempt) -> String {
-    format!("{}: {}", attempt.merchant, attempt.order)
+    format!("{}: {}", attempt.merchant, attempt.merchant_order)
         .chars()
         .filter(|c| !c.is_control())
         .take(DESCRIPTION)

@@ -29,7 +29,7 @@ mod wire;
 
 use kassette_plugin::provider::call::BASE_URL;
 use kassette_plugin::provider::{
-    Account, Condition, Description, Provider, SecretSpec, Service, SettingForm, SettingSpec,
+    Account, Condition, Description, MethodSupport, Provider, SecretSpec, SettingForm, SettingSpec,
 };
 
 pub struct BtcPay;
@@ -40,7 +40,7 @@ impl Provider for BtcPay {
             id: "btcpay".into(),
             label: "BTCPay".into(),
             version: env!("CARGO_PKG_VERSION").into(),
-            services: vec![Service::new("crypto", &[])],
+            methods: vec![MethodSupport::new("crypto", &[])],
             settings: vec![
                 SettingSpec::required(
                     BASE_URL,
@@ -111,7 +111,7 @@ mod tests {
                 amount: 4990,
                 currency: "EUR".into(),
             },
-            order: "order-1".into(),
+            merchant_order: "order-1".into(),
             merchant: "Demo shop".into(),
             return_url: "https://pay.example/return/1".into(),
             cancel_url: "https://pay.example/return/1".into(),

@@ -69,7 +69,7 @@ impl Invoice {
                 amount: if proved { self.paid } else { 0 },
                 currency: self.due.currency,
             },
-            returned: 0,
+            given_back: 0,
             detail: words.clone(),
             particulars: Particulars {
                 provider_status: Some(words),

@@ -50,7 +50,7 @@ fn creation(attempt: &Attempt) -> Json {
 
 /// What the invoice is for. Webhooks repeat it.
 fn description(attempt: &Attempt) -> Json {
-    let item: String = format!("{}: {}", attempt.merchant, attempt.order)
+    let item: String = format!("{}: {}", attempt.merchant, attempt.merchant_order)
         .chars()
         .filter(|c| !c.is_control())
         .collect();

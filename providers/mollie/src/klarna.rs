@@ -102,7 +102,7 @@ pub(crate) fn address(attempt: &Attempt) -> Result<Json, Vec<Question>> {
 /// The order as its only line: Klarna shows it to the payer.
 pub(crate) fn lines(attempt: &Attempt) -> Json {
     vec![object([
-        ("description", attempt.order.as_str().into()),
+        ("description", attempt.merchant_order.as_str().into()),
         ("quantity", 1_u64.into()),
         ("unitPrice", wire::money_json(&attempt.due)),
         ("totalAmount", wire::money_json(&attempt.due)),

@@ -39,7 +39,7 @@ mod words;
 use kassette_plugin::provider::call::BASE_URL;
 use kassette_plugin::provider::{
     Account, CallbackFailure, CallbackReply, CallbackRequest, Condition, Description, Environment,
-    Provider, SecretSpec, Service, SettingForm, SettingSpec,
+    MethodSupport, Provider, SecretSpec, SettingForm, SettingSpec,
 };
 use method::Method;
 
@@ -47,12 +47,12 @@ pub struct Mollie;
 
 impl Provider for Mollie {
     fn describe() -> Description {
-        let service = |method: Method| Service::new(method.wire_id(), method.currencies());
+        let support = |method: Method| MethodSupport::new(method.wire_id(), method.currencies());
         Description {
             id: "mollie".into(),
             label: "Mollie".into(),
             version: env!("CARGO_PKG_VERSION").into(),
-            services: Method::ALL.into_iter().map(service).collect(),
+            methods: Method::ALL.into_iter().map(support).collect(),
             settings: vec![
                 SettingSpec::optional(
                     start::CAPTURE,
@@ -158,16 +158,16 @@ mod tests {
     fn every_method_has_currencies_of_its_own() {
         let description = Mollie::describe();
         let ideal = description
-            .services
+            .methods
             .iter()
-            .find(|service| service.method == "ideal")
+            .find(|support| support.method == "ideal")
             .unwrap();
         assert_eq!(ideal.currencies, ["EUR"]);
         assert!(
             description
-                .services
+                .methods
                 .iter()
-                .all(|service| !service.currencies.is_empty())
+                .all(|support| !support.currencies.is_empty())
         );
     }
 }

@@ -151,7 +151,7 @@ pub(crate) fn order(refund: &Json) -> Option<String> {
 pub(crate) fn refund(value: &Json, taken_in: &str) -> Option<Refund> {
     Some(Refund {
         id: id(value, "id")?,
-        order: order(value),
+        order_id: order(value),
         amount: sum(value, taken_in)?,
         state: match value.get("status")?.text()? {
             "queued" | "pending" | "processing" => RefundState::Pending,
@@ -306,7 +306,7 @@ mod tests {
         let states: Vec<RefundState> = told.refunds.iter().map(|each| each.state).collect();
         use RefundState::{Failed, Pending, Succeeded};
         assert_eq!(states, [Pending, Failed, Succeeded]);
-        assert!(told.refunds.iter().all(|each| each.order.is_none()));
+        assert!(told.refunds.iter().all(|each| each.order_id.is_none()));
         assert_eq!(told.refunded(1490), 990);
         // Some are not among those that were told.
         assert_eq!(told.refunded(2490), 2490);

@@ -141,7 +141,7 @@ fn find(account: &Account, path: &str, order: &Order) -> Result<Given, QueryFail
 /// A refund of ours in the host's words; none where it is not the one that was asked for.
 fn read(value: &Json, order: &Order) -> Option<Given> {
     let refund = particulars::refund(value, &order.amount.currency)?;
-    let same = refund.order.as_ref() == Some(&order.id) && refund.amount == order.amount.amount;
+    let same = refund.order_id.as_ref() == Some(&order.id) && refund.amount == order.amount.amount;
     let detail = match value.get("status")?.text()? {
         "queued" => "queued, until the balance at Mollie suffices",
         "refunded" => "",

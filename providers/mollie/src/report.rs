@@ -61,7 +61,7 @@ impl Payment {
             status,
             settlement,
             received,
-            returned: refunded.saturating_add(charged_back),
+            given_back: refunded.saturating_add(charged_back),
             detail,
             particulars: self.belongings.particulars(),
         }
@@ -144,7 +144,7 @@ mod tests {
             .unwrap()
             .report();
         assert_eq!(
-            (refunded.status, refunded.returned),
+            (refunded.status, refunded.given_back),
             (Status::Completed, 1000)
         );
         let untouched = with("paid", "amountRefunded", euros("0.00")).unwrap();
@@ -154,7 +154,7 @@ mod tests {
             .report();
         // It cannot be defended: the money is gone.
         assert_eq!(
-            (back.status, back.settlement, back.returned),
+            (back.status, back.settlement, back.given_back),
             (Status::Review, Settlement::Pending, 4990)
         );
     }
@@ -173,7 +173,7 @@ mod tests {
             ],
         });
         let report = read(&told).unwrap().report();
-        assert_eq!((report.status, report.returned), (Status::Completed, 990));
+        assert_eq!((report.status, report.given_back), (Status::Completed, 990));
         let states: Vec<RefundState> = report
             .particulars
             .refunds

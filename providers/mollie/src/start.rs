@@ -87,7 +87,7 @@ fn body(
 
 /// The order first: methods cut the rest off, some after a dozen characters.
 fn description(attempt: &Attempt) -> String {
-    format!("{} - {}", attempt.order, attempt.merchant)
+    format!("{} - {}", attempt.merchant_order, attempt.merchant)
         .chars()
         .filter(|c| !c.is_control())
         .take(DESCRIPTION)
@@ -162,7 +162,7 @@ pub(crate) mod tests {
                 amount: 4990,
                 currency: "EUR".into(),
             },
-            order: "order-1".into(),
+            merchant_order: "order-1".into(),
             merchant: "Shop\u{7}".into(),
             return_url: "https://x.example/r".into(),
             cancel_url: "https://x.example/c".into(),
@@ -321,7 +321,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_payment_of_the_other_mode_is_given_to_nobody() {
+    fn a_payment_of_the_other_mode_is_given_to_no_payer() {
         let opened = opened_as(&[("mode", json!("live"))]);
         assert!(matches!(opened, Err(StartFailure::Unavailable(_))));
     }

@@ -242,7 +242,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_payment_of_somebody_else_has_no_attempt() {
+    fn a_payment_of_another_integration_has_no_attempt() {
         for metadata in [json!(null), json!({ "order": 1 }), json!(["attempt-1"])] {
             let payment = with("open", "metadata", metadata).unwrap();
             assert_eq!(payment.attempt, None);

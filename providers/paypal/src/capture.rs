@@ -93,7 +93,7 @@ pub(crate) fn lone(value: &Json) -> Option<Lone> {
 
 impl Capture {
     /// What it says about the order's money; `received` is what counts as credited.
-    pub(crate) fn report(&self, order: &str, received: u64, returned: u64) -> Report {
+    pub(crate) fn report(&self, order: &str, received: u64, given_back: u64) -> Report {
         let (status, settlement) = match self.taken {
             Taken::Credited => (Status::Completed, Settlement::Confirmed),
             Taken::UnderWay => (Status::VerificationPending, Settlement::Pending),
@@ -114,7 +114,7 @@ impl Capture {
                 amount: received,
                 currency: self.amount.currency.clone(),
             },
-            returned,
+            given_back,
             detail,
             particulars: Particulars {
                 provider_status: Some(self.status.clone()),

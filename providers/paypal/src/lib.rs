@@ -33,7 +33,7 @@ mod start;
 mod wire;
 
 use kassette_plugin::provider::{
-    Account, Condition, Description, Environment, Provider, SecretSpec, Service, Setting,
+    Account, Condition, Description, Environment, MethodSupport, Provider, SecretSpec, Setting,
     SettingForm, SettingSpec,
 };
 
@@ -45,9 +45,9 @@ impl Provider for PayPal {
             id: "paypal".into(),
             label: "PayPal".into(),
             version: env!("CARGO_PKG_VERSION").into(),
-            services: vec![
-                Service::new("paypal", &money::CURRENCIES),
-                Service::new("venmo", &["USD"]),
+            methods: vec![
+                MethodSupport::new("paypal", &money::CURRENCIES),
+                MethodSupport::new("venmo", &["USD"]),
             ],
             settings: [
                 SettingSpec::optional(

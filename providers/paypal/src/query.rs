@@ -130,7 +130,7 @@ fn ended(attempt: &Attempt, id: &str, status: Status, detail: &str) -> Report {
             amount: 0,
             currency: attempt.due.currency.clone(),
         },
-        returned: 0,
+        given_back: 0,
         detail: detail.into(),
         particulars: Particulars::default(),
     }

@@ -143,7 +143,7 @@ fn told(answer: &Answer, paid: &Paid, order: &Order) -> Option<Given> {
 
 /// Finds the refund among those of its order.
 fn listed(known: &wire::Order, order: &Order) -> Option<Given> {
-    let ours = |refund: &&Refund| refund.order.as_ref() == Some(&order.id);
+    let ours = |refund: &&Refund| refund.order_id.as_ref() == Some(&order.id);
     known
         .refunds
         .iter()

@@ -49,7 +49,7 @@ fn body(attempt: &Attempt) -> Option<Json> {
         // Unique for the merchant: an account that blocks repeated invoice ids never captures twice.
         ("invoice_id".to_owned(), attempt.id.as_str().into()),
     ];
-    if let Some(order) = text(&attempt.order) {
+    if let Some(order) = text(&attempt.merchant_order) {
         unit.push(("description".to_owned(), order));
     }
     let mut look = vec![("shipping_preference".to_owned(), "NO_SHIPPING".into())];
@@ -161,7 +161,7 @@ mod tests {
                 amount,
                 currency: currency.into(),
             },
-            order: "No. 7 \u{1F4BF}".repeat(30),
+            merchant_order: "No. 7 \u{1F4BF}".repeat(30),
             merchant: "Shop\u{7} & Söhne".into(),
             return_url: "https://pay.example/return/t".into(),
             cancel_url: "https://pay.example/return/t?cancelled=1".into(),

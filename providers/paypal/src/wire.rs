@@ -148,7 +148,7 @@ pub(crate) fn refund(value: &Json, currency: &str, attempt: &str) -> Option<Refu
     Some(Refund {
         id: value.get("id")?.text().filter(|id| is_id(id))?.to_owned(),
         // One that was made in PayPal's dashboard may show the capture's own.
-        order: value
+        order_id: value
             .get("invoice_id")
             .and_then(Json::text)
             .filter(|id| *id != attempt)
@@ -226,7 +226,7 @@ impl Order {
                 counted.fold(0_u64, |sum, each| sum.saturating_add(each.amount.amount))
             };
             let received = sum(|each| each.taken.is_received());
-            let mut report = capture.report(&self.id, received, self.returned(sum));
+            let mut report = capture.report(&self.id, received, self.given_back(sum));
             let particulars = &mut report.particulars;
             particulars.references = self.captures.iter().map(|each| each.id.clone()).collect();
             particulars.fee = self.fee();
@@ -250,7 +250,7 @@ impl Order {
 
     /// What was given back: the refunds that PayPal lists, reversals among them. Of a capture that calls
     /// itself given back as a whole, or charged back, its own word, where the list does not bear it out.
-    fn returned(&self, sum: impl Fn(fn(&Capture) -> bool) -> u64) -> u64 {
+    fn given_back(&self, sum: impl Fn(fn(&Capture) -> bool) -> u64) -> u64 {
         let given = |state| {
             let refunds = self
                 .refunds
@@ -295,7 +295,7 @@ impl Order {
                 amount: 0,
                 currency: self.amount.currency.clone(),
             },
-            returned: 0,
+            given_back: 0,
             detail: String::new(),
             particulars: Particulars {
                 provider_status: Some(beside.status),

@@ -29,8 +29,8 @@ mod wire;
 
 use kassette_plugin::json::Json;
 use kassette_plugin::provider::{
-    Account, CallbackFailure, CallbackReply, CallbackRequest, Condition, Description, Provider,
-    SecretSpec, Service, SettingForm, SettingSpec,
+    Account, CallbackFailure, CallbackReply, CallbackRequest, Condition, Description,
+    MethodSupport, Provider, SecretSpec, SettingForm, SettingSpec,
 };
 
 pub struct Paysafe;
@@ -41,7 +41,7 @@ impl Provider for Paysafe {
             id: "paysafe".into(),
             label: "Paysafe".into(),
             version: env!("CARGO_PKG_VERSION").into(),
-            services: vec![Service::new("interac", &[wire::CURRENCY])],
+            methods: vec![MethodSupport::new("interac", &[wire::CURRENCY])],
             settings: vec![
                 SettingSpec::optional(
                     "base-url",

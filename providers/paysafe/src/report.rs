@@ -34,7 +34,7 @@ impl Handle {
                 amount: 0,
                 currency: self.due.currency.clone(),
             },
-            returned: 0,
+            given_back: 0,
             detail: detail.into(),
             particulars: Particulars {
                 provider_status: Some(self.status.clone()),
@@ -77,7 +77,7 @@ impl Payment {
                 amount: received,
                 currency: self.amount.currency.clone(),
             },
-            returned: given.back,
+            given_back: given.back,
             detail: match &self.error {
                 Some(code) => format!("payment {}, error {code}", self.status),
                 None => format!("payment {}", self.status),
@@ -182,7 +182,7 @@ mod tests {
         };
         let report = payment.report(&given);
         assert_eq!(
-            (report.reference.as_str(), report.returned),
+            (report.reference.as_str(), report.given_back),
             (payment.id.as_str(), 990)
         );
         let particulars = report.particulars;

@@ -160,7 +160,7 @@ mod tests {
                 amount: 4990,
                 currency: "CAD".into(),
             },
-            order: "order".into(),
+            merchant_order: "order".into(),
             merchant: "Shop".into(),
             return_url: "https://pay.example/return/t".into(),
             cancel_url: "https://pay.example/return/t?cancelled=1".into(),

@@ -25,7 +25,7 @@ mod wire;
 
 use kassette_plugin::provider::call::BASE_URL;
 use kassette_plugin::provider::{
-    Account, Condition, Description, Provider, SecretSpec, Service, SettingForm, SettingSpec,
+    Account, Condition, Description, MethodSupport, Provider, SecretSpec, SettingForm, SettingSpec,
 };
 
 pub struct Razorpay;
@@ -36,7 +36,7 @@ impl Provider for Razorpay {
             id: "razorpay".into(),
             label: "Razorpay".into(),
             version: env!("CARGO_PKG_VERSION").into(),
-            services: vec![Service::new("upi_imps", &["INR"])],
+            methods: vec![MethodSupport::new("upi_imps", &["INR"])],
             settings: vec![
                 SettingSpec::optional(
                     query::KEEP_OPEN,

@@ -111,7 +111,7 @@ fn look(account: &Account, paid: &Paid, order: &Order) -> Result<Looked, QueryFa
     }
     for payment in &payments {
         let refunds = query::refunds_of(account, &payment.id)?;
-        let ours = |refund: &&Refund| refund.order.as_ref() == Some(&order.id);
+        let ours = |refund: &&Refund| refund.order_id.as_ref() == Some(&order.id);
         if let Some(refund) = refunds.iter().find(ours) {
             return Ok(Looked::Made(given(refund)));
         }

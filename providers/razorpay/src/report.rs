@@ -26,9 +26,9 @@ pub(crate) struct Findings<'a> {
 pub(crate) fn report(known: &Findings<'_>) -> Option<Report> {
     let taken: Vec<&Payment> = known.tries.iter().filter(|each| each.captured).collect();
     let received = received(known.link, &taken);
-    let returned = returned(known, &taken);
+    let given_back = given_back(known, &taken);
     let (status, settlement, detail) = if !taken.is_empty() {
-        taken_as(received.amount, returned, known.disputes)
+        taken_as(received.amount, given_back, known.disputes)
     } else if is_authorized(known.tries) {
         let detail = "authorized; given back by Razorpay if it is not captured";
         (Status::Processing, Settlement::Pending, detail)
@@ -41,7 +41,7 @@ pub(crate) fn report(known: &Findings<'_>) -> Option<Report> {
         status,
         settlement,
         received,
-        returned,
+        given_back,
         detail: detail.to_owned(),
         particulars: particulars(known, &taken),
     })
@@ -74,7 +74,7 @@ fn untaken(known: &Findings<'_>) -> Option<(Status, &'static str)> {
 
 fn taken_as(
     received: u64,
-    returned: u64,
+    given_back: u64,
     disputes: &[Objection],
 ) -> (Status, Settlement, &'static str) {
     let open = |is_inquiry: bool| {
@@ -82,7 +82,7 @@ fn taken_as(
             .iter()
             .any(|each| each.dispute.state == DisputeState::Open && each.is_inquiry == is_inquiry)
     };
-    if returned >= received {
+    if given_back >= received {
         (Status::Completed, Settlement::Confirmed, "refunded")
     } else if open(false) {
         (Status::Review, Settlement::Pending, "disputed by the payer")
@@ -115,7 +115,7 @@ fn received(link: &Link, taken: &[&Payment]) -> Money {
 
 /// Given back: refunds that the payer has, and disputes that were lost. Razorpay's own sum, where the
 /// refunds were not read, may hold some that are under way.
-fn returned(known: &Findings<'_>, taken: &[&Payment]) -> u64 {
+fn given_back(known: &Findings<'_>, taken: &[&Payment]) -> u64 {
     let refunds = taken.iter().map(|payment| {
         let read = known.refunds.iter().find(|(of, _)| *of == payment.id);
         read.map_or(payment.refunded, |(_, refunds)| {
@@ -305,7 +305,7 @@ mod tests {
             tell("paid", &captured, &[], &[objection], SOON).unwrap()
         };
         let lost = tell(objection(DisputeState::Lost, 4990, false));
-        assert_eq!((lost.status, lost.returned), (Status::Completed, 4990));
+        assert_eq!((lost.status, lost.given_back), (Status::Completed, 4990));
         assert_eq!(lost.particulars.disputes.len(), 1);
         let disputed = tell(objection(DisputeState::Open, 4990, false));
         assert_eq!(
@@ -318,14 +318,14 @@ mod tests {
             (Status::Review, Settlement::Confirmed)
         );
         let won = tell(objection(DisputeState::Won, 4990, false));
-        assert_eq!((won.status, won.returned), (Status::Completed, 0));
+        assert_eq!((won.status, won.given_back), (Status::Completed, 0));
     }
 
     #[test]
     fn refunds_that_failed_or_are_under_way_are_not_given_back() {
         let refund = |id: &str, state| Refund {
             id: id.into(),
-            order: None,
+            order_id: None,
             amount: 990,
             state,
         };
@@ -339,11 +339,11 @@ mod tests {
         )];
         let captured = [paid("captured", true, 2970)];
         let told = tell("paid", &captured, &read, &[], SOON).unwrap();
-        assert_eq!((told.status, told.returned), (Status::Completed, 990));
+        assert_eq!((told.status, told.given_back), (Status::Completed, 990));
         assert_eq!(told.particulars.refunds.len(), 3);
         // Razorpay's own sum, where the refunds were not read.
         let told = tell("paid", &captured, &[], &[], SOON).unwrap();
-        assert_eq!(told.returned, 2970);
+        assert_eq!(told.given_back, 2970);
     }
 
     #[test]

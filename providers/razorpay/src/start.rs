@@ -81,7 +81,7 @@ fn only_upi() -> Json {
 }
 
 fn description(attempt: &Attempt) -> String {
-    let text = format!("{}: {}", attempt.merchant, attempt.order);
+    let text = format!("{}: {}", attempt.merchant, attempt.merchant_order);
     text.chars()
         .filter(|c| !c.is_control())
         .take(DESCRIPTION)
@@ -157,7 +157,7 @@ mod tests {
                 amount: 4990,
                 currency: "INR".into(),
             },
-            order: "order 7".into(),
+            merchant_order: "order 7".into(),
             merchant: "Shop\u{7}".into(),
             return_url: "https://x.example/r".into(),
             cancel_url: "https://x.example/c".into(),

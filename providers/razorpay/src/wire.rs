@@ -284,7 +284,7 @@ pub(crate) fn refund(value: &Json) -> Option<Refund> {
     is(value, "refund")?;
     Some(Refund {
         id: text(value, "id").filter(|id| is_id(id))?,
-        order: text(value, "receipt"),
+        order_id: text(value, "receipt"),
         amount: value.get("amount")?.whole()?,
         state: match value.get("status")?.text()? {
             "pending" => RefundState::Pending,

@@ -30,7 +30,7 @@ mod wire;
 
 use kassette_plugin::provider::call::BASE_URL;
 use kassette_plugin::provider::{
-    Account, Condition, Description, Provider, SecretSpec, Service, SettingForm, SettingSpec,
+    Account, Condition, Description, MethodSupport, Provider, SecretSpec, SettingForm, SettingSpec,
 };
 
 /// The methods, by their wire ids. Revolut's page offers what the merchant has switched on there: an
@@ -47,12 +47,12 @@ pub struct Revolut;
 
 impl Provider for Revolut {
     fn describe() -> Description {
-        let service = |method: &str| Service::new(method, &CURRENCIES);
+        let support = |method: &str| MethodSupport::new(method, &CURRENCIES);
         Description {
             id: "revolut".into(),
             label: "Revolut".into(),
             version: env!("CARGO_PKG_VERSION").into(),
-            services: METHODS.into_iter().map(service).collect(),
+            methods: METHODS.into_iter().map(support).collect(),
             settings: vec![
                 SettingSpec::optional(
                     start::CAPTURE,

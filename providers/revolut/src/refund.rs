@@ -81,7 +81,7 @@ pub(crate) fn query(account: &Account, paid: &Paid, order: &Order) -> Result<Giv
 fn look(account: &Account, paid: &Paid, order: &Order) -> Result<Option<Given>, String> {
     match query::refunds(account, &paid.attempt, &paid.reference) {
         Ok(refunds) => {
-            let ours = |refund: &Refund| refund.order.as_ref() == Some(&order.id);
+            let ours = |refund: &Refund| refund.order_id.as_ref() == Some(&order.id);
             let found = refunds.into_iter().find(ours);
             Ok(found.map(|refund| told(refund.id, refund.state)))
         }

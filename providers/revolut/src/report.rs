@@ -68,7 +68,7 @@ pub(crate) fn report(order: Order, disputes: &[Dispute], over: bool) -> Report {
         status,
         settlement,
         received,
-        returned: order.refunded.saturating_add(lost),
+        given_back: order.refunded.saturating_add(lost),
         detail,
         particulars,
     }
@@ -209,7 +209,7 @@ mod tests {
         order["refunded_amount"] = json!(1000);
         let refunded = of(&order, &[], false);
         assert_eq!(
-            (refunded.status, refunded.returned),
+            (refunded.status, refunded.given_back),
             (Status::Completed, 1000)
         );
         let lost = of(
@@ -217,7 +217,7 @@ mod tests {
             &[dispute(Verdict::Lost)],
             false,
         );
-        assert_eq!((lost.status, lost.returned), (Status::Completed, 4990));
+        assert_eq!((lost.status, lost.given_back), (Status::Completed, 4990));
     }
 
     #[test]
@@ -233,7 +233,7 @@ mod tests {
             (Status::Review, Settlement::Pending)
         );
         let won = of(&order, &[dispute(Verdict::Won)], false);
-        assert_eq!((won.status, won.returned), (Status::Completed, 0));
+        assert_eq!((won.status, won.given_back), (Status::Completed, 0));
     }
 
     #[test]

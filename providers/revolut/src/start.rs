@@ -60,7 +60,7 @@ fn body(account: &Account, attempt: &Attempt, capture: &str) -> Json {
 }
 
 fn description(attempt: &Attempt) -> String {
-    format!("{} - {}", attempt.order, attempt.merchant)
+    format!("{} - {}", attempt.merchant_order, attempt.merchant)
         .chars()
         .filter(|c| !c.is_control())
         .take(DESCRIPTION)
@@ -114,7 +114,7 @@ mod tests {
                 amount: 4990,
                 currency: "EUR".into(),
             },
-            order: "order-1".into(),
+            merchant_order: "order-1".into(),
             merchant: "Shop\u{7}".into(),
             return_url: "https://x.example/r".into(),
             cancel_url: "https://x.example/c".into(),

@@ -207,7 +207,7 @@ pub(crate) fn refunds(body: &[u8], of: &str) -> Option<Vec<Refund>> {
             let ours = order.path(&["metadata", REFUND]).and_then(Json::text);
             Some(Refund {
                 id: text(order, "id").filter(|id| is_id(id))?,
-                order: ours.map(str::to_owned),
+                order_id: ours.map(str::to_owned),
                 amount: order.get("amount")?.whole()?,
                 state: refunded(stands(order.get("state")?.text()?)?),
             })
@@ -408,7 +408,7 @@ pub(crate) mod tests {
         let refunds = refunds(list.to_string().as_bytes(), ID).unwrap();
         let told: Vec<_> = refunds
             .iter()
-            .map(|refund| (refund.id.as_str(), refund.order.as_deref(), refund.state))
+            .map(|refund| (refund.id.as_str(), refund.order_id.as_deref(), refund.state))
             .collect();
         let expected = [
             (other, Some("refund-1"), RefundState::Failed),

@@ -26,7 +26,7 @@ mod start;
 mod wire;
 
 use kassette_plugin::provider::{
-    Account, Condition, Description, Environment, Provider, SecretSpec, Service, SettingForm,
+    Account, Condition, Description, Environment, MethodSupport, Provider, SecretSpec, SettingForm,
     SettingSpec,
 };
 
@@ -48,12 +48,12 @@ pub struct Sandbox;
 
 impl Provider for Sandbox {
     fn describe() -> Description {
-        let service = |method: &str| Service::new(method, &[]);
+        let support = |method: &str| MethodSupport::new(method, &[]);
         Description {
             id: "sandbox".into(),
             label: "Sandbox".into(),
             version: env!("CARGO_PKG_VERSION").into(),
-            services: METHODS.into_iter().map(service).collect(),
+            methods: METHODS.into_iter().map(support).collect(),
             settings: vec![
                 SettingSpec::required(
                     api::BASE_URL,

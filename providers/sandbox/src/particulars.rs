@@ -45,7 +45,7 @@ pub(crate) fn refund(value: &Json) -> Option<Refund> {
     let Money { amount, .. } = money(value.get("amount")?)?;
     Some(Refund {
         id: text(value, "id")?,
-        order: optional(value, "merchant_reference", |value| {
+        order_id: optional(value, "merchant_reference", |value| {
             value.text().map(str::to_owned)
         })?,
         amount,
@@ -128,7 +128,7 @@ mod tests {
             instrument: Some("visa 4242".into()),
             refunds: vec![Refund {
                 id: "sbr_1".into(),
-                order: Some("order-1".into()),
+                order_id: Some("order-1".into()),
                 amount: 990,
                 state: RefundState::Failed,
             }],

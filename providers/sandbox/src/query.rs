@@ -24,9 +24,9 @@ pub(crate) fn query(
     reference: Option<&str>,
     purpose: QueryPurpose,
     // A reference is always found by the attempt's id: the payer's word is needed for no look-up.
-    returned: Option<&str>,
+    return_query: Option<&str>,
 ) -> Result<Report, QueryFailure> {
-    let came_back = returned.is_some();
+    let came_back = return_query.is_some();
     let keep = settings::flag(&account.settings, KEEP_OPEN, false)
         .map_err(|refusal| QueryFailure::Unavailable(refusal.detail))?;
     // While the payer is at the vendor's page they may try again; back here they chose not to.

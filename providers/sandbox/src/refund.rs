@@ -67,7 +67,7 @@ fn made(body: &[u8], order: &Order) -> Result<Given, RefundFailure> {
     let refund = Json::parse(body).and_then(|body| particulars::refund(&body));
     let refund =
         refund.ok_or_else(|| RefundFailure::Uncertain("the answer cannot be read".into()))?;
-    if refund.order.as_ref() != Some(&order.id) || refund.amount != order.amount.amount {
+    if refund.order_id.as_ref() != Some(&order.id) || refund.amount != order.amount.amount {
         let why = format!("{} is another refund", refund.id);
         return Err(RefundFailure::Uncertain(why));
     }
@@ -83,7 +83,7 @@ fn find(body: &[u8], order: &Order) -> Option<Option<Refund>> {
     let refunds: Option<Vec<Refund>> = refunds.iter().map(particulars::refund).collect();
     let ours = |refund: &Refund| match &order.reference {
         Some(reference) => refund.id == *reference,
-        None => refund.order.as_ref() == Some(&order.id),
+        None => refund.order_id.as_ref() == Some(&order.id),
     };
     Some(refunds?.into_iter().find(ours))
 }

@@ -55,7 +55,7 @@ impl Session {
             status,
             settlement,
             received: self.received,
-            returned: self.returned,
+            given_back: self.returned,
             detail,
             particulars: self.particulars,
         }

@@ -107,7 +107,7 @@ pub(crate) fn refund(value: &Json) -> Option<Refund> {
     is(value, "refund")?;
     Some(Refund {
         id: text(value, "id").filter(|id| is_id(id))?,
-        order: value
+        order_id: value
             .path(&["metadata", ORDER])
             .and_then(Json::text)
             .filter(|order| is_ours(order))

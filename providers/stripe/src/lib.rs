@@ -27,7 +27,7 @@ mod wire;
 
 use kassette_plugin::provider::call::BASE_URL;
 use kassette_plugin::provider::{
-    Account, Condition, Description, Environment, Provider, SecretSpec, Service, SettingForm,
+    Account, Condition, Description, Environment, MethodSupport, Provider, SecretSpec, SettingForm,
     SettingSpec,
 };
 
@@ -58,13 +58,13 @@ pub struct Stripe;
 
 impl Provider for Stripe {
     fn describe() -> Description {
-        let service =
-            |(method, _, currencies): (&str, &str, &[&str])| Service::new(method, currencies);
+        let support =
+            |(method, _, currencies): (&str, &str, &[&str])| MethodSupport::new(method, currencies);
         Description {
             id: "stripe".into(),
             label: "Stripe".into(),
             version: env!("CARGO_PKG_VERSION").into(),
-            services: METHODS.into_iter().map(service).collect(),
+            methods: METHODS.into_iter().map(support).collect(),
             settings: vec![
                 SettingSpec::optional(
                     start::CAPTURE,
@@ -156,8 +156,8 @@ mod tests {
 
     #[test]
     fn every_method_has_the_vendors_name() {
-        for service in Stripe::describe().services {
-            assert!(payment_method_type(&service.method).is_some());
+        for support in Stripe::describe().methods {
+            assert!(payment_method_type(&support.method).is_some());
         }
         assert_eq!(payment_method_type("revolut"), Some("revolut_pay"));
         assert_eq!(payment_method_type("paypal"), None);

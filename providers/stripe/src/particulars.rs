@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_nobody_has_tried_to_pay_tells_its_own_state() {
+    fn a_session_that_no_payer_has_tried_to_pay_tells_its_own_state() {
         assert_eq!(tell(&open("open")).provider_status.as_deref(), Some("open"));
     }
 

@@ -57,12 +57,12 @@ pub(crate) fn query(
     attempt: &Attempt,
     reference: Option<&str>,
     purpose: QueryPurpose,
-    returned: Option<&str>,
+    return_query: Option<&str>,
 ) -> Result<Report, QueryFailure> {
     let keep = settings::flag(&account.settings, KEEP_OPEN, true)
         .map_err(|refusal| QueryFailure::Unavailable(refusal.detail))?;
     // While the payer is at Stripe's page they may try again; who left it chose not to.
-    let kept_open = keep && !has_left(returned) && purpose != QueryPurpose::Cancel;
+    let kept_open = keep && !has_left(return_query) && purpose != QueryPurpose::Cancel;
     let mut session = match reference.filter(|reference| is_id(reference)) {
         Some(reference) => read(account, attempt, reference)?,
         None => locate(account, attempt, purpose)?,
@@ -91,8 +91,8 @@ pub(crate) fn query(
 /// Whether the payer came back by the address for those who give up. The host keeps that with the
 /// attempt, so that it holds for a payer too who went on at Stripe's page afterwards: the next refusal
 /// closes the session, which costs a new start and can cost no payer a second payment.
-fn has_left(returned: Option<&str>) -> bool {
-    returned.is_some_and(|query| query.split('&').any(|pair| pair == LEFT))
+fn has_left(return_query: Option<&str>) -> bool {
+    return_query.is_some_and(|query| query.split('&').any(|pair| pair == LEFT))
 }
 
 fn is_authorised(session: &Session) -> bool {

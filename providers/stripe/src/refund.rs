@@ -157,7 +157,7 @@ fn find(account: &Account, payment: &str, order: &Order) -> Result<Given, QueryF
 /// A refund of ours in the host's words; none where it is not the one that was asked for.
 fn read(value: &Json, order: &Order) -> Option<Given> {
     let refund = charge::refund(value)?;
-    let same = refund.order.as_ref() == Some(&order.id)
+    let same = refund.order_id.as_ref() == Some(&order.id)
         && refund.amount == order.amount.amount
         && wire::currency(value)? == order.amount.currency;
     let words = match refund.state {

@@ -38,7 +38,7 @@ pub(crate) fn report(
         status,
         settlement,
         received: payment.map_or(nothing, |payment| payment.received.clone()),
-        returned: payment.map_or(0, |payment| returned(payment, disputes)),
+        given_back: payment.map_or(0, |payment| given_back(payment, disputes)),
         detail: cut(detail),
         particulars: particulars::told(session, disputes),
     })
@@ -110,7 +110,7 @@ fn held(session: &Session, payment: &Payment) -> (Status, Settlement, String) {
 
 /// The money was taken; what became of it since?
 fn taken(payment: &Payment, disputes: &[Dispute]) -> (Status, Settlement, String) {
-    let (status, settlement, detail) = if returned(payment, disputes) >= payment.received.amount {
+    let (status, settlement, detail) = if given_back(payment, disputes) >= payment.received.amount {
         (Status::Completed, Settlement::Confirmed, "refunded")
     } else if is_disputed(disputes) {
         (Status::Review, Settlement::Pending, "disputed by the payer")
@@ -145,7 +145,7 @@ fn is_disputed(disputes: &[Dispute]) -> bool {
 }
 
 /// Given back: refunds, and disputes that were lost. What was never taken cannot be.
-fn returned(payment: &Payment, disputes: &[Dispute]) -> u64 {
+fn given_back(payment: &Payment, disputes: &[Dispute]) -> u64 {
     if payment.received.amount == 0 {
         return 0;
     }
@@ -327,7 +327,7 @@ mod tests {
         charge["refunds"]["data"] =
             json!([{ "id": "re_1", "object": "refund", "amount": 4990, "status": "succeeded" }]);
         let report = report(&read(&told).unwrap(), &[], false, BEFORE).unwrap();
-        assert_eq!((report.status, report.returned), (Status::Declined, 0));
+        assert_eq!((report.status, report.given_back), (Status::Declined, 0));
         assert_eq!(report.particulars.refunds, []);
     }
 
@@ -347,13 +347,16 @@ mod tests {
         told["payment_intent"]["latest_charge"]["refunds"]["data"] =
             json!([{ "id": "re_1", "object": "refund", "amount": 990, "status": "succeeded" }]);
         let partly = report(&read(&told).unwrap(), &[], false, BEFORE).unwrap();
-        assert_eq!((partly.status, partly.returned), (Status::Completed, 990));
+        assert_eq!((partly.status, partly.given_back), (Status::Completed, 990));
         let disputes = [
             dispute(DisputeState::Lost, 4000),
             dispute(DisputeState::Open, 10),
         ];
         let wholly = report(&read(&told).unwrap(), &disputes, false, BEFORE).unwrap();
-        assert_eq!((wholly.status, wholly.returned), (Status::Completed, 4990));
+        assert_eq!(
+            (wholly.status, wholly.given_back),
+            (Status::Completed, 4990)
+        );
         assert_eq!(
             said(&told, &[dispute(DisputeState::Open, 4990)], BEFORE),
             Some((Status::Review, Settlement::Pending))

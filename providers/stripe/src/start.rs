@@ -122,7 +122,10 @@ fn fields(
         ("client_reference_id", attempt.id.clone()),
         ("metadata[attempt]", attempt.id.clone()),
         ("payment_intent_data[metadata][attempt]", attempt.id.clone()),
-        ("payment_intent_data[description]", plain(&attempt.order)),
+        (
+            "payment_intent_data[description]",
+            plain(&attempt.merchant_order),
+        ),
         ("payment_method_types[0]", method.to_owned()),
         ("line_items[0][quantity]", "1".to_owned()),
         (
@@ -135,7 +138,7 @@ fn fields(
         ),
         (
             "line_items[0][price_data][product_data][name]",
-            plain(&attempt.order),
+            plain(&attempt.merchant_order),
         ),
         (
             "line_items[0][price_data][product_data][description]",
@@ -253,7 +256,7 @@ mod tests {
                 amount: 4990,
                 currency: "EUR".into(),
             },
-            order: "order\u{7} 7".into(),
+            merchant_order: "order\u{7} 7".into(),
             merchant: "Shop".into(),
             return_url: "https://x.example/r".into(),
             cancel_url: "https://x.example/r?a=1".into(),

@@ -176,7 +176,7 @@ async fn refunds(
     let foreign = |term: &&RefundTerms| !services.iter().any(|of| of.method == term.method);
     if let Some(term) = terms.iter().find(foreign) {
         return Err(format!(
-            "gives back payments by {}, which is not among its services",
+            "gives back payments by {}, which is not among its methods",
             term.method
         ));
     }

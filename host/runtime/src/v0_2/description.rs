@@ -12,7 +12,7 @@ use crate::text;
 pub(crate) type Description = wit::Description;
 
 pub(crate) fn description(provider: Description) -> Result<ProviderDescription, CallError> {
-    let services = at_most(provider.services, LISTED, "too many services")?;
+    let methods = at_most(provider.methods, LISTED, "too many methods")?;
     let secrets = at_most(provider.secrets, LISTED, "too many secrets")?;
     let tokens = at_most(provider.tokens, LISTED, "too many tokens")?;
     if !tokens.iter().all(|token| bounds::is_kebab(token)) {
@@ -24,7 +24,7 @@ pub(crate) fn description(provider: Description) -> Result<ProviderDescription, 
     Ok(ProviderDescription {
         label: bounds::label(provider.label)?,
         version: bounds::version(provider.version)?,
-        services: services
+        services: methods
             .into_iter()
             .filter_map(service)
             .collect::<Result<_, _>>()?,
@@ -36,9 +36,9 @@ pub(crate) fn description(provider: Description) -> Result<ProviderDescription, 
 }
 
 /// None for a method that this host does not know, or one of which no currency is left.
-fn service(service: wit::Service) -> Option<Result<Service, CallError>> {
-    let method = MethodId::parse(&service.method)?;
-    match bounds::currencies(&service.currencies) {
+fn service(support: wit::MethodSupport) -> Option<Result<Service, CallError>> {
+    let method = MethodId::parse(&support.method)?;
+    match bounds::currencies(&support.currencies) {
         Ok(currencies) => Some(Ok(Service {
             method,
             currencies: currencies?,

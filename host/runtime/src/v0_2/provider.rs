@@ -84,7 +84,7 @@ pub(crate) fn attempt(facts: &AttemptFacts) -> wit::Attempt {
             amount: facts.due.amount.0,
             currency: facts.due.currency.code().to_owned(),
         },
-        order: facts.order.clone(),
+        merchant_order: facts.order.clone(),
         merchant: facts.merchant.clone(),
         return_url: facts.return_url.clone(),
         cancel_url: facts.cancel_url.clone(),
@@ -301,7 +301,7 @@ pub(crate) fn report(report: wit::Report) -> Result<Report, CallError> {
         settlement,
         received: Minor(report.received.amount),
         currency: report.received.currency,
-        returned: Minor(report.returned),
+        returned: Minor(report.given_back),
         detail: bounds::within(report.detail, DETAIL, "a report's detail is over 200 bytes")?,
         particulars: particulars(report.particulars)?,
     })
@@ -349,7 +349,7 @@ fn refund(told: wit::Refund) -> Result<VendorRefund, CallError> {
     Ok(VendorRefund {
         id: reference(told.id)?,
         // Another form is that of another system at the same account.
-        order: told.order.and_then(|id| RefundId::parse(&id).ok()),
+        order: told.order_id.and_then(|id| RefundId::parse(&id).ok()),
         amount: Minor(told.amount),
         state: refund_state(told.state),
     })

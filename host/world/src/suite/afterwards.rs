@@ -32,7 +32,7 @@ pub fn refunds_are_told_one_by_one_and_one_that_fails_no_longer_counts<V: Vendor
         assert!(world.refund(&payment.open, amount).0 < 400);
     }
     let made = payment.ask(QueryPurpose::Sync);
-    assert_eq!((made.status, made.returned), (Status::Completed, 2500));
+    assert_eq!((made.status, made.given_back), (Status::Completed, 2500));
     let listed: &[u64] = if V::LISTS_REFUNDS {
         &[500, 1000, 1000]
     } else {
@@ -41,7 +41,10 @@ pub fn refunds_are_told_one_by_one_and_one_that_fails_no_longer_counts<V: Vendor
     assert_eq!(amounts(&made, Succeeded), listed);
     payment.choose("refund_fails");
     let failed = payment.ask(QueryPurpose::Sync);
-    assert_eq!((failed.status, failed.returned), (Status::Completed, 2000));
+    assert_eq!(
+        (failed.status, failed.given_back),
+        (Status::Completed, 2000)
+    );
     let listed: &[u64] = if V::LISTS_REFUNDS { &[500] } else { &[] };
     assert_eq!(amounts(&failed, Failed), listed);
     assert_eq!(ids(&failed), ids(&made));
@@ -49,17 +52,17 @@ pub fn refunds_are_told_one_by_one_and_one_that_fails_no_longer_counts<V: Vendor
     world.refund(&payment.open, "5.00");
     let again = payment.ask(QueryPurpose::Sync);
     let count = if V::LISTS_REFUNDS { 4 } else { 0 };
-    assert_eq!((again.returned, ids(&again).len()), (2500, count));
+    assert_eq!((again.given_back, ids(&again).len()), (2500, count));
     payment.choose("refund");
     let whole = payment.ask(QueryPurpose::Sync);
     assert_eq!(
-        (whole.status, whole.returned),
+        (whole.status, whole.given_back),
         (Status::Completed, payment.attempt.due.amount)
     );
 }
 
 pub fn a_dispute_keeps_its_id_until_it_is_won_or_lost<V: Vendor>() {
-    for (end, state, returned) in [
+    for (end, state, given_back) in [
         ("dispute_won", DisputeState::Won, 0),
         ("dispute_lost", DisputeState::Lost, 4990),
     ] {
@@ -67,7 +70,7 @@ pub fn a_dispute_keeps_its_id_until_it_is_won_or_lost<V: Vendor>() {
         let mut payment = Payment::<V>::paid(&world);
         payment.choose("dispute");
         let disputed = payment.ask(QueryPurpose::Sync);
-        assert_eq!((disputed.status, disputed.returned), (Status::Review, 0));
+        assert_eq!((disputed.status, disputed.given_back), (Status::Review, 0));
         let [dispute] = disputed.particulars.disputes.as_slice() else {
             panic!("one dispute: {disputed:?}")
         };
@@ -81,8 +84,8 @@ pub fn a_dispute_keeps_its_id_until_it_is_won_or_lost<V: Vendor>() {
         payment.choose(end);
         let ended = payment.ask(QueryPurpose::Sync);
         assert_eq!(
-            (ended.status, ended.settlement, ended.returned),
-            (Status::Completed, Settlement::Confirmed, returned),
+            (ended.status, ended.settlement, ended.given_back),
+            (Status::Completed, Settlement::Confirmed, given_back),
             "{end}"
         );
         let [decided] = ended.particulars.disputes.as_slice() else {

@@ -134,7 +134,7 @@ pub fn an_authorisation_that_the_vendor_voids_is_over_whatever_is_asked<V: Vendo
         }
         let over = payment.ask(purpose);
         assert_eq!(
-            (over.status, over.received.amount, over.returned),
+            (over.status, over.received.amount, over.given_back),
             (V::VOIDED, 0, 0),
             "{purpose:?}"
         );

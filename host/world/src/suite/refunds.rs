@@ -36,7 +36,7 @@ impl<'w, V: Vendor> Taken<'w, V> {
                 .collect(),
             received: report.received,
             captured_at: report.particulars.captured_at,
-            merchant_order: payment.attempt.order.clone(),
+            merchant_order: payment.attempt.merchant_order.clone(),
             merchant: payment.attempt.merchant.clone(),
         };
         Self { payment, paid }
@@ -126,9 +126,9 @@ pub fn terms_name_methods_of_the_module_without_a_request<V: Vendor>() {
     let terms = world.refund_terms();
     assert!(world.sent().is_empty());
     assert!(terms.iter().any(|term| term.method == V::REFUNDED.0));
-    let services = world.services();
+    let methods = world.methods();
     for (at, term) in terms.iter().enumerate() {
-        assert!(services.contains(&term.method), "{}", term.method);
+        assert!(methods.contains(&term.method), "{}", term.method);
         let again = terms[..at].iter().any(|other| other.method == term.method);
         assert!(!again, "{} is named twice", term.method);
     }
@@ -291,7 +291,7 @@ pub fn our_refund_is_told_by_its_order_and_one_of_the_dashboard_by_none<V: Vendo
     assert_eq!(taken.done(&order, &given), RefundState::Succeeded);
     assert!(world.refund(&taken.payment.open, "5.00").0 < 400);
     let told = taken.payment.ask(QueryPurpose::Sync);
-    assert_eq!((told.status, told.returned), (Status::Completed, 1500));
+    assert_eq!((told.status, told.given_back), (Status::Completed, 1500));
     let of = |amount| {
         let refunds = told.particulars.refunds.iter();
         let mut found = refunds.filter(|refund| refund.amount == amount);
@@ -301,8 +301,8 @@ pub fn our_refund_is_told_by_its_order_and_one_of_the_dashboard_by_none<V: Vendo
     };
     let (ours, other) = (of(1000), of(500));
     assert_eq!(ours.id, given.reference);
-    assert_eq!(ours.order.as_deref(), Some(order.id.as_str()));
-    assert_eq!(other.order, None);
+    assert_eq!(ours.order_id.as_deref(), Some(order.id.as_str()));
+    assert_eq!(other.order_id, None);
 }
 
 pub fn nothing_is_given_back_of_a_payment_that_the_vendor_does_not_know<V: Vendor>() {

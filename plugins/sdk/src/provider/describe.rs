@@ -1,7 +1,7 @@
 //! The parts of a description, each in one line.
-use super::{Encoding, Refundable, SecretSpec, Service};
+use super::{Encoding, MethodSupport, Refundable, SecretSpec};
 
-impl Service {
+impl MethodSupport {
     /// A method in these currencies; in every currency where none is named.
     #[must_use]
     pub fn new(method: &str, currencies: &[&str]) -> Self {

@@ -33,7 +33,7 @@ fn refunds_are_told_each_with_its_own_id_and_what_failed_is_taken_back() {
             let id = w.at_the_vendor(refund).unwrap();
             let refunded = report(&w);
             assert_eq!(
-                (refunded.status, refunded.settlement, refunded.returned),
+                (refunded.status, refunded.settlement, refunded.given_back),
                 (Status::Pending, Settlement::Pending, 0)
             );
             let [refund] = refunded.particulars.refunds.as_slice() else {
@@ -68,7 +68,7 @@ fn a_chargeback_takes_the_money_at_once_and_its_reversal_brings_it_back() {
     let id = w.at_the_vendor(w.sim.dispute(w.id(), &open.reference));
     let id = id.unwrap();
     let lost = report(&w);
-    assert_eq!((lost.status, lost.returned), (Status::Review, 0));
+    assert_eq!((lost.status, lost.given_back), (Status::Review, 0));
     let [dispute] = lost.particulars.disputes.as_slice() else {
         panic!("one dispute: {lost:?}")
     };
@@ -146,7 +146,7 @@ fn taken(w: &World, method: &str) -> (Open, Paid) {
         references: vec![open.reference.clone(), approved.reference.clone()],
         received: done.received.clone(),
         captured_at: None,
-        merchant_order: attempt.order,
+        merchant_order: attempt.merchant_order,
         merchant: attempt.merchant,
     };
     (open, told)
@@ -168,7 +168,7 @@ fn given_back(w: &World, paid: &Paid, order: &Order) -> RefundState {
     w.confirm();
     let told = refund_told(w);
     assert_eq!(told.id, given.reference);
-    assert_eq!(told.order.as_deref(), Some(order.id.as_str()));
+    assert_eq!(told.order_id.as_deref(), Some(order.id.as_str()));
     assert_eq!(told.amount, order.amount.amount);
     told.state
 }
@@ -208,7 +208,7 @@ fn a_refund_that_adyen_refuses_later_is_told_with_its_reason() {
             panic!("one refund: {told:?}")
         };
         assert_eq!(refund.state, RefundState::Failed);
-        assert_eq!(refund.order.as_deref(), Some(order.id.as_str()));
+        assert_eq!(refund.order_id.as_deref(), Some(order.id.as_str()));
         assert_eq!(w.entry().refunded, "0.00");
     }
 }
@@ -247,7 +247,7 @@ fn a_refund_of_the_customer_area_names_no_order() {
     let refund = w.sim.refund_part(w.id(), &open.reference, 500);
     w.at_the_vendor(refund).unwrap();
     let told = refund_told(&w);
-    assert_eq!((told.amount, told.order), (500, None));
+    assert_eq!((told.amount, told.order_id), (500, None));
 }
 
 #[test]

@@ -33,5 +33,5 @@ fn a_refund_leaves_the_invoice_as_it_is_and_there_are_no_disputes() {
     choose(&w, &open, "refund");
     assert_eq!(w.entry().state, State::Refunded);
     let report = looked(&w, &attempt, &open);
-    assert_eq!((report.status, report.returned), (Status::Completed, 0));
+    assert_eq!((report.status, report.given_back), (Status::Completed, 0));
 }

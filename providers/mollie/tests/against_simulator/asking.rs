@@ -95,7 +95,7 @@ fn a_repeated_refund_is_told_as_it_stands_now_and_not_as_it_was_answered_first()
         references: report.particulars.references,
         received: report.received,
         captured_at: None,
-        merchant_order: attempt.order,
+        merchant_order: attempt.merchant_order,
         merchant: attempt.merchant,
     };
     let order = w.order(990, "EUR");

@@ -55,7 +55,7 @@ fn a_chargeback_counts_as_lost_under_one_id_until_it_is_reversed() {
     let (attempt, started) = paid(&w, "credit_card");
     w.choose(&started, "dispute");
     let first = query(&w, &attempt, &started, QueryPurpose::Sync);
-    assert_eq!((first.status, first.returned), (Status::Review, 4990));
+    assert_eq!((first.status, first.given_back), (Status::Review, 4990));
     let disputes = &first.particulars.disputes;
     assert_eq!((disputes.len(), disputes[0].state), (1, DisputeState::Lost));
     w.choose(&started, "dispute");
@@ -64,7 +64,7 @@ fn a_chargeback_counts_as_lost_under_one_id_until_it_is_reversed() {
     w.choose(&started, "dispute_won");
     let reversed = query(&w, &attempt, &started, QueryPurpose::Sync);
     assert_eq!(
-        (reversed.status, reversed.settlement, reversed.returned),
+        (reversed.status, reversed.settlement, reversed.given_back),
         (Status::Completed, Settlement::Confirmed, 0)
     );
     let decided = &reversed.particulars.disputes[0];

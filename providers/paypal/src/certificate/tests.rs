@@ -92,7 +92,7 @@ fn a_certificate_whose_way_to_a_root_is_not_known_is_unlinked() {
 }
 
 #[test]
-fn who_is_no_authority_certifies_nobody() {
+fn a_certificate_of_no_authority_certifies_nothing() {
     let under = fixture!("under.pem");
     let verdict = judged(&[under, SIGNER, ISSUER], fixture!("under.sig"));
     assert_eq!(verdict, Verdict::Unlinked);

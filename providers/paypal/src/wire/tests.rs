@@ -134,7 +134,7 @@ fn what_was_received_and_given_back_is_paypals_word() {
         ],
     );
     assert_eq!(
-        (told_back.status, told_back.returned),
+        (told_back.status, told_back.given_back),
         (Status::Completed, 990)
     );
     let items = told_back.particulars.refunds.iter();
@@ -163,25 +163,25 @@ fn a_refund_is_told_by_its_own_invoice_and_one_of_the_dashboard_by_none() {
     other["invoice_id"] = json!("attempt-1");
     let told = refunded("PARTIALLY_REFUNDED", &[ours, other]);
     let orders = told.particulars.refunds.iter();
-    let orders: Vec<_> = orders.map(|refund| refund.order.as_deref()).collect();
+    let orders: Vec<_> = orders.map(|refund| refund.order_id.as_deref()).collect();
     assert_eq!(orders, [Some("refund-1"), None]);
 }
 
 #[test]
 fn a_capture_given_back_as_a_whole_counts_where_the_list_does_not_tell() {
     let whole = report(&told("COMPLETED", &[captured("REFUNDED", None)])).unwrap();
-    assert_eq!((whole.received.amount, whole.returned), (4990, 4990));
+    assert_eq!((whole.received.amount, whole.given_back), (4990, 4990));
     let charged_back = report(&told(
         "COMPLETED",
         &[captured("PENDING", Some("CHARGEBACK"))],
     ));
-    assert_eq!(charged_back.unwrap().returned, 4990);
+    assert_eq!(charged_back.unwrap().given_back, 4990);
     // A refund on its way is not given back yet, whatever the capture is called.
     let under_way = refunded("REFUNDED", &[refund("1JU1", "49.90", "PENDING")]);
-    assert_eq!(under_way.returned, 0);
+    assert_eq!(under_way.given_back, 0);
     // A refund that failed lowers the sum again.
     let failed = refunded("COMPLETED", &[refund("1JU1", "49.90", "FAILED")]);
-    assert_eq!(failed.returned, 0);
+    assert_eq!(failed.given_back, 0);
 }
 
 #[test]

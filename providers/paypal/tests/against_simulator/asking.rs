@@ -184,9 +184,9 @@ fn the_failed_part_of_a_whole_refund_comes_back() {
     ask(QueryPurpose::Capture);
     w.refund(&started, "20.00");
     w.choose(&started, "refund");
-    assert_eq!(ask(QueryPurpose::Sync).returned, attempt.due.amount);
+    assert_eq!(ask(QueryPurpose::Sync).given_back, attempt.due.amount);
     w.choose(&started, "refund_fails");
-    assert_eq!(ask(QueryPurpose::Sync).returned, 2000);
+    assert_eq!(ask(QueryPurpose::Sync).given_back, 2000);
 }
 
 #[test]
@@ -202,10 +202,10 @@ fn what_a_lost_dispute_took_is_told_by_the_order_and_counts_once() {
     ask();
     w.refund(&started, "9.90");
     w.choose(&started, "dispute");
-    assert_eq!(ask().returned, 990);
+    assert_eq!(ask().given_back, 990);
     w.choose(&started, "dispute_lost");
     let report = ask();
-    assert_eq!(report.returned, attempt.due.amount);
+    assert_eq!(report.given_back, attempt.due.amount);
     let amounts = report
         .particulars
         .refunds

@@ -121,14 +121,14 @@ fn refunds_in_parts_are_traced_add_up_and_fall_back_whatever_the_purpose() {
     ] {
         let report = ask(purpose);
         assert_eq!(
-            (report.status, report.returned),
+            (report.status, report.given_back),
             (Status::Completed, 2500),
             "{purpose:?}"
         );
         assert_eq!(report.reference, payment, "{purpose:?}");
     }
     w.choose(&started, "refund_fails");
-    assert_eq!(ask(QueryPurpose::Sync).returned, 2000);
+    assert_eq!(ask(QueryPurpose::Sync).given_back, 2000);
 }
 
 #[test]

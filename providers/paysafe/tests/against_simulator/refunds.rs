@@ -6,7 +6,7 @@ use crate::{chosen, world};
 
 #[test]
 fn news_of_our_refund_leads_to_the_payment_that_then_tells_the_sum() {
-    for (fault, returned) in [(None, 1000), (Some(Fault::RefundFails), 0)] {
+    for (fault, given_back) in [(None, 1000), (Some(Fault::RefundFails), 0)] {
         let w = world();
         let (attempt, started) = chosen(&w, "approve");
         w.query(&attempt, Some(&started.reference), QueryPurpose::Capture)
@@ -24,14 +24,14 @@ fn news_of_our_refund_leads_to_the_payment_that_then_tells_the_sum() {
             references: vec![started.reference.clone()],
             received: report.received,
             captured_at: report.particulars.captured_at,
-            merchant_order: attempt.order.clone(),
+            merchant_order: attempt.merchant_order.clone(),
             merchant: attempt.merchant.clone(),
         };
         if let Some(fault) = fault {
             w.fault(fault);
         }
         w.give_back(&paid, &w.order(1000, "CAD")).unwrap();
-        assert_eq!(ask().returned, 0);
+        assert_eq!(ask().given_back, 0);
         // The handle's news and the payment's come first.
         w.next_callback();
         w.next_callback();
@@ -41,6 +41,6 @@ fn news_of_our_refund_leads_to_the_payment_that_then_tells_the_sum() {
         };
         assert_eq!(notice.about, Subject::Reference(report.reference));
         assert_eq!(notice.report, None);
-        assert_eq!(ask().returned, returned);
+        assert_eq!(ask().given_back, given_back);
     }
 }

@@ -101,7 +101,7 @@ fn a_refund_of_ours_is_told_by_its_order_and_others_in_the_sum_alone() {
         references: Vec::new(),
         received: attempt.due.clone(),
         captured_at: None,
-        merchant_order: attempt.order.clone(),
+        merchant_order: attempt.merchant_order.clone(),
         merchant: attempt.merchant.clone(),
     };
     let given = w.give_back(&taken, &order).unwrap();
@@ -109,9 +109,9 @@ fn a_refund_of_ours_is_told_by_its_order_and_others_in_the_sum_alone() {
         let report = query(&w, &attempt, &started, QueryPurpose::Sync);
         let refunds = report.particulars.refunds.into_iter();
         let refunds: Vec<_> = refunds
-            .map(|refund| (refund.id, refund.order, refund.state))
+            .map(|refund| (refund.id, refund.order_id, refund.state))
             .collect();
-        (report.returned, refunds)
+        (report.given_back, refunds)
     };
     let ours = |state| vec![(given.reference.clone(), Some(order.id.clone()), state)];
     assert_eq!(told(), (0, ours(RefundState::Pending)));

@@ -19,7 +19,7 @@ fn paid(w: &World) -> (Paid, Order) {
         references: Vec::new(),
         received: asked.unwrap().received,
         captured_at: None,
-        merchant_order: attempt.order,
+        merchant_order: attempt.merchant_order,
         merchant: attempt.merchant,
     };
     (paid, w.order(1000, "EUR"))
@@ -62,7 +62,7 @@ fn one_that_is_taken_in_is_pending_until_news_tells_its_end_under_our_id() {
             let [refund] = report.particulars.refunds.as_slice() else {
                 panic!("one refund: {report:?}")
             };
-            assert_eq!(refund.order.as_ref(), Some(&order.id));
+            assert_eq!(refund.order_id.as_ref(), Some(&order.id));
             assert_eq!(refund.id, given.reference);
             refund.state
         });

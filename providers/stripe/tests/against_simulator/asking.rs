@@ -31,12 +31,12 @@ fn a_declined_payer_may_try_again_until_they_leave_and_it_is_one_attempt() {
     let w = world();
     let attempt = w.attempt("credit_card", "EUR");
     let started = open(w.start(&attempt));
-    let ask = |returned| {
+    let ask = |return_query| {
         let asked = w.query_returned(
             &attempt,
             Some(&started.reference),
             QueryPurpose::Sync,
-            returned,
+            return_query,
         );
         asked.unwrap()
     };
@@ -44,8 +44,8 @@ fn a_declined_payer_may_try_again_until_they_leave_and_it_is_one_attempt() {
     for _ in 0..6 {
         back = w.choose(&started, "decline").1;
         // Whatever the payer's browser has told before, but that they left.
-        for returned in [None, Some("redirect_status=failed")] {
-            let told = ask(returned);
+        for return_query in [None, Some("redirect_status=failed")] {
+            let told = ask(return_query);
             assert_eq!(told.status, Status::Pending);
             let reason = told.particulars.reason.as_deref();
             assert_eq!(reason, Some("generic_decline"));
@@ -145,7 +145,7 @@ fn a_review_that_finds_fraud_ends_the_attempt_without_money() {
             .query(&attempt, Some(&started.reference), purpose)
             .unwrap();
         assert_eq!(
-            (told.status, told.received.amount, told.returned),
+            (told.status, told.received.amount, told.given_back),
             (Status::Declined, 0, 0)
         );
         assert_eq!(told.particulars.reason.as_deref(), Some("fraudulent"));
@@ -164,7 +164,7 @@ fn what_was_captured_in_part_is_told_with_what_was_taken() {
     let told = w
         .query(&attempt, Some(&started.reference), QueryPurpose::Capture)
         .unwrap();
-    assert_eq!((told.received.amount, told.returned), (4890, 0));
+    assert_eq!((told.received.amount, told.given_back), (4890, 0));
 }
 
 #[test]
@@ -228,7 +228,10 @@ fn a_charge_with_more_refunds_than_it_tells_is_told_one_by_one() {
     }
     let asked = w.query(&attempt, Some(&started.reference), QueryPurpose::Sync);
     let told = asked.unwrap();
-    assert_eq!((told.particulars.refunds.len(), told.returned), (12, 1_200));
+    assert_eq!(
+        (told.particulars.refunds.len(), told.given_back),
+        (12, 1_200)
+    );
 }
 
 #[test]
@@ -247,7 +250,7 @@ fn a_repeated_refund_is_told_as_it_stands_now_and_not_as_it_was_answered_first()
         references: report.particulars.references,
         received: report.received,
         captured_at: None,
-        merchant_order: attempt.order,
+        merchant_order: attempt.merchant_order,
         merchant: attempt.merchant,
     };
     let order = w.order(990, "EUR");

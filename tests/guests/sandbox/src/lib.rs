@@ -3,7 +3,7 @@
 //! `?trap` is not survived, nor is a start over 66.66. Beside iDEAL it takes a method that the host does not know.
 use kassette_plugin::provider::{
     Account, CallbackReply, Attempt, Condition, Description, CallbackRequest, SettingSpec, Provider, QueryFailure,
-    CallbackFailure, Report, SecretSpec, Service, StartFailure, Started, Status, QueryPurpose,
+    CallbackFailure, Report, SecretSpec, MethodSupport, StartFailure, Started, Status, QueryPurpose,
 };
 
 #[path = "../../../../providers/sandbox/src/api.rs"]
@@ -35,9 +35,9 @@ impl Provider for Other {
             id: "sandbox".into(),
             label: "Sandbox, another".into(),
             version: env!("CARGO_PKG_VERSION").into(),
-            services: METHODS
+            methods: METHODS
                 .split(' ')
-                .map(|method| Service::new(method, &[]))
+                .map(|method| MethodSupport::new(method, &[]))
                 .collect(),
             settings: vec![SettingSpec::required(api::BASE_URL, "")],
             secrets: [api::CLIENT_ID, api::CLIENT_SECRET, callback::SECRET]
