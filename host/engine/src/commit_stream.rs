@@ -14,7 +14,7 @@ use crate::rows::Made;
 use crate::span::Written;
 
 /// Bytes of groups that may wait to be taken. A reader that falls this far behind what is written
-/// does not catch up; memory is needed for payments.
+/// does not catch up; memory is needed for other work.
 const MAX_WAITING: usize = 32 << 20;
 /// What a row takes in memory beside its key and value.
 const ROW_COST: usize = 64;

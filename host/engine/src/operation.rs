@@ -56,7 +56,7 @@ impl<S: State, O: Operation<S>> Job<S> for Submission<O, O::Outcome> {
     fn apply(self: Box<Self>, rows: &mut Rows<'_, S>) -> Settle {
         let Self { operation, reply } = *self;
         rows.begin();
-        // Nothing here should panic; where it does, one payment suffers and not all of them. The
+        // Nothing here should panic; where it does, one operation fails and not all of them. The
         // overlay is rolled back to what it was, so nothing half-written is seen.
         let outcome = catch_unwind(AssertUnwindSafe(|| operation.apply(rows)))
             .unwrap_or_else(|_| Err(Fault::Unavailable("the operation panicked".into())));

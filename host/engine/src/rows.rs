@@ -29,8 +29,8 @@ pub struct Touched {
 impl Touched {
     /// After so much an operation of many parts leaves the rest to another one: with one to three
     /// microseconds a row about a millisecond, for which all others wait. One that cannot be parted may take
-    /// more; the store's longest, a step of a payment that tells each of 256 webhook endpoints, takes up to
-    /// 2,500 rows and 1 MiB (`bounds.rs` of the store holds it to that), some five milliseconds.
+    /// more; the store's longest takes up to 2,500 rows and 1 MiB (`bounds.rs` of the store holds it to that),
+    /// some five milliseconds.
     pub const BY_OPERATION: Self = Self {
         rows: 512,
         bytes: 512 << 10,

@@ -34,25 +34,32 @@ impl Callers {
 
     /// Answers the callers that what they asked for is on disk.
     pub(crate) fn answer(&self, settles: Vec<Settle>) {
-        let waiting = Waiting(settles);
+        let mut answers = Answers(settles);
         match self.0.get() {
-            // Where the runtime has ended the task is dropped at once, and they are answered.
-            Some(runtime) if waiting.0.len() >= WORTH_A_TASK => {
-                runtime.spawn(async move { drop(waiting) });
+            Some(runtime) if answers.0.len() >= WORTH_A_TASK => {
+                runtime.spawn(async move { answers.give() });
             }
-            _ => drop(waiting),
+            _ => answers.give(),
         }
     }
 }
 
-/// Callers that are answered when this is dropped, wherever that is: none is forgotten.
-struct Waiting(Vec<Settle>);
+/// Answers that callers wait for.
+struct Answers(Vec<Settle>);
 
-impl Drop for Waiting {
-    fn drop(&mut self) {
+impl Answers {
+    /// Gives those that are not given yet.
+    fn give(&mut self) {
         for settle in self.0.drain(..) {
             settle(Ok(()));
         }
+    }
+}
+
+/// The fallback: a runtime that has ended drops the task without running it, and no caller may be forgotten.
+impl Drop for Answers {
+    fn drop(&mut self) {
+        self.give();
     }
 }
 
@@ -109,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_that_nobody_may_drive_any_more_answers_nobody() {
+    fn callers_of_a_runtime_on_their_own_thread_are_answered_without_it() {
         let callers = Callers::default();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()

@@ -22,7 +22,6 @@ pub enum CodeIssued {
     Done(ConnectCode),
     /// A live code for a merchant that is not approved for live.
     NotLiveApproved,
-    /// There is no such merchant.
     NoSuchMerchant,
 }
 

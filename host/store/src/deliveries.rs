@@ -37,7 +37,6 @@ pub enum EndpointReplaced {
     Unknown,
 }
 
-/// An endpoint that was deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointDeleted {
     /// As it was.
@@ -323,7 +322,6 @@ pub trait Deliveries: Send + Sync {
         filter: DeliveryFilter,
         paging: Paging,
     ) -> StoreFuture<'_, Listed<Delivery>>;
-    /// A delivery by its id.
     fn delivery(&self, id: DeliveryId) -> StoreFuture<'_, Option<Delivery>>;
 
     /// Resolves when deliveries were queued, or may go on, for endpoints that no answer of it has

@@ -488,7 +488,7 @@ pub trait Directory: Send + Sync {
     fn audit_log(&self, paging: Paging) -> StoreFuture<'_, Listed<AuditEntry>>;
 }
 
-/// What a store tells of itself to those who watch it.
+/// What a store tells of itself, for metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vitals {
     /// Bytes that it takes on its disk.

@@ -124,20 +124,20 @@ pub(crate) fn merge(change: &mut Change, more: Change) {
     change.dirty |= dirty;
 }
 
-/// The routing decisions that are kept, with their numbers, which the books count.
+/// The routing decisions that are kept, with their numbers, which the counters give.
 pub(crate) fn decisions<'d>(
     payment: PaymentId,
-    books: &mut PaymentCounters,
+    counters: &mut PaymentCounters,
     decisions: &'d [RoutingDecision],
 ) -> Vec<(u16, &'d RoutingDecision)> {
     let mut kept = Vec::new();
     for decision in decisions {
-        if books.decisions == MAX_DECISIONS {
+        if counters.decisions == MAX_DECISIONS {
             tracing::warn!(payment.id = %payment, "a routing decision is not kept: there are too many");
             break;
         }
-        kept.push((books.decisions, decision));
-        books.decisions += 1;
+        kept.push((counters.decisions, decision));
+        counters.decisions += 1;
     }
     kept
 }
@@ -145,7 +145,7 @@ pub(crate) fn decisions<'d>(
 /// The transitions that are kept, likewise.
 pub(crate) fn transitions<'c>(
     payment: PaymentId,
-    books: &mut PaymentCounters,
+    counters: &mut PaymentCounters,
     change: &'c Change,
 ) -> Vec<(u16, &'c Transition)> {
     let mut kept = Vec::new();
@@ -155,12 +155,12 @@ pub(crate) fn transitions<'c>(
         } else {
             MAX_IDLE_TRANSITIONS
         };
-        if books.transitions >= most {
+        if counters.transitions >= most {
             tracing::warn!(payment.id = %payment, cause = %transition.cause, "a line of the timeline is not kept: there are too many");
             continue;
         }
-        kept.push((books.transitions, transition));
-        books.transitions += 1;
+        kept.push((counters.transitions, transition));
+        counters.transitions += 1;
     }
     kept
 }
@@ -187,7 +187,7 @@ const fn repeats(kind: EventType) -> bool {
 /// The events that are told, likewise.
 pub(crate) fn events(
     payment: PaymentId,
-    books: &mut PaymentCounters,
+    counters: &mut PaymentCounters,
     change: &Change,
     now: Time,
 ) -> Result<Vec<(u16, Event)>, Fault> {
@@ -198,7 +198,7 @@ pub(crate) fn events(
         } else {
             MAX_EVENTS
         };
-        if books.events >= most {
+        if counters.events >= most {
             tracing::error!(payment.id = %payment, kind = new.kind.as_str(), "an event is not told: the payment has too many");
             continue;
         }
@@ -212,8 +212,8 @@ pub(crate) fn events(
             refund: new.refund,
             decline: new.decline,
         };
-        told.push((books.events, event));
-        books.events += 1;
+        told.push((counters.events, event));
+        counters.events += 1;
     }
     Ok(told)
 }

@@ -463,6 +463,16 @@ impl Scheduler {
         Some(attempt.endpoint)
     }
 
+    /// What was claimed and is not begun, at the end.
+    pub(super) fn take_buffered(&mut self) -> Vec<DeliveryId> {
+        self.buffered = 0;
+        let mut buffered = std::mem::take(&mut self.dropped);
+        for flow in self.flows.values_mut() {
+            buffered.extend(flow.buffer.drain(..).map(|kept| kept.due.id));
+        }
+        buffered
+    }
+
     /// An endpoint is disabled or gone: that it kept failing is over.
     pub(super) fn disable_flow(&mut self, endpoint: EndpointId) {
         if let Some(flow) = self.flows.get_mut(&endpoint) {

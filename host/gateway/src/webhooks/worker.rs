@@ -29,7 +29,7 @@ use crate::watch::NO_ENVIRONMENT;
 /// From then on an attempt counts as slow. It is the longest that a stranger waits for a quick slot
 /// while silent ones have them all, and longer than most receivers take.
 const LINGERS: Duration = Duration::from_millis(250);
-/// How often the store is asked for everything that waits.
+/// How often the store is asked for everything that waits, as soon as it has answered the time before.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// So often where other nodes serve the store too: what one of them leaves is for the others.
 const LOOK_EVERY_AMONG_NODES: Duration = Duration::from_secs(5);
@@ -54,7 +54,7 @@ pub(crate) struct Deliverer {
     look: Notify,
     /// How often it was asked to.
     asked: AtomicU64,
-    /// What the worker knows, for those who ask.
+    /// What the worker knows, for callers that ask.
     pub(super) status: WorkerStatus,
 }
 
@@ -130,6 +130,8 @@ enum Done {
     Arrived(DeliveryId, Box<Unrecorded>),
     /// That these have arrived is recorded; when to look at their endpoints again, if ever.
     Recorded(Vec<(DeliveryId, EndpointId, Option<Time>)>),
+    /// What waits, for that request to look.
+    Looked(u64, Result<Vec<(EndpointId, Time)>, Fault>),
 }
 
 struct Worker<'a> {
@@ -145,6 +147,7 @@ struct Worker<'a> {
     /// Records under way.
     recording: usize,
     look_at: Instant,
+    is_looking: bool,
     /// The number of the last request to look that was followed.
     looked: u64,
 }
@@ -161,6 +164,7 @@ impl Gateway {
             arrived: Vec::new(),
             recording: 0,
             look_at: Instant::now(),
+            is_looking: false,
             looked: 0,
         };
         self.inner.deliverer.publish(Activity::Busy);
@@ -218,7 +222,7 @@ impl Worker<'_> {
         loop {
             let has_time_come = |at: Instant| at <= Instant::now();
             if has_time_come(self.look_at) {
-                self.look().await;
+                self.look();
             }
             self.note_lingering();
             self.act().await;
@@ -253,8 +257,11 @@ impl Worker<'_> {
             }
         };
         if tokio::time::timeout(LEAVE, leave).await.is_err() {
-            tracing::info!("deliveries under way are left; they are repeated after the next start");
+            tracing::info!("deliveries under way are left; they are repeated after their leases");
         }
+        // No other node has to wait for the leases of what was not begun.
+        let buffered = self.scheduler.take_buffered();
+        self.give_back(buffered).await;
     }
 
     /// Does everything that can be begun now.
@@ -267,13 +274,15 @@ impl Worker<'_> {
         while let Some(action) = self.scheduler.next(now) {
             match action {
                 SchedulerAction::Claim(endpoint, at_most) => self.claim(endpoint, at_most, now),
-                SchedulerAction::GiveBack(dropped) => {
-                    if let Err(fault) = self.gateway.store().give_back(dropped).await {
-                        tracing::warn!(error = %fault, "deliveries were not given back");
-                    }
-                }
+                SchedulerAction::GiveBack(dropped) => self.give_back(dropped).await,
                 SchedulerAction::Start(endpoint, due) => self.start(endpoint, *due),
             }
+        }
+    }
+
+    async fn give_back(&self, dropped: Vec<DeliveryId>) {
+        if let Err(fault) = self.gateway.store().give_back(dropped).await {
+            tracing::warn!(error = %fault, "deliveries were not given back");
         }
     }
 
@@ -410,6 +419,17 @@ impl Worker<'_> {
                     self.scheduler.recorded(id, endpoint, again);
                 }
             }
+            Some(Done::Looked(asked, Ok(waiting))) => {
+                for (endpoint, at) in waiting {
+                    self.scheduler.due(endpoint, at);
+                }
+                (self.is_looking, self.looked) = (false, asked);
+            }
+            Some(Done::Looked(_, Err(fault))) => {
+                tracing::error!(error = %fault, "the store does not say what waits");
+                self.is_looking = false;
+                self.look_at = Instant::now() + FAULT_PAUSE;
+            }
             // Whatever panics here is caught where it runs.
             None => {}
         }
@@ -421,7 +441,7 @@ impl Worker<'_> {
         began.is_some_and(|began| began.elapsed() >= LINGERS)
     }
 
-    /// Tells those who ask what became of an endpoint's circuit; what has changed, if anything.
+    /// Shows callers of the status what became of an endpoint's circuit; what has changed, if anything.
     fn tell_circuit(&self, endpoint: Option<EndpointId>) -> Option<CircuitChange> {
         let endpoint = endpoint?;
         let status = &self.gateway.inner.deliverer.status;
@@ -443,36 +463,37 @@ impl Worker<'_> {
         }
     }
 
-    /// Asks the store for everything that waits.
-    async fn look(&mut self) {
+    /// Asks the store for everything that waits. The worker goes on meanwhile: that may take long.
+    fn look(&mut self) {
         let every = match self.gateway.store().live_nodes() {
+            _ if self.is_looking => FAULT_PAUSE,
             1 => LOOK_EVERY,
             _ => LOOK_EVERY_AMONG_NODES,
         };
         self.look_at = Instant::now() + every;
-        let status = &self.gateway.inner.deliverer.status;
-        status.circuits(self.scheduler.circuits());
-        let asked = self.gateway.inner.deliverer.asked.load(Ordering::SeqCst);
-        let mut after = None;
-        loop {
-            match self.gateway.store().waiting(after, PAGE).await {
-                Ok(page) => {
-                    for (endpoint, at) in &page {
-                        self.scheduler.due(*endpoint, *at);
-                    }
-                    after = page.last().map(|(endpoint, _)| *endpoint);
-                    if page.len() < PAGE {
-                        self.looked = asked;
-                        return;
-                    }
-                }
-                Err(fault) => {
-                    tracing::error!(error = %fault, "the store does not say what waits");
-                    self.look_at = Instant::now() + FAULT_PAUSE;
-                    return;
-                }
-            }
+        if self.is_looking {
+            return;
         }
+        self.is_looking = true;
+        let deliverer = &self.gateway.inner.deliverer;
+        deliverer.status.circuits(self.scheduler.circuits());
+        let asked = deliverer.asked.load(Ordering::SeqCst);
+        let gateway = self.gateway.clone();
+        self.jobs.spawn(async move {
+            let look = async {
+                let (mut waiting, mut after) = (Vec::new(), None);
+                loop {
+                    let page = gateway.store().waiting(after, PAGE).await?;
+                    after = page.last().map(|(endpoint, _)| *endpoint);
+                    let is_last = page.len() < PAGE;
+                    waiting.extend(page);
+                    if is_last {
+                        return Ok(waiting);
+                    }
+                }
+            };
+            Done::Looked(asked, caught(look).await)
+        });
     }
 
     /// Tells flows of attempts that have begun to linger.

@@ -18,7 +18,7 @@ use crate::copy::tables::TABLES;
 use crate::mark::CopyState;
 use crate::postgres::database::{Arguments, Failure};
 use crate::postgres::open::{self, OpenOptions};
-use crate::postgres::parts::Argument;
+use crate::postgres::statement::Argument;
 use crate::postgres::target::Target;
 use crate::postgres::{audit, mark};
 use crate::rows::seal::Secrets;
@@ -41,13 +41,13 @@ const FENCE: &str =
 pub(crate) type Values = Vec<Argument>;
 
 /// One connection to a database.
-pub(crate) struct Database {
+pub(crate) struct CopyConnection {
     runtime: Handle,
     client: Object,
     pub(crate) secrets: Secrets,
 }
 
-impl Database {
+impl CopyConnection {
     /// Connects to a database of this release that was sealed with the master key.
     pub(crate) fn connect(runtime: Handle, options: &OpenOptions) -> Result<Self, CopyError> {
         let (client, secrets) = runtime.block_on(async {
@@ -175,7 +175,7 @@ impl Database {
 
 /// Writes rows of tables, those of one table together.
 pub(crate) struct Writer<'a> {
-    pub(crate) database: &'a Database,
+    pub(crate) database: &'a CopyConnection,
     tables: BTreeMap<&'static str, Table>,
 }
 
@@ -187,7 +187,7 @@ struct Table {
 }
 
 impl<'a> Writer<'a> {
-    pub(crate) fn new(database: &'a Database) -> Result<Self, CopyError> {
+    pub(crate) fn new(database: &'a CopyConnection) -> Result<Self, CopyError> {
         let types = async |columns, table| {
             let sql = format!("SELECT {columns} FROM {table}");
             let statement = database.client.prepare(&sql).await?;

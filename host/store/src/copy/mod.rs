@@ -25,7 +25,7 @@ use kassette_engine::{DiskHooks, Folder, Rebuild, RebuildError, always};
 use serde_json::json;
 use tokio::runtime::Handle;
 
-use crate::copy::database::{Database, Writer};
+use crate::copy::database::{CopyConnection, Writer};
 use crate::copy::tables::COUNTED;
 use crate::mark::CopyState;
 use crate::report::{Progress, VerifyReport};
@@ -127,7 +127,7 @@ pub fn to_postgres(
     if !from.master.is_same(&to.master) {
         return Err(CopyError::OtherKey);
     }
-    let database = Database::connect(runtime.clone(), to)?;
+    let database = CopyConnection::connect(runtime.clone(), to)?;
     match database.mark()? {
         Some(CopyState::Copying) => {}
         Some(CopyState::Moving | CopyState::Moved) => return Err(postgres::OpenError::Moved.into()),
@@ -154,7 +154,7 @@ pub fn to_postgres(
 
 fn fill_database(
     source: &Stopped,
-    database: &Database,
+    database: &CopyConnection,
     options: &postgres::OpenOptions,
     runtime: &Handle,
     progress: &(dyn Progress + Sync),
@@ -189,7 +189,7 @@ pub fn to_sled(
         return Err(CopyError::OtherKey);
     }
     refuse_full(&to.path)?;
-    let mut database = Database::connect(runtime.clone(), from)?;
+    let mut database = CopyConnection::connect(runtime.clone(), from)?;
     match database.mark()? {
         None | Some(CopyState::Moving) => {}
         Some(CopyState::Copying) => return Err(postgres::OpenError::Copying.into()),
@@ -218,7 +218,7 @@ pub fn to_sled(
 }
 
 fn fill_folder(
-    database: &Database,
+    database: &CopyConnection,
     options: &postgres::OpenOptions,
     folder: Folder,
     runtime: &Handle,

@@ -21,11 +21,11 @@ use uuid::Uuid;
 use self::Convert::{All, Row};
 use crate::Fault;
 use crate::copy::CopyError;
-use crate::copy::database::{Database, Values, Writer};
+use crate::copy::database::{CopyConnection, Values, Writer};
 use crate::payment_steps::{count, uses_account};
 use crate::postgres::directory::keys::{environment, owner};
-use crate::postgres::parts::values;
 use crate::postgres::payments::stored::{self, DECISION, EVENT, TRANSITION};
+use crate::postgres::statement::values;
 use crate::postgres::webhooks::outbox::{log, status_number};
 use crate::postgres::{millis, number, uuid, webhooks};
 use crate::report::{Progress, Unit, VerifyReport};
@@ -148,7 +148,7 @@ pub(crate) fn copy(
 }
 
 /// What stands once.
-fn singles(source: &CopySource<'_>, database: &Database) -> Result<(), CopyError> {
+fn singles(source: &CopySource<'_>, database: &CopyConnection) -> Result<(), CopyError> {
     let mark: Vec<u8> = source.view.expect(schema::MARK)?;
     database.execute("UPDATE meta SET mark = $1", &[&mark])?;
     for (name, key) in [
@@ -175,7 +175,7 @@ fn singles(source: &CopySource<'_>, database: &Database) -> Result<(), CopyError
 /// How far a rule is. A database goes by time first: payments that arrived later and were made before are looked at
 /// again.
 fn retention(
-    database: &Database,
+    database: &CopyConnection,
     rule: Rule,
     Reached { next, made_before }: Reached,
 ) -> Result<(), CopyError> {
@@ -268,11 +268,11 @@ fn payments(
                 writer.push("refund", found)?;
             }
         }
-        let books = PaymentCounters {
+        let counters = PaymentCounters {
             timer: None,
-            ..loaded.books
+            ..loaded.counters
         };
-        let (_, body) = PaymentRow::encode(sealer, payment, books)?;
+        let (_, body) = PaymentRow::encode(sealer, payment, counters)?;
         writer.push("payment", payment_row(payment, arrived, &body))?;
     }
     Ok(())

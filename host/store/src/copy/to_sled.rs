@@ -17,7 +17,7 @@ use uuid::Uuid;
 use self::Convert::{All, Keyed};
 use crate::Fault;
 use crate::copy::CopyError;
-use crate::copy::database::Database;
+use crate::copy::database::CopyConnection;
 use crate::postgres::columns::{environment, id, merchant_id, payment_id, reseller_id};
 use crate::postgres::directory::account;
 use crate::postgres::payments::stored::{self, DECISION, EVENT};
@@ -111,7 +111,7 @@ pub(crate) struct Target<'a, 'b> {
 
 /// Copies all that does not follow from other rows. Within a snapshot of the database.
 pub(crate) fn fill(
-    from: &Database,
+    from: &CopyConnection,
     bulk: &mut Bulk<'_>,
     before: &VerifyReport,
     progress: &dyn Progress,
@@ -195,7 +195,7 @@ impl Target<'_, '_> {
     }
 
     /// What stands once. What is sealed is moved as it is: for the same row, under the same key.
-    fn singles(&mut self, from: &Database) -> Result<(), CopyError> {
+    fn singles(&mut self, from: &CopyConnection) -> Result<(), CopyError> {
         self.put(schema::FORMAT.to_vec(), this_format())?;
         let meta = from.one("SELECT canary, mark FROM meta")?;
         self.save(schema::CANARY.to_vec(), &meta.get::<_, Vec<u8>>(0))?;
@@ -233,7 +233,7 @@ fn counted(row: &Row) -> u32 {
 /// A payment with its attempts, in order of time; without its lease.
 fn payment(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
     let sealer = &target.secrets.sealer;
-    let (mut payment, mut books) = stored::open(sealer, row.get(0), row.get(1), None)?;
+    let (mut payment, mut counters) = stored::open(sealer, row.get(0), row.get(1), None)?;
     payment.claimed_until = None;
     let mut rows = Vec::new();
     for (ordinal, body) in (0_u8..).zip(row.get::<_, Vec<&[u8]>>(2)) {
@@ -245,10 +245,10 @@ fn payment(target: &mut Target<'_, '_>, row: &Row) -> Result<(), CopyError> {
     let attempts = attempts.collect::<Result<_, _>>()?;
     let aggregate = PaymentAggregate { payment, attempts };
     let due = aggregate.due_at();
-    books.timer = due.map(Timer::Own);
+    counters.timer = due.map(Timer::Own);
     let payment = aggregate.payment;
     let marks = target.secrets.marks(&payment);
-    let (key, body) = PaymentRow::encode(sealer, &payment, books)?;
+    let (key, body) = PaymentRow::encode(sealer, &payment, counters)?;
     target.put(key, body)?;
     for (key, body) in rows {
         target.put(key, body)?;

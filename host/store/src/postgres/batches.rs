@@ -1,9 +1,6 @@
-//! Requests that are committed together: each committer takes what waits, up to a number, and does it in one
-//! statement.
+//! Requests that are committed together: a committer takes what waits, up to a number, and does it in one statement.
 
-use std::sync::Arc;
-
-use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 
 use crate::Fault;
 
@@ -12,9 +9,7 @@ const WAITING: usize = 4096;
 
 /// What does a batch.
 pub(crate) trait Commit: Send + Sync + 'static {
-    /// A request.
     type Request: Send + 'static;
-    /// Its answer.
     type Answer: Send + 'static;
 
     /// Does requests; the answers in the same order.
@@ -29,19 +24,16 @@ type Waiting<C> = (
     oneshot::Sender<Result<<C as Commit>::Answer, Fault>>,
 );
 
-/// Committers with what waits for them. They end with it.
+/// A committer with what waits for it. It ends with this.
 pub(crate) struct Batches<C: Commit> {
     waiting: mpsc::Sender<Waiting<C>>,
 }
 
 impl<C: Commit> Batches<C> {
-    /// Starts so many committers, which take so many requests at once.
-    pub(crate) fn start(commit: C, committers: usize, at_once: usize) -> Self {
+    /// Starts a committer, which takes so many requests at once.
+    pub(crate) fn start(commit: C, at_once: usize) -> Self {
         let (waiting, requests) = mpsc::channel(WAITING);
-        let (commit, requests) = (Arc::new(commit), Arc::new(Mutex::new(requests)));
-        for _ in 0..committers {
-            tokio::spawn(run(Arc::clone(&commit), Arc::clone(&requests), at_once));
-        }
+        tokio::spawn(run(commit, requests, at_once));
         Self { waiting }
     }
 
@@ -58,25 +50,19 @@ impl<C: Commit> Batches<C> {
     }
 }
 
-async fn run<C: Commit>(
-    commit: Arc<C>,
-    requests: Arc<Mutex<mpsc::Receiver<Waiting<C>>>>,
-    at_once: usize,
-) {
+async fn run<C: Commit>(commit: C, mut requests: mpsc::Receiver<Waiting<C>>, at_once: usize) {
     loop {
         let mut batch = Vec::with_capacity(at_once);
-        let mut waiting = requests.lock().await;
-        if waiting.recv_many(&mut batch, at_once).await == 0 {
+        if requests.recv_many(&mut batch, at_once).await == 0 {
             return;
         }
         // What tasks that are ready to run ask for goes along: a statement costs as much as several of its rows.
         tokio::task::yield_now().await;
         while batch.len() < at_once
-            && let Ok(request) = waiting.try_recv()
+            && let Ok(request) = requests.try_recv()
         {
             batch.push(request);
         }
-        drop(waiting);
         let (batch, callers): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
         let answers = commit.commit(batch).await;
         for (caller, answer) in callers.into_iter().zip(answers) {

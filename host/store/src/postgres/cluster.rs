@@ -39,7 +39,7 @@ impl Database {
     /// committed.
     pub(crate) async fn settle(&self, version: i64) {
         // Not by name: another process may have this one's by now.
-        let (began, own) = (Instant::now(), self.standing.incarnation());
+        let (began, own) = (Instant::now(), self.node_state.incarnation());
         let adopted = async {
             loop {
                 let behind = self.read_one(BEHIND, &[&version, &own]).await;
@@ -69,23 +69,23 @@ impl Cluster for PostgresStore {
     }
 
     fn announce(&self, info: NodeInfo) {
-        self.standing.told.lock().info = info;
+        self.node_state.report.lock().info = info;
     }
 
     fn announce_modules(&self, modules: ModulesInfo) {
-        self.standing.told.lock().modules = modules;
+        self.node_state.report.lock().modules = modules;
     }
 
     fn live_nodes(&self) -> u32 {
-        self.standing.live()
+        self.node_state.live()
     }
 
     fn demanded(&self) {
-        self.standing.demanded();
+        self.node_state.demanded();
     }
 
     fn share(&self) -> NodeShare {
-        self.standing.share()
+        self.node_state.share()
     }
 
     fn reviewed(&self) -> StoreFuture<'_, Option<Vec<PaymentId>>> {
@@ -99,7 +99,7 @@ impl Cluster for PostgresStore {
         Box::pin(async move {
             // A second time it only makes the lease longer.
             let (task, lease) = (task.name(), lease.as_secs_f64());
-            let about: Arguments<'_> = &[&task, &self.standing.name, &lease];
+            let about: Arguments<'_> = &[&task, &self.node_state.name, &lease];
             Ok(!self.workers.repeat(TAKE_TASK, about).await?.is_empty())
         })
     }
@@ -114,7 +114,7 @@ impl PostgresStore {
         let NodeReport { info, modules } = info.transpose().map_err(damaged)?.unwrap_or_default();
         Ok(NodeStatus {
             incarnation: row.get::<_, i64>(1).cast_unsigned(),
-            is_self: name == self.standing.name,
+            is_self: name == self.node_state.name,
             beat_age: Duration::from_millis(natural(2)),
             adopted: natural(3),
             lag: natural(4),

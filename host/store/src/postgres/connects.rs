@@ -11,7 +11,7 @@ use kassette_domain::webhook::Endpoint;
 use tokio_postgres::Row;
 
 use crate::connects::{LISTED_FOR, told, verify};
-use crate::postgres::database::{Database, Failure, Operation, Tx, execute, row};
+use crate::postgres::database::{Database, Failure, TransactionWork, Tx, execute, row};
 use crate::postgres::directory::keys::{self, environment};
 use crate::postgres::directory::merchants;
 use crate::postgres::lists::ListPosition;
@@ -70,7 +70,7 @@ struct IssueCode {
     now: Time,
 }
 
-impl Operation for IssueCode {
+impl TransactionWork for IssueCode {
     type Outcome = CodeIssued;
     const CHANGES_DIRECTORY: bool = false;
 
@@ -105,7 +105,7 @@ struct UseCode {
     now: Time,
 }
 
-impl Operation for UseCode {
+impl TransactionWork for UseCode {
     type Outcome = CodeUsed;
     const CHANGES_DIRECTORY: bool = false;
 
@@ -128,7 +128,7 @@ struct Redeem {
     secrets: Arc<Secrets>,
 }
 
-impl Operation for Redeem {
+impl TransactionWork for Redeem {
     /// With what stood there before.
     type Outcome = (Exchanged, Option<ShopConnection>);
 

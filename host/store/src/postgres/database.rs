@@ -31,7 +31,7 @@ const MAX_PAUSE: Duration = Duration::from_millis(200);
 const DEADLINE: Duration = Duration::from_secs(10);
 
 /// What is done in one transaction, with everything that it needs.
-pub(crate) trait Operation: Send + Sync + 'static {
+pub(crate) trait TransactionWork: Send + Sync + 'static {
     /// What it tells its caller.
     type Outcome: Send + 'static;
 
@@ -56,6 +56,8 @@ pub(crate) enum Failure {
     Lost,
     /// There is no database to ask: nothing was changed, and the next statement fares no better.
     Unreachable(Fault),
+    /// It took too long, or waited too long for a lock: nothing was changed, and the next statement fares no better.
+    Late,
     /// Nothing was changed.
     Fault(Fault),
 }
@@ -64,7 +66,7 @@ impl Failure {
     /// What the caller is told who tries no more.
     pub(crate) fn fault(self) -> Fault {
         match self {
-            Self::Collided | Self::Stale => Fault::Busy,
+            Self::Collided | Self::Stale | Self::Late => Fault::Busy,
             Self::Duplicate(what) => Fault::Unavailable(format!("{what} is in use")),
             // As of a disk that hangs: it shows when it is asked again.
             Self::Lost => Fault::Stopping,
@@ -107,11 +109,11 @@ impl From<tokio_postgres::Error> for Failure {
             }
             &SqlState::LOCK_NOT_AVAILABLE => {
                 timed_out("lock");
-                Self::Fault(Fault::Busy)
+                Self::Late
             }
             &SqlState::QUERY_CANCELED => {
                 timed_out("statement");
-                Self::Fault(Fault::Busy)
+                Self::Late
             }
             // The server refused before it did anything.
             &SqlState::READ_ONLY_SQL_TRANSACTION => Self::Unreachable(Fault::Unavailable(
@@ -197,18 +199,18 @@ pub(crate) struct Database {
     /// Whose turn it is to do a transaction of several statements: see [`Database::transact`].
     pub(crate) turn: tokio::sync::Mutex<()>,
     pub(crate) pool: Pool,
-    pub(crate) standing: Arc<NodeState>,
+    pub(crate) node_state: Arc<NodeState>,
 }
 
 impl Database {
     /// A connection, where this node may serve.
     async fn connection(&self) -> Result<Object, Failure> {
-        self.standing.check().map_err(Failure::Unreachable)?;
+        self.node_state.check().map_err(Failure::Unreachable)?;
         let began = Instant::now();
         loop {
             let connection = self.pool.get().await?;
-            self.standing.check().map_err(Failure::Unreachable)?;
-            if Object::metrics(&connection).created >= self.standing.connected() {
+            self.node_state.check().map_err(Failure::Unreachable)?;
+            if Object::metrics(&connection).created >= self.node_state.connected() {
                 let waited = began.elapsed().as_secs_f64();
                 metrics::histogram!("kassette_database_wait_seconds", "pool" => self.name)
                     .record(waited);
@@ -290,11 +292,11 @@ impl Database {
     /// them end in the audit log, where one waits for the other, and would hold connections meanwhile that others
     /// need. Under SERIALIZABLE they would spoil each other's tries as well. What changes the directory is answered
     /// once no node goes by what was before.
-    pub(crate) async fn transact<O: Operation>(&self, operation: &O) -> Result<O::Outcome, Fault> {
+    pub(crate) async fn transact<W: TransactionWork>(&self, work: &W) -> Result<W::Outcome, Fault> {
         let turn = self.turn.lock().await;
         let mut tries = Tries::new();
         let (done, version) = loop {
-            match self.attempt(operation).await {
+            match self.attempt(work).await {
                 Ok(done) => break done,
                 Err(Failure::Collided | Failure::Stale) => tries.again().await?,
                 Err(failure) => return Err(failure.fault()),
@@ -308,37 +310,37 @@ impl Database {
     }
 
     /// Does a transaction once that leaves the directory as it is.
-    pub(crate) async fn transact_once<O: Operation>(
+    pub(crate) async fn transact_once<W: TransactionWork>(
         &self,
-        operation: &O,
-    ) -> Result<O::Outcome, Failure> {
-        const { assert!(!O::CHANGES_DIRECTORY, "other nodes have to be waited for") };
-        self.attempt(operation).await.map(|(done, _)| done)
+        work: &W,
+    ) -> Result<W::Outcome, Failure> {
+        const { assert!(!W::CHANGES_DIRECTORY, "other nodes have to be waited for") };
+        self.attempt(work).await.map(|(done, _)| done)
     }
 
     /// Does a transaction once; the version of the directory that it has made, where it is of those that do.
-    async fn attempt<O: Operation>(
+    async fn attempt<W: TransactionWork>(
         &self,
-        operation: &O,
-    ) -> Result<(O::Outcome, Option<i64>), Failure> {
+        work: &W,
+    ) -> Result<(W::Outcome, Option<i64>), Failure> {
         let mut connection = self.connection().await?;
         let applied = in_time(async {
             let tx = connection.transaction().await?;
-            let version = if O::CHANGES_DIRECTORY {
+            let version = if W::CHANGES_DIRECTORY {
                 let sql = "UPDATE directory SET version = version + 1 RETURNING version";
                 row(&tx, sql, &[]).await?.map(|row| row.get(0))
             } else {
                 None
             };
-            let done = operation.apply(&tx).await?;
+            let done = work.apply(&tx).await?;
             Ok((tx, done, version))
         });
         let done = match applied.await {
             Ok((tx, done, version)) => {
                 let committed = in_time(async { Ok(tx.commit().await?) }).await;
                 match (&committed, version) {
-                    (Ok(()), Some(version)) => self.standing.directory_is(version),
-                    (Err(_), Some(_)) => self.standing.directory_may_be_another(),
+                    (Ok(()), Some(version)) => self.node_state.directory_is(version),
+                    (Err(_), Some(_)) => self.node_state.directory_may_be_another(),
                     (_, None) => {}
                 }
                 committed.map(|()| (done, version))

@@ -5,13 +5,23 @@
 //! is a transaction that first takes the lock of `directory`. Locks are taken in one order everywhere: reference,
 //! payment, owner, directory, the end of the audit log.
 //!
+//! Decided 2026-11-27, where the first design of this store said otherwise:
+//! - The node that asks first claims a delivery. It is not leased to the node that queued it, and no endpoint belongs
+//!   to a node: so there is one way to send. Each node has as many connections to a receiver as one that serves alone.
+//! - Deliveries that are over are deleted in batches. Their table has no partitions, which would need an owner that
+//!   makes the next one in time.
+//! - Changes of the directory and of the audit log are interactive transactions: they are rare, and the server ends a
+//!   session that says nothing within one for a second.
+//! - Statements are prepared by name, for speed. So a pooler in transaction mode is not for it.
+//! - The gateway has one role. A role that reads for reports is the operator's to make.
+//!
 //! | file or folder | holds |
 //! |---|---|
 //! | `open`, `target` | the master key, what a database has to be; the address and TLS |
 //! | `schema`, `errors` | the tables and their migration; why a store does not open |
 //! | `mark` | that nothing may be served from a database that is being copied, or was |
 //! | `node`, `membership`, `cluster` | a node among others: its beats, what they mean, `Cluster` |
-//! | `database`, `parts` | statements and transactions, and what is tried again; a statement out of parts |
+//! | `database`, `statement` | statements and transactions, and what is tried again; a statement out of parts |
 //! | `columns` | columns of rows, read |
 //! | `batches` | what is committed together |
 //! | `lists`, `audit` | pages of lists; lines of the audit log |
@@ -35,7 +45,6 @@ mod modules;
 mod node;
 mod nonces;
 pub(crate) mod open;
-pub(crate) mod parts;
 pub(crate) mod payments;
 pub mod private;
 mod resellers;
@@ -43,6 +52,7 @@ mod retention;
 mod routing_log;
 mod schema;
 pub mod scratch;
+pub(crate) mod statement;
 pub(crate) mod target;
 mod trials;
 mod upkeep;
@@ -68,7 +78,7 @@ pub use crate::postgres::open::{OpenOptions, migrate};
 pub use crate::postgres::verify::verify;
 
 use crate::postgres::batches::Batches;
-use crate::postgres::database::{Database, Failure, Operation};
+use crate::postgres::database::{Database, Failure, TransactionWork};
 use crate::postgres::node::{Node, NodeState};
 use crate::postgres::nonces::{Counts, Taking};
 use crate::postgres::payments::create::Creating;
@@ -92,7 +102,7 @@ pub struct PostgresStore {
     taking: Batches<Taking>,
     nonces: Counts,
     node: Option<Node>,
-    pub(crate) standing: Arc<NodeState>,
+    pub(crate) node_state: Arc<NodeState>,
     /// Operations under way: they go on where their callers have given up.
     under_way: TaskTracker,
     this: Weak<Self>,
@@ -117,7 +127,7 @@ impl PostgresStore {
         let this = self.this.upgrade();
         Box::pin(async move {
             let this = this.ok_or(Fault::Stopping)?;
-            this.standing.check()?;
+            this.node_state.check()?;
             let under_way = this.under_way.clone();
             let done = under_way.spawn(operation(this)).await;
             done.unwrap_or(Err(Fault::Stopping))
@@ -137,8 +147,8 @@ impl PostgresStore {
     }
 
     /// Does a transaction to its end.
-    pub(crate) fn operate<O: Operation>(&self, operation: O) -> StoreFuture<'static, O::Outcome> {
-        self.run_to_end(async move |store| store.requests.transact(&operation).await)
+    pub(crate) fn operate<W: TransactionWork>(&self, work: W) -> StoreFuture<'static, W::Outcome> {
+        self.run_to_end(async move |store| store.requests.transact(&work).await)
     }
 }
 
@@ -192,15 +202,14 @@ impl StoreHealth for PostgresStore {
     }
 
     fn failed(&self) -> Pin<Box<dyn Future<Output = String> + Send + '_>> {
-        Box::pin(self.standing.failed())
+        Box::pin(self.node_state.failed())
     }
 
     fn shut_down(&self) -> StoreFuture<'_, ()> {
         Box::pin(async {
-            let was_open = self.standing.close();
+            let was_open = self.node_state.close();
             self.under_way.close();
             self.under_way.wait().await;
-            self.hand_back().await;
             if let Some(node) = self.node.as_ref().filter(|_| was_open) {
                 node.give_up().await;
             }

@@ -7,7 +7,7 @@ use kassette_domain::id::{Digest, Slot};
 use kassette_domain::time::Time;
 use tokio_postgres::Row;
 
-use crate::postgres::database::{Arguments, Failure, Operation, Tx, execute, row};
+use crate::postgres::database::{Arguments, Failure, TransactionWork, Tx, execute, row};
 use crate::postgres::{PostgresStore, audit, millis, time};
 use crate::{
     Fault, KEPT_VERSIONS, Proposal, SharedModules, SlotChange, SlotContent, SlotStage, StoreFuture,
@@ -61,7 +61,7 @@ struct Propose {
     now: Time,
 }
 
-impl Operation for Propose {
+impl TransactionWork for Propose {
     type Outcome = Option<u64>;
 
     async fn apply(&self, tx: &Tx<'_>) -> Result<Option<u64>, Failure> {
@@ -89,7 +89,7 @@ struct Settle {
     now: Time,
 }
 
-impl Operation for Settle {
+impl TransactionWork for Settle {
     type Outcome = Option<u64>;
 
     async fn apply(&self, tx: &Tx<'_>) -> Result<Option<u64>, Failure> {
@@ -108,7 +108,7 @@ struct Withdraw {
     number: i64,
 }
 
-impl Operation for Withdraw {
+impl TransactionWork for Withdraw {
     type Outcome = ();
 
     async fn apply(&self, tx: &Tx<'_>) -> Result<(), Failure> {
@@ -125,7 +125,7 @@ struct ChangeSlot {
     now: Time,
 }
 
-impl Operation for ChangeSlot {
+impl TransactionWork for ChangeSlot {
     type Outcome = u64;
 
     async fn apply(&self, tx: &Tx<'_>) -> Result<u64, Failure> {
@@ -197,8 +197,8 @@ fn text(on_trial: Option<&Candidate>) -> Result<String, Fault> {
 impl PostgresStore {
     fn proposer(&self) -> Proposer {
         Proposer {
-            name: self.standing.name.clone(),
-            incarnation: self.standing.incarnation(),
+            name: self.node_state.name.clone(),
+            incarnation: self.node_state.incarnation(),
         }
     }
 }

@@ -5,6 +5,11 @@
 //! No clocks of two machines are compared: a node is gone whose row another one has seen unchanged for longer than a
 //! beat is good by its own monotonic clock. It comes back as a new one where it was only slow. That is sound because
 //! a row is removed as it was found alone: no beat can have renewed it, and so nothing was served meanwhile.
+//!
+//! Decided 2026-11-27: times of payments and leases are those of each node's own clock, not of the database's as beats
+//! tell it. That would be a second source of time beside the injected one, and off by as much as an answer was late.
+//! Clocks have to agree, and a node says where its own does not; where they differ, a holder that comes late is refused
+//! by the number of its claim, and a nonce is kept for longer than they may differ.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -80,7 +85,7 @@ pub(crate) struct NodeState {
     failed: watch::Sender<Option<String>>,
     /// Requests that limits for all nodes count.
     demanded: AtomicU64,
-    pub(crate) told: Mutex<NodeReport>,
+    pub(crate) report: Mutex<NodeReport>,
 }
 
 impl NodeState {
@@ -95,7 +100,7 @@ impl NodeState {
             closed: AtomicBool::new(false),
             failed: watch::Sender::new(None),
             demanded: AtomicU64::new(0),
-            told: Mutex::default(),
+            report: Mutex::default(),
         })
     }
 
@@ -197,16 +202,16 @@ impl NodeState {
         *self.incarnation.lock()
     }
 
-    /// What is told of the node, as its row has it.
-    fn told(&self) -> String {
-        serde_json::to_string(&*self.told.lock()).unwrap_or_default()
+    /// The report, as the node's row has it.
+    fn report_json(&self) -> String {
+        serde_json::to_string(&*self.report.lock()).unwrap_or_default()
     }
 }
 
 /// A node among those that serve a database.
 #[derive(Debug)]
 pub(crate) struct Node {
-    pub(crate) standing: Arc<NodeState>,
+    pub(crate) node_state: Arc<NodeState>,
     target: Target,
     beats: tokio::task::JoinHandle<()>,
 }
@@ -226,19 +231,19 @@ impl Node {
         is_alone: bool,
     ) -> Result<Self, OpenError> {
         let lapse = if is_alone { LAPSE_ALONE } else { LAPSE };
-        let standing = NodeState::new(name, Some(Membership::new(lapse)));
+        let node_state = NodeState::new(name, Some(Membership::new(lapse)));
         let client = connect(&target).await?;
         if is_alone {
             client.execute(REMOVE_ALL, &[]).await?;
         }
         loop {
-            make_way(&client, &standing.name).await?;
-            if enter(&client, &standing).await? {
+            make_way(&client, &node_state.name).await?;
+            if enter(&client, &node_state).await? {
                 break;
             }
         }
         let mut beats = Heartbeats {
-            standing: Arc::clone(&standing),
+            node_state: Arc::clone(&node_state),
             target: target.clone(),
             client: Some(client),
             demand: Demand::default(),
@@ -247,11 +252,11 @@ impl Node {
         };
         // Nothing is served before the first one. What is read by then is told by the second one, at once.
         if beats.beat().await?.is_none() {
-            return Err(OpenError::InUse(standing.name.clone()));
+            return Err(OpenError::InUse(node_state.name.clone()));
         }
         let beats = tokio::spawn(beats.run());
         Ok(Self {
-            standing,
+            node_state,
             target,
             beats,
         })
@@ -262,7 +267,7 @@ impl Node {
         self.beats.abort();
         let gone = async {
             let client = self.target.connect().await.ok()?;
-            let (name, incarnation) = (&self.standing.name, self.standing.incarnation());
+            let (name, incarnation) = (&self.node_state.name, self.node_state.incarnation());
             client.execute(GIVE_UP, &[name, &incarnation]).await.ok()
         };
         if !matches!(tokio::time::timeout(ANSWER, gone).await, Ok(Some(_))) {
@@ -284,13 +289,13 @@ async fn connect(target: &Target) -> Result<Client, OpenError> {
 
 /// Writes the row of a new incarnation, which has adopted nothing: changes wait for it from then on, before it reads
 /// anything. False where another row has the name.
-async fn enter(client: &Client, standing: &NodeState) -> Result<bool, OpenError> {
+async fn enter(client: &Client, node_state: &NodeState) -> Result<bool, OpenError> {
     let mut random = [0; 8];
     crate::rows::seal::fill(&mut random).map_err(|fault| OpenError::Database(fault.to_string()))?;
     let incarnation = i64::from_be_bytes(random);
-    let (name, info) = (&standing.name, standing.told());
+    let (name, info) = (&node_state.name, node_state.report_json());
     // Before the answer, which may be lost: then the next beat finds the row, or that there is none.
-    *standing.incarnation.lock() = incarnation;
+    *node_state.incarnation.lock() = incarnation;
     let joined = client.query_opt(JOIN, &[name, &incarnation, &info]).await?;
     Ok(joined.is_some())
 }
@@ -325,7 +330,7 @@ async fn make_way(client: &Client, name: &str) -> Result<(), OpenError> {
 }
 
 struct Heartbeats {
-    standing: Arc<NodeState>,
+    node_state: Arc<NodeState>,
     target: Target,
     /// None where the last one is of no use any more.
     client: Option<Client>,
@@ -346,7 +351,7 @@ impl Heartbeats {
             next = match tokio::time::timeout(ANSWER, self.beat_or_come_back()).await {
                 Ok(Ok(Some(next))) => next,
                 Ok(Ok(None)) => {
-                    self.standing.fail(
+                    self.node_state.fail(
                         "another node has taken this one's name, because this one was not heard of",
                     );
                     return;
@@ -358,6 +363,7 @@ impl Heartbeats {
                 }
                 // What became of it shows in the next one.
                 Err(_) => {
+                    tracing::warn!("a beat was not answered in time");
                     self.client = None;
                     Next::InTime
                 }
@@ -370,14 +376,14 @@ impl Heartbeats {
         if let Some(next) = self.beat().await? {
             return Ok(Some(next));
         }
-        let standing = Arc::clone(&self.standing);
+        let node_state = Arc::clone(&self.node_state);
         let client = self.client().await?;
-        standing.begin_anew();
+        node_state.begin_anew();
         if client
-            .query_opt(OF_NAME, &[&standing.name])
+            .query_opt(OF_NAME, &[&node_state.name])
             .await?
             .is_some()
-            || !enter(client, &standing).await?
+            || !enter(client, &node_state).await?
         {
             return Ok(None);
         }
@@ -390,9 +396,9 @@ impl Heartbeats {
         Ok(match &mut self.client {
             Some(client) => client,
             none => {
-                self.standing.begin_anew();
+                self.node_state.begin_anew();
                 let client = connect(&self.target).await?;
-                *self.standing.connected.lock() = Instant::now();
+                *self.node_state.connected.lock() = Instant::now();
                 none.insert(client)
             }
         })
@@ -401,30 +407,32 @@ impl Heartbeats {
     /// Renews the row, adopts what is there, and removes those of nodes that are gone. None where there is no row of
     /// this incarnation.
     async fn beat(&mut self) -> Result<Option<Next>, OpenError> {
-        let standing = Arc::clone(&self.standing);
+        let node_state = Arc::clone(&self.node_state);
         let passed = self.counted.elapsed();
         let began = Instant::now();
         self.counted = began;
-        let requests = standing.demanded.swap(0, Ordering::Relaxed);
+        let requests = node_state.demanded.swap(0, Ordering::Relaxed);
         let demand = self.demand.note(requests, passed);
         let client = self.client().await?;
-        let (name, incarnation, told) = (&standing.name, standing.incarnation(), standing.told());
-        let Some(membership) = &standing.membership else {
+        let (name, incarnation) = (&node_state.name, node_state.incarnation());
+        let report = node_state.report_json();
+        let Some(membership) = &node_state.membership else {
             return Ok(None);
         };
-        let sent = standing.now();
+        let sent = node_state.now();
         let seen = membership.lock().seen();
         let rows = client
-            .query(BEAT_SQL, &[name, &incarnation, &seen, &demand, &told])
+            .query(BEAT_SQL, &[name, &incarnation, &seen, &demand, &report])
             .await?;
-        let (received, took) = (standing.now(), began.elapsed());
+        let (received, took) = (node_state.now(), began.elapsed());
         let Some(first) = rows.first() else {
             return Ok(None);
         };
         // A copy to or from the database has another epoch: what this node knows of it holds no more.
         let epoch: i64 = first.get(0);
-        if *standing.epoch.get_or_init(|| epoch) != epoch {
-            standing.fail("the database was copied to or from another store: start this node anew");
+        if *node_state.epoch.get_or_init(|| epoch) != epoch {
+            node_state
+                .fail("the database was copied to or from another store: start this node anew");
             return Ok(None);
         }
         let version = (first.get(0), first.get(1));

@@ -24,8 +24,9 @@ use crate::rows::seal::{CANARY_TEXT, Marker, MasterKey, Sealer, Secrets, Unopene
 
 /// Connections for requests.
 const REQUESTS: usize = 12;
-/// Connections over which creations are committed, and committers; the same for nonces.
-const COMMITTERS: usize = 2;
+/// Connections over which creations are committed, one batch at a time; the same for nonces. With a second one batches
+/// are smaller, and as many nodes make fewer.
+const COMMITS: usize = 1;
 /// Connections for what no request waits for.
 const WORKERS: usize = 4;
 
@@ -223,8 +224,8 @@ impl PostgresStore {
             }
             return Err(refused);
         }
-        let standing = match &node {
-            Some(node) => Arc::clone(&node.standing),
+        let node_state = match &node {
+            Some(node) => Arc::clone(&node.node_state),
             None => NodeState::of_a_guest(),
         };
         let batched = target.with_generic_plans();
@@ -233,30 +234,30 @@ impl PostgresStore {
                 name,
                 turn: tokio::sync::Mutex::default(),
                 pool: target.pool(connections)?,
-                standing: Arc::clone(&standing),
+                node_state: Arc::clone(&node_state),
             })
         };
         let requests = database("requests", &target, REQUESTS)?;
         let workers = database("workers", &target, WORKERS)?;
         let secrets = Arc::new(secrets);
         let taking = Taking {
-            database: database("nonces", &batched, COMMITTERS)?,
+            database: database("nonces", &batched, COMMITS)?,
         };
         let creating = Creating {
-            database: database("creates", &batched, COMMITTERS)?,
+            database: database("creates", &batched, COMMITS)?,
             secrets: Arc::clone(&secrets),
         };
         Ok(Arc::new_cyclic(|this| Self {
             requests,
             workers,
             secrets,
-            creating: Batches::start(creating, COMMITTERS, create::AT_ONCE),
-            taking: Batches::start(taking, COMMITTERS, nonces::AT_ONCE),
+            creating: Batches::start(creating, create::AT_ONCE),
+            taking: Batches::start(taking, nonces::AT_ONCE),
             nonces: Counts::default(),
             schedule: ArcSwap::default(),
             claims: Claims::default(),
             node,
-            standing,
+            node_state,
             under_way: TaskTracker::new(),
             this: Weak::clone(this),
         }))

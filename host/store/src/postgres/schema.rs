@@ -10,6 +10,9 @@
 //! A `body` is a row as [`crate::rows`] writes it for its key: with a version and a check sum, and what is secret
 //! in it sealed. Columns beside it hold what is searched or compared. Texts from outside are `bytea`: they may hold
 //! any character, and stand in order of their bytes.
+//!
+//! Tables `due` and `parked` hold timers and pending callbacks. They keep these names: a migration only expands, and
+//! no rename does.
 
 use std::time::Duration;
 

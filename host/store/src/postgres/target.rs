@@ -25,7 +25,8 @@ use crate::postgres::errors::{OpenError, said};
 const WAIT: Duration = Duration::from_secs(2);
 /// How long a connection may take to come about.
 const CONNECT: Duration = Duration::from_secs(5);
-/// How long an address is tried before the next one: within the second that a beat has, the second of two is reached.
+/// How long one of several addresses is tried before the next one: within the second that a beat has, the second of two
+/// is reached.
 const ADDRESS: Duration = Duration::from_millis(500);
 /// For how long a server that is not reached over the network is waited for.
 const GONE: Duration = Duration::from_secs(10);
@@ -82,13 +83,17 @@ impl Target {
                 )));
             }
         };
+        let patience = match config.get_hosts() {
+            [_] => CONNECT,
+            _ => ADDRESS,
+        };
         config
             .ssl_mode(ssl)
             .options(format!(
                 "{SESSION} -c default_transaction_isolation={isolation}"
             ))
             .target_session_attrs(TargetSessionAttrs::ReadWrite)
-            .connect_timeout(ADDRESS)
+            .connect_timeout(patience)
             .keepalives_idle(GONE)
             .tcp_user_timeout(GONE);
         if config.get_application_name().is_none() {

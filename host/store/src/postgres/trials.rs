@@ -4,7 +4,7 @@ use kassette_domain::candidate::Counts;
 use tokio_postgres::Row;
 
 use crate::postgres::PostgresStore;
-use crate::postgres::database::{Failure, Operation, Tx, execute, row};
+use crate::postgres::database::{Failure, TransactionWork, Tx, execute, row};
 use crate::rows::trials::{self, TrialRow};
 use crate::rows::{records, schema};
 use crate::{Fault, StoreFuture, Trial, Trials};
@@ -21,7 +21,7 @@ struct CountTrial {
     counted: Vec<(u8, Counts)>,
 }
 
-impl Operation for CountTrial {
+impl TransactionWork for CountTrial {
     type Outcome = Vec<(u8, Counts)>;
     const CHANGES_DIRECTORY: bool = false;
 

@@ -72,7 +72,7 @@ pub(crate) struct PaymentRow {
     /// Without e-mail and token.
     plain: Payment,
     sealed: Vec<u8>,
-    pub(crate) books: PaymentCounters,
+    pub(crate) counters: PaymentCounters,
 }
 
 /// A payment's row as it is written: what its key says is left out, and what is sealed. Behind it stands
@@ -104,7 +104,7 @@ struct Written<'a> {
     expires_at: Time,
     claimed_until: Option<Time>,
     sealed: Cow<'a, [u8]>,
-    books: PaymentCounters,
+    counters: PaymentCounters,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -118,7 +118,7 @@ impl PaymentRow {
     pub(crate) fn encode(
         sealer: &Sealer,
         payment: &Payment,
-        books: PaymentCounters,
+        counters: PaymentCounters,
     ) -> Result<(Key, IVec), Fault> {
         let key = schema::payment(payment.id);
         let secrets = PaymentSecrets {
@@ -153,7 +153,7 @@ impl PaymentRow {
             expires_at: payment.expires_at,
             claimed_until: payment.claimed_until,
             sealed: sealer.seal(&key, &secrets)?.into(),
-            books,
+            counters,
         };
         let row = match payment.rate_table {
             Some(table) => records::encode(&key, &(row, table))?,
@@ -203,7 +203,7 @@ impl PaymentRow {
                 claimed_until: row.claimed_until,
             },
             sealed: row.sealed.into_owned(),
-            books: row.books,
+            counters: row.counters,
         })
     }
 
@@ -233,7 +233,7 @@ impl PaymentRow {
         let mut payment = self.plain;
         payment.email = secrets.email.map(Cow::into_owned);
         payment.token = secrets.token.into_owned();
-        Ok((payment, self.books))
+        Ok((payment, self.counters))
     }
 }
 

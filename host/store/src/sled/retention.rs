@@ -147,7 +147,7 @@ impl Forget {
         match rule {
             Rule::Decisions => {
                 let mut any = false;
-                for ordinal in 0..loaded.books.decisions {
+                for ordinal in 0..loaded.counters.decisions {
                     let line = schema::line(payment, Line::Decision, ordinal);
                     any |= rows.get(&line)?.is_some();
                     rows.remove(line);
@@ -157,7 +157,7 @@ impl Forget {
             Rule::PersonalData => {
                 let Loaded {
                     mut aggregate,
-                    books,
+                    counters,
                 } = loaded;
                 let before = aggregate.clone();
                 // Erasing is always allowed.
@@ -167,7 +167,10 @@ impl Forget {
                     return Ok(());
                 };
                 if change.dirty {
-                    let after = Loaded { aggregate, books };
+                    let after = Loaded {
+                        aggregate,
+                        counters,
+                    };
                     aggregates::save(rows, sealer, &before, &after, &change, self.now)?;
                     forgotten.redacted += 1;
                 }

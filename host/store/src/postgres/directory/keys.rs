@@ -6,7 +6,7 @@ use kassette_domain::key::{ApiKey, Environment, KeyOwner, TokenHash};
 use kassette_domain::time::Time;
 use tokio_postgres::Row;
 
-use crate::postgres::database::{Database, Failure, Operation, Tx, execute, row};
+use crate::postgres::database::{Database, Failure, TransactionWork, Tx, execute, row};
 use crate::postgres::directory::merchants;
 use crate::postgres::lists::ListPosition;
 use crate::postgres::{PostgresStore, audit, millis, number, time, uuid};
@@ -178,7 +178,7 @@ pub(super) struct Issue {
     pub(super) now: Time,
 }
 
-impl Operation for Issue {
+impl TransactionWork for Issue {
     type Outcome = KeyIssued;
 
     async fn apply(&self, tx: &Tx<'_>) -> Result<KeyIssued, Failure> {
@@ -200,7 +200,7 @@ pub(super) struct Rotate {
     pub(super) now: Time,
 }
 
-impl Operation for Rotate {
+impl TransactionWork for Rotate {
     type Outcome = KeyIssued;
 
     async fn apply(&self, tx: &Tx<'_>) -> Result<KeyIssued, Failure> {
@@ -232,7 +232,7 @@ pub(super) struct Revoke {
     pub(super) now: Time,
 }
 
-impl Operation for Revoke {
+impl TransactionWork for Revoke {
     type Outcome = Option<ApiKey>;
 
     async fn apply(&self, tx: &Tx<'_>) -> Result<Self::Outcome, Failure> {

@@ -6,7 +6,7 @@ use kassette_domain::merchant::Merchant;
 use kassette_domain::time::Time;
 
 use crate::postgres::columns::merchant_id;
-use crate::postgres::database::{Failure, Operation, Tx, execute, row};
+use crate::postgres::database::{Failure, TransactionWork, Tx, execute, row};
 use crate::postgres::{PostgresStore, audit, number};
 use crate::rows::{merchants, schema};
 use crate::{Fault, Listed, Paging, Replaced};
@@ -45,14 +45,13 @@ pub(crate) async fn next_number(tx: &Tx<'_>, kind: &str) -> Result<u64, Failure>
     counted.ok_or_else(|| Fault::Corrupt("a counter is missing".into()).into())
 }
 
-/// A new merchant.
 pub(super) struct CreateMerchant {
     pub(super) merchant: Merchant,
     pub(super) audited: Audited,
     pub(super) now: Time,
 }
 
-impl Operation for CreateMerchant {
+impl TransactionWork for CreateMerchant {
     type Outcome = Merchant;
 
     async fn apply(&self, tx: &Tx<'_>) -> Result<Merchant, Failure> {
@@ -79,7 +78,7 @@ pub(super) struct ReplaceMerchant {
     pub(super) now: Time,
 }
 
-impl Operation for ReplaceMerchant {
+impl TransactionWork for ReplaceMerchant {
     type Outcome = Replaced<Merchant>;
 
     async fn apply(&self, tx: &Tx<'_>) -> Result<Self::Outcome, Failure> {

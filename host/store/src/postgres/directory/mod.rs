@@ -11,7 +11,7 @@ use kassette_domain::merchant::Merchant;
 use kassette_domain::operator::Operator;
 use kassette_domain::time::Time;
 
-use crate::postgres::database::{Failure, Operation, Tx, execute};
+use crate::postgres::database::{Failure, TransactionWork, Tx, execute};
 use crate::postgres::directory::keys::{Issue, Revoke, Rotate};
 use crate::postgres::directory::merchants::{CreateMerchant, ReplaceMerchant};
 use crate::postgres::directory::operators::{CreateOperator, RemoveOperator};
@@ -26,7 +26,7 @@ struct SwitchAccount {
     now: Time,
 }
 
-impl Operation for SwitchAccount {
+impl TransactionWork for SwitchAccount {
     type Outcome = ();
 
     async fn apply(&self, tx: &Tx<'_>) -> Result<(), Failure> {
@@ -45,7 +45,7 @@ struct Line {
     now: Time,
 }
 
-impl Operation for Line {
+impl TransactionWork for Line {
     type Outcome = AuditEntry;
     const CHANGES_DIRECTORY: bool = false;
 
@@ -56,7 +56,7 @@ impl Operation for Line {
 
 impl Directory for PostgresStore {
     fn directory_version(&self) -> Option<u64> {
-        self.standing.directory()
+        self.node_state.directory()
     }
 
     fn create_merchant(

@@ -6,7 +6,7 @@ use kassette_domain::key::TokenHash;
 use kassette_domain::operator::Operator;
 use kassette_domain::time::Time;
 
-use crate::postgres::database::{Failure, Operation, Tx, execute, row, rows};
+use crate::postgres::database::{Failure, TransactionWork, Tx, execute, row, rows};
 use crate::postgres::lists::ListPosition;
 use crate::postgres::{PostgresStore, audit, millis, uuid};
 use crate::rows::{records, schema};
@@ -19,14 +19,13 @@ fn decode(hash: &[u8], body: &[u8]) -> Result<Operator, Fault> {
     records::decode(&schema::operator(TokenHash(hash)), body)
 }
 
-/// A new operator.
 pub(super) struct CreateOperator {
     pub(super) operator: Operator,
     pub(super) audited: Audited,
     pub(super) now: Time,
 }
 
-impl Operation for CreateOperator {
+impl TransactionWork for CreateOperator {
     type Outcome = Option<Operator>;
 
     async fn apply(&self, tx: &Tx<'_>) -> Result<Self::Outcome, Failure> {
@@ -68,7 +67,7 @@ pub(super) struct RemoveOperator {
     pub(super) now: Time,
 }
 
-impl Operation for RemoveOperator {
+impl TransactionWork for RemoveOperator {
     type Outcome = Option<Operator>;
 
     async fn apply(&self, tx: &Tx<'_>) -> Result<Self::Outcome, Failure> {

@@ -6,7 +6,7 @@ use kassette_domain::provider::Report;
 use kassette_domain::time::Time;
 
 use crate::postgres::database::{Database, Failure, Tries};
-use crate::postgres::parts::{Parts, values};
+use crate::postgres::statement::{StatementBuilder, values};
 use crate::postgres::{PostgresStore, millis};
 use crate::rows::stored::PendingCallback;
 use crate::rows::{records, schema};
@@ -138,8 +138,8 @@ impl PostgresStore {
             until,
         };
         let body = records::encode(&key, &notice)?.to_vec();
-        let mut parts = Parts::default();
-        parts.add(
+        let mut statement = StatementBuilder::default();
+        statement.add(
             "counted",
             "INSERT INTO reference AS known (account, reference, parked, until) VALUES ($1, $2, $3 + 1, $4)
                 ON CONFLICT (account, reference) DO UPDATE SET parked = known.parked + 1,
@@ -152,8 +152,8 @@ impl PostgresStore {
                 millis(until),
             ],
         );
-        parts.assert("counted", 1);
-        parts.add(
+        statement.assert("counted", 1);
+        statement.add(
             "kept",
             // One of this number is left from before the reference was forgotten.
             "INSERT INTO parked (account, reference, ordinal, until, body) VALUES ($1, $2, $3, $4, $5)
@@ -166,7 +166,7 @@ impl PostgresStore {
                 body,
             ],
         );
-        parts.write(&self.requests).await?;
+        statement.write(&self.requests).await?;
         Ok(KeptCallback::Kept)
     }
 }

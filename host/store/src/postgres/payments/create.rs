@@ -16,8 +16,8 @@ use crate::postgres::batches::Commit;
 use crate::postgres::columns::payment_id;
 use crate::postgres::database::{Database, Failure, Tries};
 use crate::postgres::directory::keys;
-use crate::postgres::parts::column;
 use crate::postgres::payments::stored::{self, COLUMNS, DECISION, FROM};
+use crate::postgres::statement::column;
 use crate::postgres::{millis, number, resellers, uuid};
 use crate::rows::records;
 use crate::rows::schema::{self, Line};
@@ -77,7 +77,7 @@ impl Create {
         let aggregate = PaymentAggregate::new(Payment::new(new, email_mark, now));
         let due = aggregate.due_at().map(millis);
         let payment = aggregate.payment;
-        let books = PaymentCounters {
+        let counters = PaymentCounters {
             decisions: u16::from(decision.is_some()),
             ..PaymentCounters::default()
         };
@@ -88,7 +88,7 @@ impl Create {
         Ok(Self {
             reference: stored::origin(request.merchant, &request.origin),
             due,
-            body: PaymentRow::encode(&secrets.sealer, &payment, books)?
+            body: PaymentRow::encode(&secrets.sealer, &payment, counters)?
                 .1
                 .to_vec(),
             decision: decision.map(|decision| decision.to_vec()),
@@ -173,7 +173,8 @@ impl Commit for Creating {
         let (made, began) = match self.insert(&batch).await {
             Ok(made) => (made, Began::Inserted),
             // Nor are they tried one by one where a lock was waited for in vain: each would wait as long.
-            Err(Failure::Unreachable(fault) | Failure::Fault(fault @ Fault::Busy)) => {
+            Err(failure @ (Failure::Unreachable(_) | Failure::Late)) => {
+                let fault = failure.fault();
                 return batch.iter().map(|_| Err(fault.clone())).collect();
             }
             // One that cannot be made must not keep the others from it.
@@ -193,10 +194,12 @@ impl Commit for Creating {
             };
             answers.push(answer.map_err(|failure| match failure {
                 // Where a statement before was lost, what became of this one is not known either.
-                Failure::Unreachable(_) | Failure::Lost if began == Began::Lost => {
+                Failure::Unreachable(_) | Failure::Late | Failure::Lost if began == Began::Lost => {
                     given_up.insert(Fault::Stopping).clone()
                 }
-                Failure::Unreachable(fault) => given_up.insert(fault).clone(),
+                failure @ (Failure::Unreachable(_) | Failure::Late) => {
+                    given_up.insert(failure.fault()).clone()
+                }
                 failure => failure.fault(),
             }));
         }

@@ -2,12 +2,12 @@
 
 pub(crate) mod callbacks;
 pub(crate) mod create;
-mod due;
 mod events;
 mod refunds;
 pub(crate) mod search;
 mod step;
 pub(crate) mod stored;
+mod timers;
 mod work;
 
 use std::sync::Arc;
@@ -119,11 +119,11 @@ impl Payments for PostgresStore {
         lease: Duration,
         at_most: usize,
     ) -> StoreFuture<'_, Vec<PaymentId>> {
-        self.run_to_end(async move |store| store.due_claimed(now, lease, at_most).await)
+        self.run_to_end(async move |store| store.claim_timers(now, lease, at_most).await)
     }
 
     fn next_due(&self) -> StoreFuture<'_, Option<Time>> {
-        Box::pin(self.due_next())
+        Box::pin(self.next_timer())
     }
 
     fn payment(&self, id: PaymentId) -> StoreFuture<'_, Option<Arc<Payment>>> {
@@ -186,15 +186,15 @@ impl Payments for PostgresStore {
             // A step that is written meanwhile adds lines behind those that the payment's row counts.
             let sql = "SELECT kind, ordinal, body FROM timeline WHERE payment = $1 ORDER BY kind, ordinal";
             let rows = self.requests.read(sql, &[&uuid(id.as_bytes())]).await?;
-            let books = &loaded.books;
+            let counters = &loaded.counters;
             let decision = |ordinal| schema::line(id, Line::Decision, ordinal);
             let transition = |ordinal| schema::line(id, Line::Transition, ordinal);
             let event = |ordinal| schema::event(id, ordinal);
-            let events: Vec<EventRow> = lines(&rows, EVENT, books.events, event)?;
+            let events: Vec<EventRow> = lines(&rows, EVENT, counters.events, event)?;
             let events: Vec<Event> = events.into_iter().map(|row| row.event(id)).collect();
             Ok(Some(History {
-                decisions: lines(&rows, DECISION, books.decisions, decision)?,
-                transitions: lines(&rows, TRANSITION, books.transitions, transition)?,
+                decisions: lines(&rows, DECISION, counters.decisions, decision)?,
+                transitions: lines(&rows, TRANSITION, counters.transitions, transition)?,
                 events,
                 aggregate: loaded.aggregate,
             }))

@@ -13,9 +13,9 @@ use kassette_domain::time::Time;
 use crate::postgres::columns::{id, payment_id};
 use crate::postgres::database::{Failure, Tries};
 use crate::postgres::directory::keys;
-use crate::postgres::parts::{Parts, values};
 use crate::postgres::payments::stored::{self, Loaded, OP, Saved};
 use crate::postgres::payments::work::{self, Works};
+use crate::postgres::statement::{StatementBuilder, values};
 use crate::postgres::{PostgresStore, number, uuid};
 use crate::rows::seal::fill;
 use crate::{About, Fault, RefundOrdered};
@@ -37,7 +37,7 @@ enum RefundTry {
     /// What has to be written for the order.
     Write {
         done: RefundOrdered,
-        parts: Parts,
+        statement: StatementBuilder,
     },
 }
 
@@ -55,15 +55,15 @@ impl PostgresStore {
             if let Some(done) = lost.take_if(|_| loaded.has_done(op)) {
                 return Ok(done);
             }
-            let (done, parts) = match self.try_refund(&asked, &loaded, op).await? {
+            let (done, statement) = match self.try_refund(&asked, &loaded, op).await? {
                 RefundTry::Ended(ended) => return Ok(ended),
                 RefundTry::Again => {
                     tries.again().await?;
                     continue;
                 }
-                RefundTry::Write { done, parts } => (done, parts),
+                RefundTry::Write { done, statement } => (done, statement),
             };
-            match self.save(parts, asked.audited.clone(), asked.now).await {
+            match self.save(statement, asked.audited.clone(), asked.now).await {
                 Ok(row) => {
                     self.ring(row.as_ref(), asked.now);
                     return Ok(done);
@@ -128,7 +128,7 @@ impl PostgresStore {
             new: &change.work,
         };
         let works = work::lines(&self.requests, Some(asked.payment), of, now).await?;
-        let mut parts = Saved {
+        let mut statement = Saved {
             before: loaded,
             after: &aggregate,
             change: &change,
@@ -137,17 +137,17 @@ impl PostgresStore {
             op,
             now,
         }
-        .parts(&self.secrets)?;
+        .statement(&self.secrets)?;
         if let Some((attempt, kind)) = line {
             // An operator who marks it done meanwhile is waited for, or waits.
             let sql = "SELECT FROM work WHERE attempt = $1 AND kind = $2 AND is_open FOR SHARE";
             let about = uuid(attempt.as_bytes());
-            parts.add("open_line", sql, values![about, kind as i16]);
-            parts.assert("open_line", 1);
+            statement.add("open_line", sql, values![about, kind as i16]);
+            statement.assert("open_line", 1);
         }
         let change = Box::new(change);
         let done = RefundOrdered::New { aggregate, change };
-        Ok(RefundTry::Write { done, parts })
+        Ok(RefundTry::Write { done, statement })
     }
 
     async fn is_refused(&self, asked: &OrderRefund, payment: &Payment) -> Result<bool, Fault> {

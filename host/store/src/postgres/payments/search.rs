@@ -19,17 +19,17 @@ use crate::{Fault, Listed, Paging, PaymentFilter};
 /// Most payments that one call looks at.
 const MAX_SCAN: i64 = 2000;
 
-/// The place of a payment in lists.
-fn place(created_at: i64, number: i64) -> ListPosition {
+/// Where a payment stands in lists.
+fn list_position(created_at: i64, number: i64) -> ListPosition {
     ListPosition(
         created_at,
         Uuid::from_u128(u128::from(number.unsigned_abs())),
     )
 }
 
-/// The number in a place.
-fn number_of(place: ListPosition) -> i64 {
-    i64::try_from(place.1.as_u128()).unwrap_or(i64::MAX)
+/// The number of a payment at a position.
+fn number_of(position: ListPosition) -> i64 {
+    i64::try_from(position.1.as_u128()).unwrap_or(i64::MAX)
 }
 
 /// Which list a filter goes along: its tag for cursors, and where its payments come from.
@@ -137,7 +137,7 @@ impl PostgresStore {
             rows.iter().map(|row| {
                 let is_found = row.get::<_, Option<Uuid>>(0).is_some();
                 let payment = is_found.then(|| stored::payment(sealer, row)).transpose()?;
-                Ok((place(row.get(3), row.get(4)), payment))
+                Ok((list_position(row.get(3), row.get(4)), payment))
             }),
         )
     }
@@ -167,9 +167,10 @@ impl PostgresStore {
         let arguments: Arguments<'_> = &[&of, &to, &world, &at, &behind, &asked.rows()];
         let found = self.requests.read(&sql, arguments).await?;
         let sealer = &self.secrets.sealer;
-        let each = found
-            .iter()
-            .map(|row| Ok((place(row.get(3), row.get(4)), stored::payment(sealer, row)?)));
+        let each = found.iter().map(|row| {
+            let position = list_position(row.get(3), row.get(4));
+            Ok((position, stored::payment(sealer, row)?))
+        });
         Ok(asked.page(each.collect::<Result<_, Fault>>()?))
     }
 

@@ -11,11 +11,11 @@ use kassette_domain::time::Time;
 use tokio_postgres::Row;
 
 use crate::payment_steps::{account_of, count, merge, step_of_callback};
-use crate::postgres::database::{Failure, Operation, Tries, Tx};
-use crate::postgres::parts::Parts;
+use crate::postgres::database::{Failure, TransactionWork, Tries, Tx};
 use crate::postgres::payments::callbacks;
 use crate::postgres::payments::stored::{self, Named, OP, Saved, is_attempt};
 use crate::postgres::payments::work::{self, Works};
+use crate::postgres::statement::StatementBuilder;
 use crate::postgres::{PostgresStore, audit, resellers};
 use crate::rows::seal::fill;
 use crate::{About, Fault, Stepped};
@@ -31,7 +31,7 @@ pub(super) struct DoStep {
 /// What one try has come to, and what has to be written for it.
 struct StepTry {
     done: Stepped,
-    parts: Parts,
+    statement: StatementBuilder,
     audited: Option<Audited>,
 }
 
@@ -40,7 +40,7 @@ impl StepTry {
     fn ended(done: Stepped) -> Self {
         Self {
             done,
-            parts: Parts::default(),
+            statement: StatementBuilder::default(),
             audited: None,
         }
     }
@@ -64,13 +64,13 @@ impl PostgresStore {
             }
             let StepTry {
                 done,
-                parts,
+                statement,
                 audited,
             } = self.try_step(&asked, &loaded, op).await?;
-            if parts.is_empty() && audited.is_none() {
+            if statement.is_empty() && audited.is_none() {
                 return Ok(done);
             }
-            match self.save(parts, audited, asked.now).await {
+            match self.save(statement, audited, asked.now).await {
                 Ok(row) => {
                     self.ring(row.as_ref(), asked.now);
                     return Ok(done);
@@ -91,15 +91,15 @@ impl PostgresStore {
     /// Writes what a try has come to, with its line of the audit log; answers for [`PostgresStore::ring`].
     pub(super) async fn save(
         &self,
-        parts: Parts,
+        statement: StatementBuilder,
         audited: Option<Audited>,
         now: Time,
     ) -> Result<Option<Row>, Failure> {
         let Some(audited) = audited else {
-            return parts.write(&self.requests).await.map(Some);
+            return statement.write(&self.requests).await.map(Some);
         };
         let operation = Audit {
-            parts,
+            statement,
             audited,
             now,
         };
@@ -135,8 +135,8 @@ impl PostgresStore {
                 loaded.aggregate.clone(),
             )));
         };
-        let parts = if change == Change::default() {
-            Parts::default()
+        let statement = if change == Change::default() {
+            StatementBuilder::default()
         } else {
             let of = Works {
                 done: &change.work_done,
@@ -154,7 +154,7 @@ impl PostgresStore {
                 op,
                 now,
             }
-            .parts(&self.secrets)?
+            .statement(&self.secrets)?
         };
         let audited = asked
             .audited
@@ -166,7 +166,7 @@ impl PostgresStore {
                 outcome,
                 change: Box::new(change),
             },
-            parts,
+            statement,
             audited,
         })
     }
@@ -270,20 +270,20 @@ impl PostgresStore {
 
 /// A step with a line of the audit log.
 struct Audit {
-    parts: Parts,
+    statement: StatementBuilder,
     audited: Audited,
     now: Time,
 }
 
-impl Operation for Audit {
+impl TransactionWork for Audit {
     type Outcome = Option<Row>;
     const CHANGES_DIRECTORY: bool = false;
 
     async fn apply(&self, tx: &Tx<'_>) -> Result<Self::Outcome, Failure> {
-        let row = if self.parts.is_empty() {
+        let row = if self.statement.is_empty() {
             None
         } else {
-            Some(self.parts.write_in(tx).await?)
+            Some(self.statement.write_in(tx).await?)
         };
         audit::append(tx, self.audited.clone(), self.now).await?;
         Ok(row)

@@ -13,8 +13,8 @@ use uuid::Uuid;
 use crate::payment_steps::{self, count, uses_account};
 use crate::postgres::database::Database;
 use crate::postgres::directory::keys;
-use crate::postgres::parts::{Parts, column, values};
 use crate::postgres::payments::work;
+use crate::postgres::statement::{StatementBuilder, column, values};
 use crate::postgres::{millis, number, time, uuid, webhooks};
 use crate::rows::records;
 use crate::rows::schema::{self, Line};
@@ -40,17 +40,17 @@ pub(crate) const OP: usize = 8;
 /// A payment as it was loaded.
 pub(crate) struct Loaded {
     pub(crate) aggregate: PaymentAggregate,
-    pub(crate) books: PaymentCounters,
+    pub(crate) counters: PaymentCounters,
     revision: i64,
     /// Its number in order of arrival.
     number: i64,
     ops: Vec<u8>,
     /// Its row of `due`.
-    due: Option<Due>,
+    timer: Option<TimerRow>,
 }
 
 #[derive(Clone, Copy)]
-struct Due {
+struct TimerRow {
     at: i64,
     claim: i64,
 }
@@ -89,11 +89,12 @@ pub(crate) fn open(
     claimed: Option<i64>,
 ) -> Result<(Payment, PaymentCounters), Fault> {
     let id = PaymentId::from_bytes(id.into_bytes());
-    let (mut payment, books) = PaymentRow::decode(id, &schema::payment(id), body)?.open(sealer)?;
+    let (mut payment, counters) =
+        PaymentRow::decode(id, &schema::payment(id), body)?.open(sealer)?;
     if let Some(claimed) = claimed {
         payment.claimed_until = Some(time(claimed));
     }
-    Ok((payment, books))
+    Ok((payment, counters))
 }
 
 /// Reads a row of [`COLUMNS`].
@@ -147,8 +148,8 @@ pub(crate) async fn load_where(
     let Some(first) = rows.first() else {
         return Ok(None);
     };
-    let (payment, books) = open(sealer, first.get(0), first.get(1), first.get(2))?;
-    let mut attempts = Vec::with_capacity(books.attempts.into());
+    let (payment, counters) = open(sealer, first.get(0), first.get(1), first.get(2))?;
+    let mut attempts = Vec::with_capacity(counters.attempts.into());
     for (at, row) in rows
         .iter()
         .filter(|row| row.get::<_, Option<i16>>(8).is_some())
@@ -157,22 +158,22 @@ pub(crate) async fn load_where(
         let key = schema::attempt(payment.id, count(at)?);
         attempts.push(open_attempt(sealer, &key, row.get(9))?);
     }
-    if attempts.len() != usize::from(books.attempts) {
+    if attempts.len() != usize::from(counters.attempts) {
         return Err(records::damaged(
             &schema::payment(payment.id),
             "it has not its number of attempts",
         ));
     }
-    let due = first
+    let timer = first
         .get::<_, Option<i64>>(6)
         .zip(first.get::<_, Option<i64>>(7));
     Ok(Some(Loaded {
         aggregate: PaymentAggregate { payment, attempts },
-        books,
+        counters,
         revision: first.get(3),
         number: first.get(4),
         ops: first.get(5),
-        due: due.map(|(at, claim)| Due { at, claim }),
+        timer: timer.map(|(at, claim)| TimerRow { at, claim }),
     }))
 }
 
@@ -198,14 +199,14 @@ pub(crate) struct Saved<'s> {
 
 impl Saved<'_> {
     /// The statement that saves it, if the payment is still as it was loaded.
-    pub(crate) fn parts(self, secrets: &Secrets) -> Result<Parts, Fault> {
+    pub(crate) fn statement(self, secrets: &Secrets) -> Result<StatementBuilder, Fault> {
         let (sealer, payment) = (&secrets.sealer, &self.after.payment);
-        let mut parts = Parts::default();
-        let mut books = self.before.books.clone();
-        books.attempts = count(self.after.attempts.len())?;
+        let mut statement = StatementBuilder::default();
+        let mut counters = self.before.counters.clone();
+        counters.attempts = count(self.after.attempts.len())?;
         let mut lines = Lines::default();
         for (ordinal, decision) in
-            payment_steps::decisions(payment.id, &mut books, &self.change.decisions)
+            payment_steps::decisions(payment.id, &mut counters, &self.change.decisions)
         {
             lines.add(
                 DECISION,
@@ -213,12 +214,13 @@ impl Saved<'_> {
                 records::encode(&schema::line(payment.id, Line::Decision, ordinal), decision)?,
             );
         }
-        for (ordinal, transition) in payment_steps::transitions(payment.id, &mut books, self.change)
+        for (ordinal, transition) in
+            payment_steps::transitions(payment.id, &mut counters, self.change)
         {
             let key = schema::line(payment.id, Line::Transition, ordinal);
             lines.add(TRANSITION, ordinal, records::encode(&key, transition)?);
         }
-        let events = payment_steps::events(payment.id, &mut books, self.change, self.now)?;
+        let events = payment_steps::events(payment.id, &mut counters, self.change, self.now)?;
         for (ordinal, event) in &events {
             let key = schema::event(payment.id, *ordinal);
             lines.add(
@@ -227,32 +229,32 @@ impl Saved<'_> {
                 records::encode(&key, &EventRow::of(event))?,
             );
         }
-        self.payment(&mut parts, sealer, books)?;
-        self.attempts(&mut parts, sealer)?;
-        self.refunds(&mut parts);
-        self.references(&mut parts);
-        self.search_references(&mut parts)?;
-        self.due(&mut parts);
-        self.review(&mut parts);
-        lines.write(&mut parts, payment.id);
-        work::write(&mut parts, self.works)?;
-        listed(&mut parts, payment, &events);
+        self.payment(&mut statement, sealer, counters)?;
+        self.attempts(&mut statement, sealer)?;
+        self.refunds(&mut statement);
+        self.references(&mut statement);
+        self.search_references(&mut statement)?;
+        self.timer(&mut statement);
+        self.review(&mut statement);
+        lines.write(&mut statement, payment.id);
+        work::write(&mut statement, self.works)?;
+        listed(&mut statement, payment, &events);
         let events: Vec<Event> = events.into_iter().map(|(_, event)| event).collect();
-        webhooks::outbox::add(&mut parts, payment, &events);
-        Ok(parts)
+        webhooks::outbox::add(&mut statement, payment, &events);
+        Ok(statement)
     }
 
     fn payment(
         &self,
-        parts: &mut Parts,
+        statement: &mut StatementBuilder,
         sealer: &Sealer,
-        books: PaymentCounters,
+        counters: PaymentCounters,
     ) -> Result<(), Fault> {
         let payment = &self.after.payment;
-        let (_, body) = PaymentRow::encode(sealer, payment, books)?;
+        let (_, body) = PaymentRow::encode(sealer, payment, counters)?;
         let mut ops = self.op.to_vec();
         ops.extend(self.before.ops.iter().take((OPS - 1) * OP));
-        parts.add(
+        statement.add(
             "u",
             "UPDATE payment SET revision = revision + 1, status = $3, ops = $4, body = $5
                 WHERE id = $1 AND revision = $2 RETURNING 1",
@@ -264,12 +266,12 @@ impl Saved<'_> {
                 body.to_vec(),
             ],
         );
-        parts.assert("u", 1);
+        statement.assert("u", 1);
         Ok(())
     }
 
     /// Has the other nodes hear of it where the payment goes into review or out of it.
-    fn review(&self, parts: &mut Parts) {
+    fn review(&self, statement: &mut StatementBuilder) {
         let waits = |payment: &Payment| payment.status == Status::Review;
         let (before, after) = (&self.before.aggregate.payment, &self.after.payment);
         let sql = match (waits(before), waits(after)) {
@@ -277,10 +279,10 @@ impl Saved<'_> {
             (true, false) => "DELETE FROM review WHERE payment = $1",
             _ => return,
         };
-        parts.add("review", sql, values![uuid(after.id.as_bytes())]);
+        statement.add("review", sql, values![uuid(after.id.as_bytes())]);
     }
 
-    fn attempts(&self, parts: &mut Parts, sealer: &Sealer) -> Result<(), Fault> {
+    fn attempts(&self, statement: &mut StatementBuilder, sealer: &Sealer) -> Result<(), Fault> {
         let before = &self.before.aggregate;
         let (mut ordinals, mut ids, mut returns) = (Vec::new(), Vec::new(), Vec::new());
         let (mut accounts, mut uses, mut bodies) = (Vec::new(), Vec::new(), Vec::new());
@@ -299,7 +301,7 @@ impl Saved<'_> {
             bodies.push(encode_attempt(sealer, attempt, ordinal)?.1.to_vec());
         }
         if !ordinals.is_empty() {
-            parts.add(
+            statement.add(
                 "attempts",
                 "INSERT INTO attempt (payment, ordinal, id, return_hash, account, in_use, body)
                     SELECT $1, * FROM unnest($2::smallint[], $3::uuid[], $4::bytea[], $5::text[], $6::boolean[], $7::bytea[])
@@ -319,7 +321,7 @@ impl Saved<'_> {
     }
 
     /// Keeps the rows by which refunds are found.
-    fn refunds(&self, parts: &mut Parts) {
+    fn refunds(&self, statement: &mut StatementBuilder) {
         let (mut gone, mut ids, mut texts) = (Vec::new(), Vec::new(), Vec::new());
         for (at, attempt) in self.after.attempts.iter().enumerate() {
             let (new, over) =
@@ -334,13 +336,13 @@ impl Saved<'_> {
         }
         if !gone.is_empty() {
             let sql = "DELETE FROM refund WHERE id = ANY($1)";
-            parts.add("refunds_gone", sql, values![gone]);
+            statement.add("refunds_gone", sql, values![gone]);
         }
         if ids.is_empty() {
             return;
         }
         let payment = &self.after.payment;
-        parts.add(
+        statement.add(
             "refunds",
             "INSERT INTO refund (id, payment, merchant, environment, key)
                 SELECT v.id, $3, $4, $5, v.key FROM unnest($1::uuid[], $2::bytea[]) AS v (id, key)",
@@ -355,13 +357,13 @@ impl Saved<'_> {
     }
 
     /// A reference that notices were kept for since it was read is not taken: they have to be applied.
-    fn references(&self, parts: &mut Parts) {
+    fn references(&self, statement: &mut StatementBuilder) {
         if self.named.is_empty() {
             return;
         }
         let accounts = column(self.named, |each| each.account.as_str().to_owned());
         let references = column(self.named, |each| each.reference.clone().into_bytes());
-        parts.add(
+        statement.add(
             "named",
             "INSERT INTO reference AS known (account, reference, payment, ordinal, parked)
                 SELECT v.account, v.reference, $1, v.ordinal, v.parked
@@ -379,9 +381,9 @@ impl Saved<'_> {
                 column(self.named, |each| each.parked),
             ],
         );
-        parts.assert("named", self.named.len());
+        statement.assert("named", self.named.len());
         if self.named.iter().any(|each| each.parked > 0) {
-            parts.add(
+            statement.add(
                 "applied",
                 "DELETE FROM parked WHERE (account, reference) IN (SELECT * FROM unnest($1::text[], $2::bytea[]))",
                 values![accounts, references],
@@ -389,7 +391,7 @@ impl Saved<'_> {
         }
     }
 
-    fn search_references(&self, parts: &mut Parts) -> Result<(), Fault> {
+    fn search_references(&self, statement: &mut StatementBuilder) -> Result<(), Fault> {
         let (mut references, mut ordinals) = (Vec::new(), Vec::new());
         for (attempt, reference) in &self.change.search_references {
             if let Some(at) = self
@@ -403,7 +405,7 @@ impl Saved<'_> {
             }
         }
         if !references.is_empty() {
-            parts.add(
+            statement.add(
                 "searched",
                 "INSERT INTO search_reference (reference, created_at, number, payment, ordinal)
                     SELECT v.reference, $2, $3, $1, v.ordinal
@@ -421,32 +423,32 @@ impl Saved<'_> {
     }
 
     /// A claim since the payment was read is not overwritten.
-    fn due(&self, parts: &mut Parts) {
+    fn timer(&self, statement: &mut StatementBuilder) {
         let (before, after) = (&self.before.aggregate, self.after);
         let due = after.due_at().map(millis);
         let claimed = after.payment.claimed_until;
-        if due == self.before.due.map(|due| due.at) && claimed == before.payment.claimed_until {
+        if due == self.before.timer.map(|row| row.at) && claimed == before.payment.claimed_until {
             return;
         }
         let id = uuid(after.payment.id.as_bytes());
-        let claim = self.before.due.map_or(0, |due| due.claim);
+        let claim = self.before.timer.map_or(0, |row| row.claim);
         match due {
-            Some(due) => parts.add(
+            Some(due) => statement.add(
                 "timer",
                 "INSERT INTO due AS known (payment, due_at, claimed_until, claim) VALUES ($1, $2, $3, $4)
                     ON CONFLICT (payment) DO UPDATE SET due_at = excluded.due_at, claimed_until = excluded.claimed_until
                     WHERE known.claim = excluded.claim RETURNING 1",
                 values![id, due, claimed.map(millis), claim],
             ),
-            None => parts.add(
+            None => statement.add(
                 "timer",
                 "DELETE FROM due WHERE payment = $1 AND claim = $2 RETURNING 1",
                 values![id, claim],
             ),
         }
-        parts.assert(
+        statement.assert(
             "timer",
-            usize::from(due.is_some() || self.before.due.is_some()),
+            usize::from(due.is_some() || self.before.timer.is_some()),
         );
     }
 }
@@ -466,11 +468,11 @@ impl Lines {
         self.bodies.push(body.as_ref().to_vec());
     }
 
-    fn write(self, parts: &mut Parts, payment: PaymentId) {
+    fn write(self, statement: &mut StatementBuilder, payment: PaymentId) {
         if self.kinds.is_empty() {
             return;
         }
-        parts.add(
+        statement.add(
             "lines",
             "INSERT INTO timeline (payment, kind, ordinal, body)
                 SELECT $1, * FROM unnest($2::smallint[], $3::integer[], $4::bytea[])",
@@ -499,11 +501,11 @@ pub(crate) fn is_attempt(
 }
 
 /// Lists events among those of their merchant and environment.
-fn listed(parts: &mut Parts, payment: &Payment, events: &[(u16, Event)]) {
+fn listed(statement: &mut StatementBuilder, payment: &Payment, events: &[(u16, Event)]) {
     if events.is_empty() {
         return;
     }
-    parts.add(
+    statement.add(
         "events",
         "INSERT INTO event (merchant, environment, payment, created_at, id, kind, ordinal)
             SELECT $1, $2, $3, * FROM unnest($4::bigint[], $5::uuid[], $6::smallint[], $7::integer[])",

@@ -8,9 +8,9 @@ use kassette_domain::work::{WorkItem, WorkKind};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use crate::postgres::database::{Database, Failure, Operation, Tries, Tx, execute, row};
+use crate::postgres::database::{Database, Failure, TransactionWork, Tries, Tx, execute, row};
 use crate::postgres::lists::ListPosition;
-use crate::postgres::parts::{Parts, column, values};
+use crate::postgres::statement::{StatementBuilder, column, values};
 use crate::postgres::{PostgresStore, audit, millis, uuid};
 use crate::rows::seal::random_id;
 use crate::rows::{records, schema};
@@ -104,7 +104,7 @@ pub(crate) async fn lines(
 }
 
 /// Writes lines, if those that were open still are: first what is done, which makes room for what is new.
-pub(crate) fn write(parts: &mut Parts, mut lines: Vec<Line>) -> Result<(), Fault> {
+pub(crate) fn write(statement: &mut StatementBuilder, mut lines: Vec<Line>) -> Result<(), Fault> {
     if lines.is_empty() {
         return Ok(());
     }
@@ -114,7 +114,7 @@ pub(crate) fn write(parts: &mut Parts, mut lines: Vec<Line>) -> Result<(), Fault
     for item in &items {
         bodies.push(records::encode(&schema::work(item.opened_at, item.id), item)?.to_vec());
     }
-    parts.add(
+    statement.add(
         "works",
         "INSERT INTO work AS known (id, attempt, kind, opened_at, is_open, body)
             SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::bigint[], $5::boolean[], $6::bytea[])
@@ -129,7 +129,7 @@ pub(crate) fn write(parts: &mut Parts, mut lines: Vec<Line>) -> Result<(), Fault
             bodies,
         ],
     );
-    parts.assert("works", lines.len());
+    statement.assert("works", lines.len());
     Ok(())
 }
 
@@ -140,7 +140,7 @@ pub(super) struct WorkDone {
     pub(super) now: Time,
 }
 
-impl Operation for WorkDone {
+impl TransactionWork for WorkDone {
     type Outcome = Option<WorkItem>;
     const CHANGES_DIRECTORY: bool = false;
 
@@ -176,9 +176,9 @@ impl PostgresStore {
                 now,
             )
             .await?;
-            let mut parts = Parts::default();
-            write(&mut parts, lines)?;
-            match parts.write(&self.requests).await {
+            let mut statement = StatementBuilder::default();
+            write(&mut statement, lines)?;
+            match statement.write(&self.requests).await {
                 Ok(_) => return Ok(()),
                 // Another line about it was opened, or this one was done.
                 Err(Failure::Stale | Failure::Duplicate(_)) => tries.again().await?,

@@ -6,7 +6,7 @@ use kassette_domain::key::TokenHash;
 use kassette_domain::time::Time;
 
 use crate::Fault;
-use crate::postgres::database::{Failure, Operation, Tx, execute, row};
+use crate::postgres::database::{Failure, TransactionWork, Tx, execute, row};
 use crate::postgres::directory::merchants;
 use crate::postgres::{audit, millis};
 use crate::resellers::MAX_SWEPT;
@@ -37,7 +37,7 @@ pub(super) struct IssueConsentCode {
     pub(super) now: Time,
 }
 
-impl Operation for IssueConsentCode {
+impl TransactionWork for IssueConsentCode {
     type Outcome = bool;
     const CHANGES_DIRECTORY: bool = false;
 

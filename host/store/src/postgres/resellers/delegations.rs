@@ -9,7 +9,7 @@ use kassette_domain::time::Time;
 use tokio_postgres::Row;
 
 use crate::postgres::columns::{id, merchant_id, reseller_id};
-use crate::postgres::database::{Database, Failure, Operation, Tx, execute, row};
+use crate::postgres::database::{Database, Failure, TransactionWork, Tx, execute, row};
 use crate::postgres::directory::merchants;
 use crate::postgres::lists::{ListPosition, ListQuery};
 use crate::postgres::resellers::registry;
@@ -100,7 +100,7 @@ pub(super) struct SetDelegation {
     pub(super) now: Time,
 }
 
-impl Operation for SetDelegation {
+impl TransactionWork for SetDelegation {
     type Outcome = Option<Delegation>;
 
     async fn apply(&self, tx: &Tx<'_>) -> Result<Self::Outcome, Failure> {
@@ -142,8 +142,8 @@ pub(crate) async fn bars(
     merchant: MerchantId,
     environment: Environment,
 ) -> Result<Option<ResellerNotAllowed>, Fault> {
-    let standing = standing(database, reseller, merchant, environment).await?;
-    Ok(standing.err())
+    let approval = live_approval(database, reseller, merchant, environment).await?;
+    Ok(approval.err())
 }
 
 /// Why a reseller may not make a payment for a merchant: in live the merchant must be approved too.
@@ -154,7 +154,7 @@ pub(crate) async fn bars_creation(
     environment: Environment,
 ) -> Result<Option<ResellerNotAllowed>, Fault> {
     Ok(
-        match standing(database, reseller, merchant, environment).await? {
+        match live_approval(database, reseller, merchant, environment).await? {
             Err(barred) => Some(barred),
             Ok(false) if environment == Environment::Live => {
                 Some(ResellerNotAllowed::NotLiveApproved)
@@ -165,7 +165,7 @@ pub(crate) async fn bars_creation(
 }
 
 /// Whether the merchant is approved for live, where the reseller may work for it.
-async fn standing(
+async fn live_approval(
     database: &Database,
     reseller: ResellerId,
     merchant: MerchantId,

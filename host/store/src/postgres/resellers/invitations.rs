@@ -12,7 +12,7 @@ use kassette_domain::time::Time;
 use tokio_postgres::Row;
 
 use crate::postgres::columns::id;
-use crate::postgres::database::{Failure, Operation, Tx, execute, row};
+use crate::postgres::database::{Failure, TransactionWork, Tx, execute, row};
 use crate::postgres::directory::keys;
 use crate::postgres::resellers::{consent_codes, delegations, registry};
 use crate::postgres::{PostgresStore, audit, millis, number, uuid};
@@ -22,7 +22,7 @@ use crate::rows::{invitations, records, schema};
 use crate::{Answered, Fault, InvitationStanding, Invited};
 
 /// An invitation with what came of it, where it was accepted, by what `$1` is compared with.
-macro_rules! standing {
+macro_rules! select_invitation {
     ($by:literal) => {
         concat!(
             "/* invitation */ SELECT i.id, i.body, d.reseller, d.merchant, d.body
@@ -33,13 +33,13 @@ macro_rules! standing {
     };
 }
 
-const BY_TOKEN: &str = standing!("i.token_hash = $1");
+const BY_TOKEN: &str = select_invitation!("i.token_hash = $1");
 /// The same, and keeps the invitation as it is until the transaction ends.
-const LOCK: &str = standing!("i.token_hash = $1 FOR UPDATE OF i");
-const BY_REFERENCE: &str = standing!("i.reseller = $1 AND i.client_ref = $2");
+const LOCK: &str = select_invitation!("i.token_hash = $1 FOR UPDATE OF i");
+const BY_REFERENCE: &str = select_invitation!("i.reseller = $1 AND i.client_ref = $2");
 
-/// An invitation with where its reseller stands, from a row of [`standing`].
-fn standing(sealer: &Sealer, row: &Row, now: Time) -> Result<InvitationStanding, Fault> {
+/// An invitation with its status, from a row of `select_invitation!`.
+fn with_status(sealer: &Sealer, row: &Row, now: Time) -> Result<InvitationStanding, Fault> {
     let id = id(row, 0, InvitationId::from_bytes);
     let key = schema::resellers::invitation(id);
     let invitation = invitations::open(sealer, id, records::decode(&key, row.get(1))?)?;
@@ -65,7 +65,9 @@ impl PostgresStore {
     ) -> Result<Option<InvitationStanding>, Fault> {
         let found = self.requests.read_one(BY_TOKEN, &[&&token.0[..]]).await?;
         let sealer = &self.secrets.sealer;
-        found.map(|found| standing(sealer, &found, now)).transpose()
+        found
+            .map(|found| with_status(sealer, &found, now))
+            .transpose()
     }
 }
 
@@ -96,7 +98,7 @@ impl Invite {
     }
 }
 
-impl Operation for Invite {
+impl TransactionWork for Invite {
     type Outcome = Invited;
     const CHANGES_DIRECTORY: bool = false;
 
@@ -112,7 +114,7 @@ impl Operation for Invite {
         let sealer = &self.secrets.sealer;
         let reference = invitation.client_ref.as_str().as_bytes();
         if let Some(found) = row(tx, BY_REFERENCE, &[&reseller, &reference]).await? {
-            let made_before = standing(sealer, &found, self.now)?;
+            let made_before = with_status(sealer, &found, self.now)?;
             return Ok(match made_before.invitation.differs(&invitation) {
                 Some(field) => Invited::Differs { field },
                 None => Invited::Replay(made_before),
@@ -171,9 +173,9 @@ async fn lock(
 ) -> Result<Option<Invitation>, Failure> {
     let found = row(tx, LOCK, &[&&token.0[..]]).await?;
     let found = found
-        .map(|found| standing(sealer, &found, now))
+        .map(|found| with_status(sealer, &found, now))
         .transpose()?;
-    Ok(found.map(|standing| standing.invitation))
+    Ok(found.map(|found| found.invitation))
 }
 
 /// An invitation declined.
@@ -183,7 +185,7 @@ pub(super) struct Decline {
     pub(super) secrets: Arc<Secrets>,
 }
 
-impl Operation for Decline {
+impl TransactionWork for Decline {
     type Outcome = Answered;
     const CHANGES_DIRECTORY: bool = false;
 
@@ -210,7 +212,7 @@ pub(super) struct Accept {
     pub(super) secrets: Arc<Secrets>,
 }
 
-impl Operation for Accept {
+impl TransactionWork for Accept {
     type Outcome = Answered;
 
     async fn apply(&self, tx: &Tx<'_>) -> Result<Answered, Failure> {

@@ -6,7 +6,7 @@ use kassette_domain::reseller::Reseller;
 use kassette_domain::time::Time;
 
 use crate::Fault;
-use crate::postgres::database::{Failure, Operation, Tx, execute, row};
+use crate::postgres::database::{Failure, TransactionWork, Tx, execute, row};
 use crate::postgres::directory::merchants::next_number;
 use crate::postgres::{audit, number};
 use crate::rows::{records, schema};
@@ -34,14 +34,13 @@ async fn save(tx: &Tx<'_>, reseller: &Reseller) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A new reseller.
 pub(super) struct CreateReseller {
     pub(super) name: String,
     pub(super) audited: Audited,
     pub(super) now: Time,
 }
 
-impl Operation for CreateReseller {
+impl TransactionWork for CreateReseller {
     type Outcome = Reseller;
 
     async fn apply(&self, tx: &Tx<'_>) -> Result<Reseller, Failure> {
@@ -69,7 +68,7 @@ pub(super) struct SetLiveRollout {
     pub(super) now: Time,
 }
 
-impl Operation for SetLiveRollout {
+impl TransactionWork for SetLiveRollout {
     type Outcome = Option<Reseller>;
 
     async fn apply(&self, tx: &Tx<'_>) -> Result<Self::Outcome, Failure> {

@@ -7,6 +7,7 @@ mod nodes;
 mod opening;
 mod proxy;
 mod standby;
+mod tls;
 mod verify;
 
 use std::future::Future;

@@ -109,7 +109,7 @@ async fn a_node_that_its_database_has_not_heard_of_serves_nothing_until_it_has()
         )
         .await
         .unwrap();
-    let is_refused = || matches!(store.standing.check(), Err(Fault::Unavailable(_)));
+    let is_refused = || matches!(store.node_state.check(), Err(Fault::Unavailable(_)));
     let until = async |refused: bool| {
         while is_refused() != refused {
             tokio::task::yield_now().await;

@@ -16,7 +16,7 @@ async fn a_commit_whose_wait_for_the_standby_an_operator_cancels_is_not_taken_fo
         name: "requests",
         turn: tokio::sync::Mutex::default(),
         pool: target.pool(1).unwrap(),
-        standing: NodeState::of_a_guest(),
+        node_state: NodeState::of_a_guest(),
     };
     let waits = database.write("SET synchronous_commit = on", &[]).await;
     assert!(waits.is_ok());

@@ -11,13 +11,13 @@
 //! | `webhooks` | endpoints, events and deliveries |
 //! | `directory` | merchants, keys, operators, resellers, codes |
 //! | `routing_log`, `trials` | routing decisions; what is counted of versions on trial |
-//! | `books` | the audit log, counters, and what stands once |
+//! | `singles` | the audit log, counters, and what stands once |
 
-mod books;
 mod directory;
 mod payments;
 mod reading;
 mod routing_log;
+mod singles;
 mod trials;
 mod webhooks;
 
@@ -62,6 +62,6 @@ pub async fn verify(
     directory::read(&mut reading).await?;
     routing_log::read(&mut reading).await?;
     trials::read(&mut reading).await?;
-    books::read(&mut reading).await?;
+    singles::read(&mut reading).await?;
     Ok(reading.report())
 }

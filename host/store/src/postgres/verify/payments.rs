@@ -178,7 +178,7 @@ fn judge(reading: &mut Reading<'_>, row: &Row, own: &Own) -> Result<(), OpenErro
     let key = schema::payment(id);
     let claimed = due.and_then(|due| due.get(2));
     let opened = stored::open(&reading.secrets.sealer, row.get(0), row.get(1), claimed);
-    let Some((payment, books)) = reading.readable("payment", &key, opened)? else {
+    let Some((payment, counters)) = reading.readable("payment", &key, opened)? else {
         return Ok(());
     };
     if !has_columns(&payment, row) {
@@ -190,10 +190,10 @@ fn judge(reading: &mut Reading<'_>, row: &Row, own: &Own) -> Result<(), OpenErro
         let what = "the mark of its e-mail address is another address's";
         reading.find("payment", &key, what);
     }
-    history(reading, &key, &payment, &books, row, own)?;
-    let attempts = attempts(reading, &payment, books.attempts, &own.attempts)?;
+    history(reading, &key, &payment, &counters, row, own)?;
+    let attempts = attempts(reading, &payment, counters.attempts, &own.attempts)?;
     indexes(reading, &payment, &attempts, row.get(11), own);
-    if attempts.len() != usize::from(books.attempts) {
+    if attempts.len() != usize::from(counters.attempts) {
         return Ok(());
     }
     let attempts = attempts.into_iter().map(|(_, attempt)| attempt).collect();
@@ -307,7 +307,7 @@ fn history(
     reading: &mut Reading<'_>,
     key: &[u8],
     payment: &Payment,
-    books: &PaymentCounters,
+    counters: &PaymentCounters,
     row: &Row,
     own: &Own,
 ) -> Result<(), OpenError> {
@@ -317,7 +317,7 @@ fn history(
     // Retention takes all of them, of payments that are over.
     let are_forgotten = decisions == 0 && payment.status.is_final() && row.get::<_, bool>(12);
     let mut left: Vec<&Row> = rows.iter().collect();
-    let kept = if are_forgotten { 0 } else { books.decisions };
+    let kept = if are_forgotten { 0 } else { counters.decisions };
     let mut lines = Lines {
         reading,
         payment: key,
@@ -325,14 +325,17 @@ fn history(
     };
     lines.take::<RoutingDecision>(DECISION, kept, "routing decisions")?;
     let transitions: Vec<Transition> =
-        lines.take(TRANSITION, books.transitions, "lines of its timeline")?;
-    let events: Vec<EventRow> = lines.take(EVENT, books.events, "events")?;
+        lines.take(TRANSITION, counters.transitions, "lines of its timeline")?;
+    let events: Vec<EventRow> = lines.take(EVENT, counters.events, "events")?;
     for line in left {
         let (kind, line) = line_named(line);
         reading.find(kind, &line, STRAY);
     }
     let complete = (transitions.len(), events.len())
-        == (usize::from(books.transitions), usize::from(books.events));
+        == (
+            usize::from(counters.transitions),
+            usize::from(counters.events),
+        );
     if complete {
         let of = (payment.merchant, payment.environment);
         let listed = (0_u16..).zip(&events).map(|(ordinal, event)| {

@@ -3,7 +3,7 @@
 //! A lease stands in its delivery's row, so that no two nodes send it. It need not survive a crash: what it was for
 //! is tried again. So it is not waited for until it is on disk.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use kassette_domain::id::{DeliveryId, EndpointId, EventId};
@@ -14,27 +14,23 @@ use uuid::Uuid;
 
 use crate::bell::Bell;
 use crate::deliveries::MAX_CLAIM;
-use crate::postgres::database::{Arguments, count_lapsed, execute};
+use crate::postgres::database::{Arguments, count_lapsed};
 use crate::postgres::webhooks::outbox::{self, damaged};
 use crate::postgres::{PostgresStore, columns, millis, time, uuid};
 use crate::{ClaimedDeliveries, DueDelivery, Fault};
 
-/// How far a clock of another node may be behind this one: what it queues is due so much earlier.
+/// How far a clock of another node may be behind this one, or its commit behind its clock: what it queues is due so
+/// much earlier. What a mark has passed all the same is found when the store is asked for all that waits.
 const SLACK: Duration = Duration::from_secs(5);
-/// The same where no other node serves: one that joins is known after a beat. Each claim walks along what was due
-/// within it.
-const SLACK_ALONE: Duration = Duration::from_millis(500);
-/// How often a claim looks further back than from its mark on, and how far: for what another node queued whose clock is
-/// behind by more, or whose commit took longer. It reaches beyond the look before.
-const LOOK_EVERY: Duration = Duration::from_secs(60);
-const LOOK_BACK: Duration = Duration::from_mins(2);
-/// How often a claim looks at all that waits. Beside a transaction that is held open for long it takes longer than a
-/// statement may: then it has to be a rare one that fails.
-const LOOK_AT_ALL_EVERY: Duration = Duration::from_hours(1);
-/// How many times of what was queued last are kept for an endpoint: more than are queued during a claim.
+/// The same where no other node serves. Each claim walks along what was due within it. One that joins is known after a
+/// beat, and finds by itself what it queues until then.
+const SLACK_ALONE: Duration = Duration::from_millis(100);
+/// How far back claims of an endpoint look after one that looked at all that waits has failed.
+const RECENT: Duration = Duration::from_mins(2);
+/// A mark that was not used for so long is swept out.
+const MARK_LIFE: Duration = Duration::from_secs(60);
+/// How many times of what was queued last are kept for an endpoint, each the earliest of those that it stands for.
 const QUEUED_KEPT: usize = 64;
-/// How long a node that ends tries to give its leases back.
-const HAND_BACK: Duration = Duration::from_secs(1);
 /// Marks and leases kept before those that are over are swept out.
 const SWEEP_FROM: usize = 4096;
 
@@ -52,33 +48,35 @@ pub(crate) struct Claims {
 #[derive(Default)]
 struct EarliestDue {
     from: Time,
-    /// When a claim looked further back last, and when at all.
-    looked: Time,
-    looked_at_all: Time,
+    /// When a claim looked last.
+    used: Time,
     /// How often something was queued.
     queued: u64,
-    /// When the last of it was due: a claim under way need not have seen them.
-    queued_for: VecDeque<Time>,
+    /// When what was queued last was due: a claim under way need not have seen it. Each entry stands for all behind the
+    /// one before, up to its own number.
+    queued_for: Vec<(u64, Time)>,
 }
 
 impl EarliestDue {
     fn queue(&mut self, at: Time) {
         self.from = self.from.min(at);
         self.queued += 1;
-        self.queued_for.truncate(QUEUED_KEPT - 1);
-        self.queued_for.push_front(at);
+        if self.queued_for.len() == QUEUED_KEPT {
+            // However many are queued during a claim, the earliest of them is known, or of some before them too.
+            let pairs = self.queued_for.chunks(2).filter_map(|pair| {
+                let pair = pair.iter().copied();
+                pair.reduce(|(_, earlier), (last, later)| (last, earlier.min(later)))
+            });
+            self.queued_for = pairs.collect();
+        }
+        self.queued_for.push((self.queued, at));
     }
 
-    /// When the first was due of what was queued since so many were; the beginning of time where that is not known.
+    /// When the first was due of what was queued since so many were.
     fn queued_since(&self, queued: u64) -> Option<Time> {
-        // One that was swept out and made anew counts from zero.
-        let since = self.queued.checked_sub(queued).map(usize::try_from);
-        match since {
-            Some(Ok(since)) if since <= self.queued_for.len() => {
-                self.queued_for.iter().take(since).min().copied()
-            }
-            _ => Some(Time::default()),
-        }
+        let newest = self.queued_for.iter().rev();
+        let since = newest.take_while(|(number, _)| *number > queued);
+        since.map(|(_, at)| *at).min()
     }
 }
 
@@ -98,21 +96,12 @@ impl Claims {
     /// From where on a claim looks, and how often something was queued before.
     fn mark(&self, endpoint: EndpointId, now: Time) -> (Time, u64) {
         let mut marks = self.marks.lock();
-        if marks.len() >= SWEEP_FROM {
-            marks.retain(|_, mark| now.since(mark.looked) < LOOK_EVERY);
+        if marks.len() >= SWEEP_FROM && marks.len() == marks.capacity() {
+            marks.retain(|_, mark| now.since(mark.used) < MARK_LIFE);
         }
         let mark = marks.entry(endpoint).or_default();
-        let is_late = |last: Time, every| now < last || now.since(last) >= every;
-        let from = if is_late(mark.looked_at_all, LOOK_AT_ALL_EVERY) {
-            (mark.looked, mark.looked_at_all) = (now, now);
-            Time::default()
-        } else if is_late(mark.looked, LOOK_EVERY) {
-            mark.looked = now;
-            mark.from.before(LOOK_BACK)
-        } else {
-            mark.from
-        };
-        (from, mark.queued)
+        mark.used = now;
+        (mark.from, mark.queued)
     }
 
     /// The first that waits for an endpoint was due then, for a claim that looked from `looked` on and began when so
@@ -124,8 +113,7 @@ impl Claims {
         first: Option<Time>,
         recent: Time,
     ) {
-        // Where the mark was put back meanwhile, the claim has not seen what for. One that looked further back than
-        // the mark may have found what that has passed.
+        // Where the mark was put back meanwhile, the claim has not seen what for.
         if let Some(mark) = self.marks.lock().get_mut(&endpoint)
             && looked <= mark.from
         {
@@ -137,25 +125,40 @@ impl Claims {
 
     fn leased(&self, deliveries: &[DueDelivery], until: Time, now: Time) {
         let mut leases = self.leases.lock();
-        if leases.len() >= SWEEP_FROM {
+        if leases.len() >= SWEEP_FROM && leases.len() == leases.capacity() {
             leases.retain(|_, until| now < *until);
         }
         leases.extend(deliveries.iter().map(|delivery| (delivery.id, until)));
     }
 
-    /// The leases of this node on deliveries, or on all of them, which it has no more.
-    fn take(&self, deliveries: Option<&[DeliveryId]>) -> (Vec<Uuid>, Vec<i64>) {
+    /// The leases of this node on deliveries, which it has no more.
+    fn take(&self, deliveries: &[DeliveryId]) -> (Vec<Uuid>, Vec<i64>) {
         let mut leases = self.leases.lock();
-        let taken: Vec<_> = match deliveries {
-            Some(ids) => {
-                let each = ids.iter().filter_map(|id| leases.remove_entry(id));
-                each.collect()
-            }
-            None => leases.drain().collect(),
-        };
-        let each = taken.into_iter();
-        each.map(|(id, until)| (uuid(id.as_bytes()), millis(until)))
+        let taken = deliveries.iter().filter_map(|id| leases.remove_entry(id));
+        taken
+            .map(|(id, until)| (uuid(id.as_bytes()), millis(until)))
             .unzip()
+    }
+
+    /// These wait, of all that does: a mark that has passed one goes back to it.
+    pub(crate) fn found_waiting(&self, waiting: &[(EndpointId, Time)]) {
+        let mut marks = self.marks.lock();
+        for (endpoint, at) in waiting {
+            if let Some(mark) = marks.get_mut(endpoint).filter(|mark| *at < mark.from) {
+                mark.queue(*at);
+            }
+        }
+    }
+
+    /// A claim that looked from then on has failed. One that looks at all that waits may take too long: the next ones
+    /// look at what is recent, and what waits longer is found when the store is asked for all that waits.
+    fn fail(&self, endpoint: EndpointId, (looked, queued): (Time, u64), now: Time) {
+        if looked == Time::default()
+            && let Some(mark) = self.marks.lock().get_mut(&endpoint)
+        {
+            let recent = mark.queued_since(queued).into_iter();
+            mark.from = recent.fold(now.before(RECENT), Time::min);
+        }
     }
 
     /// Records have ended these leases.
@@ -217,7 +220,8 @@ impl PostgresStore {
         let (since, by, end) = (millis(mark.0), millis(now), millis(until));
         // Where the answer is lost the leases that it told of end by time.
         let arguments: Arguments<'_> = &[&of, &since, &by, &end, &at_most];
-        let found = self.workers.repeat(CLAIM, arguments).await?;
+        let found = self.workers.repeat(CLAIM, arguments).await;
+        let found = found.inspect_err(|_| self.claims.fail(endpoint, mark, now))?;
         let Some(first) = found.first() else {
             return Err(Fault::Unavailable("a claim has answered nothing".into()));
         };
@@ -226,7 +230,7 @@ impl PostgresStore {
         }
         let next = first.get::<_, Option<i64>>(2).map(time);
         let waits_since = first.get::<_, Option<i64>>(1).map(time);
-        let slack = match self.standing.live() {
+        let slack = match self.node_state.live() {
             1 => SLACK_ALONE,
             _ => SLACK,
         };
@@ -247,27 +251,12 @@ impl PostgresStore {
         &self,
         deliveries: &[DeliveryId],
     ) -> Result<(), Fault> {
-        let (ids, until) = self.claims.take(Some(deliveries));
+        let (ids, until) = self.claims.take(deliveries);
         if ids.is_empty() {
             return Ok(());
         }
         let given = self.workers.repeat(GIVE_BACK, &[&ids, &until]).await;
         given.map(drop)
-    }
-
-    /// Gives back all that this node has claimed, at its end: no other node has to wait for the leases.
-    pub(crate) async fn hand_back(&self) {
-        let (ids, until) = self.claims.take(None);
-        if ids.is_empty() {
-            return;
-        }
-        let given = tokio::time::timeout(HAND_BACK, async {
-            let connection = self.workers.pool.get().await?;
-            execute(&connection, GIVE_BACK, &[&ids, &until]).await
-        });
-        if !matches!(given.await, Ok(Ok(_))) {
-            tracing::warn!("leases of deliveries were not given back: they end by time");
-        }
     }
 }
 
@@ -318,17 +307,21 @@ mod tests {
         let mark = claims.mark(ENDPOINT, at(122));
         claims.note(ENDPOINT, mark, Some(at(110)), at(117));
         assert_eq!(claims.mark(ENDPOINT, at(123)).0, at(110));
-        // More than are remembered: nothing is known of them.
+        // However many they are.
         let mark = claims.mark(ENDPOINT, at(130));
-        for _ in 0..=QUEUED_KEPT {
-            claims.ring(&[ENDPOINT], at(129));
+        for nth in 0..10 * QUEUED_KEPT {
+            let due = if nth == QUEUED_KEPT { 121 } else { 129 };
+            claims.ring(&[ENDPOINT], at(due));
         }
         claims.note(ENDPOINT, mark, None, at(125));
-        assert_eq!(claims.mark(ENDPOINT, at(131)).0, at(110));
+        assert_eq!(claims.mark(ENDPOINT, at(131)).0, at(121));
+        let mark = claims.mark(ENDPOINT, at(132));
+        claims.note(ENDPOINT, mark, None, at(127));
+        assert_eq!(claims.mark(ENDPOINT, at(133)).0, at(127));
     }
 
     #[test]
-    fn a_claim_looks_back_each_minute_and_at_all_each_hour_and_one_that_fails_moves_no_mark() {
+    fn a_mark_that_has_passed_something_goes_back_to_it_once_all_that_waits_is_looked_at() {
         let claims = Claims::default();
         let noted = |now: u64, first| {
             let mark = claims.mark(ENDPOINT, at(now));
@@ -336,19 +329,29 @@ mod tests {
             mark.0
         };
         assert_eq!(noted(100, None), Time::default());
-        assert_eq!(noted(130, None), at(95));
-        // It reaches what was queued right after the look before.
-        assert_eq!(noted(160, None), at(125).before(LOOK_BACK));
-        // The answer to this one is lost: the next goes on as if it had not been.
-        assert_eq!(claims.mark(ENDPOINT, at(220)).0, at(155).before(LOOK_BACK));
-        assert_eq!(noted(221, None), at(155));
-        // A row that the mark had passed is found, and the mark goes back to it.
-        assert_eq!(noted(280, Some(at(170))), at(216).before(LOOK_BACK));
-        assert_eq!(noted(281, Some(at(170))), at(170));
-        let before = claims.mark(ENDPOINT, at(282));
-        claims.ring(&[ENDPOINT], at(150));
-        claims.note(ENDPOINT, before, None, at(277));
-        assert_eq!(noted(283, None), at(150));
-        assert_eq!(noted(3700, None), Time::default());
+        // Another node's row of that time is seen now alone; a claim is under way that did not.
+        let mark = claims.mark(ENDPOINT, at(130));
+        claims.found_waiting(&[(ENDPOINT, at(80))]);
+        claims.note(ENDPOINT, mark, None, at(125));
+        assert_eq!(noted(131, Some(at(80))), at(80));
+        assert_eq!(noted(132, None), at(80));
+        claims.found_waiting(&[(ENDPOINT, at(150))]);
+        assert_eq!(noted(133, None), at(127));
+    }
+
+    #[test]
+    fn a_claim_that_fails_moves_no_mark_but_one_that_looked_at_all_that_waits() {
+        let claims = Claims::default();
+        let mark = claims.mark(ENDPOINT, at(1000));
+        claims.fail(ENDPOINT, mark, at(1000));
+        assert_eq!(claims.mark(ENDPOINT, at(1001)).0, at(880));
+        claims.fail(ENDPOINT, (at(880), 0), at(1001));
+        assert_eq!(claims.mark(ENDPOINT, at(1002)).0, at(880));
+        // What was queued meanwhile is not passed.
+        let (claims, late) = (Claims::default(), at(500));
+        let mark = claims.mark(ENDPOINT, at(1000));
+        claims.ring(&[ENDPOINT], late);
+        claims.fail(ENDPOINT, mark, at(1000));
+        assert_eq!(claims.mark(ENDPOINT, at(1001)).0, late);
     }
 }

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::postgres::PostgresStore;
 use crate::postgres::audit;
-use crate::postgres::database::{Failure, Operation, Tries, Tx, execute, row, rows};
+use crate::postgres::database::{Failure, TransactionWork, Tries, Tx, execute, row, rows};
 use crate::postgres::webhooks::endings::{PAGE, count, one};
 use crate::postgres::webhooks::endpoints;
 use crate::postgres::webhooks::outbox::{
@@ -38,7 +38,7 @@ pub(super) struct QueueTest {
     pub(super) now: Time,
 }
 
-impl Operation for QueueTest {
+impl TransactionWork for QueueTest {
     type Outcome = Option<Delivery>;
     const CHANGES_DIRECTORY: bool = false;
 
@@ -59,7 +59,7 @@ pub(super) struct Redeliver {
     pub(super) now: Time,
 }
 
-impl Operation for Redeliver {
+impl TransactionWork for Redeliver {
     type Outcome = Redelivered;
     const CHANGES_DIRECTORY: bool = false;
 
@@ -115,7 +115,7 @@ pub(super) struct Recover {
     pub(super) now: Time,
 }
 
-impl Operation for Recover {
+impl TransactionWork for Recover {
     type Outcome = Recovered;
     const CHANGES_DIRECTORY: bool = false;
 
@@ -161,7 +161,7 @@ pub(super) struct MakeDue {
     pub(super) now: Time,
 }
 
-impl Operation for MakeDue {
+impl TransactionWork for MakeDue {
     type Outcome = MadeDue;
     const CHANGES_DIRECTORY: bool = false;
 
@@ -253,7 +253,7 @@ pub(super) struct RecordAndDisable {
     pub(super) secrets: Arc<Secrets>,
 }
 
-impl Operation for RecordAndDisable {
+impl TransactionWork for RecordAndDisable {
     type Outcome = Vec<TriedOutcome>;
 
     async fn apply(&self, tx: &Tx<'_>) -> Result<Self::Outcome, Failure> {
@@ -391,7 +391,7 @@ pub(super) struct Prune {
     pub(super) at_most: usize,
 }
 
-impl Operation for Prune {
+impl TransactionWork for Prune {
     type Outcome = Pruned;
     const CHANGES_DIRECTORY: bool = false;
 

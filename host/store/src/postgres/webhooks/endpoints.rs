@@ -11,7 +11,7 @@ use kassette_domain::time::Time;
 use kassette_domain::webhook::{Endpoint, EndpointSecrets};
 use tokio_postgres::Row;
 
-use crate::postgres::database::{Failure, Operation, Tx, execute, row, rows};
+use crate::postgres::database::{Failure, TransactionWork, Tx, execute, row, rows};
 use crate::postgres::directory::keys::environment;
 use crate::postgres::directory::merchants;
 use crate::postgres::resellers;
@@ -82,7 +82,6 @@ pub(crate) async fn beside(
     Ok(each.collect::<Result<_, Fault>>()?)
 }
 
-/// A new endpoint.
 pub(super) struct CreateEndpoint {
     pub(super) endpoint: Endpoint,
     pub(super) endpoint_secrets: EndpointSecrets,
@@ -91,7 +90,7 @@ pub(super) struct CreateEndpoint {
     pub(super) secrets: Arc<Secrets>,
 }
 
-impl Operation for CreateEndpoint {
+impl TransactionWork for CreateEndpoint {
     type Outcome = EndpointCreated;
 
     async fn apply(&self, tx: &Tx<'_>) -> Result<EndpointCreated, Failure> {
@@ -172,7 +171,7 @@ pub(super) struct ReplaceEndpoint {
     pub(super) secrets: Arc<Secrets>,
 }
 
-impl Operation for ReplaceEndpoint {
+impl TransactionWork for ReplaceEndpoint {
     type Outcome = EndpointReplaced;
 
     async fn apply(&self, tx: &Tx<'_>) -> Result<Self::Outcome, Failure> {
@@ -232,7 +231,7 @@ pub(super) struct RotateEndpoint {
     pub(super) secrets: Arc<Secrets>,
 }
 
-impl Operation for RotateEndpoint {
+impl TransactionWork for RotateEndpoint {
     type Outcome = EndpointRotated;
 
     async fn apply(&self, tx: &Tx<'_>) -> Result<EndpointRotated, Failure> {
@@ -259,7 +258,7 @@ pub(super) struct DeleteEndpoint {
     pub(super) now: Time,
 }
 
-impl Operation for DeleteEndpoint {
+impl TransactionWork for DeleteEndpoint {
     type Outcome = Option<EndpointDeleted>;
 
     async fn apply(&self, tx: &Tx<'_>) -> Result<Self::Outcome, Failure> {

@@ -85,12 +85,12 @@ const ID: usize = 0;
 const BEHIND: usize = 9;
 
 /// Where a delivery stands in a list.
-const fn place(id: Uuid) -> ListPosition {
+const fn list_position(id: Uuid) -> ListPosition {
     ListPosition(0, id)
 }
 
 fn placed(row: &Row) -> Result<(ListPosition, Delivery), Fault> {
-    Ok((place(row.get(ID)), delivery(row)?))
+    Ok((list_position(row.get(ID)), delivery(row)?))
 }
 
 /// Whether a row that is always there has a delivery.
@@ -195,7 +195,7 @@ impl PostgresStore {
             // A page can be short, and say all the same where the next one begins.
             Some(row) if found.len() <= asked.limit => {
                 let items = found.into_iter().map(|(_, item)| item).collect();
-                asked.page_up_to(items, row.get::<_, Option<Uuid>>(BEHIND).map(place))
+                asked.page_up_to(items, row.get::<_, Option<Uuid>>(BEHIND).map(list_position))
             }
             _ => asked.page(found),
         })
@@ -223,7 +223,9 @@ impl PostgresStore {
         let each = found
             .iter()
             .map(|row| (id(row, 0, EndpointId::from_bytes), time(row.get(1))));
-        Ok(each.collect())
+        let waiting: Vec<_> = each.collect();
+        self.claims.found_waiting(&waiting);
+        Ok(waiting)
     }
 
     /// What waits, counted.

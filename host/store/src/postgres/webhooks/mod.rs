@@ -17,7 +17,7 @@ use kassette_domain::secret::Secret;
 use kassette_domain::time::Time;
 use kassette_domain::webhook::{Delivery, Endpoint, EndpointSecrets, Tried};
 
-use crate::postgres::database::Operation;
+use crate::postgres::database::TransactionWork;
 use crate::postgres::webhooks::deliver::{
     MakeDue, Prune, QueueTest, RecordAndDisable, Recover, Redeliver,
 };
@@ -33,13 +33,13 @@ use crate::{
 
 impl PostgresStore {
     /// Does an operation after which something may be due to an endpoint from a time on; the worker hears of it.
-    fn operate_ringing<O: Operation>(
+    fn operate_ringing<W: TransactionWork>(
         &self,
-        operation: O,
+        work: W,
         (endpoint, at): (EndpointId, Time),
-    ) -> StoreFuture<'static, O::Outcome> {
+    ) -> StoreFuture<'static, W::Outcome> {
         self.run_to_end(async move |store| {
-            let done = store.requests.transact(&operation).await;
+            let done = store.requests.transact(&work).await;
             // Where its answer was lost it may have been done.
             store.claims.ring(&[endpoint], at);
             done

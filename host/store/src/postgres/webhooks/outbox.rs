@@ -10,7 +10,7 @@ use tokio_postgres::Row;
 use crate::Fault;
 use crate::postgres::database::{Failure, Tx, execute};
 use crate::postgres::directory::keys::environment;
-use crate::postgres::parts::{Parts, column, values};
+use crate::postgres::statement::{StatementBuilder, column, values};
 use crate::postgres::{columns, millis, number, time, uuid};
 use crate::rows::seal::random_id;
 use crate::rows::wants::{Wants, number_of};
@@ -45,7 +45,7 @@ macro_rules! told {
 /// Adds to the statement of a step that its events are queued: for each endpoint that wants them at that moment, of
 /// the payment's merchant and of the reseller that made it, if it may work for the merchant.
 /// The statement answers these endpoints.
-pub(crate) fn add(parts: &mut Parts, payment: &Payment, events: &[Event]) {
+pub(crate) fn add(statement: &mut StatementBuilder, payment: &Payment, events: &[Event]) {
     if events.is_empty() {
         return;
     }
@@ -71,14 +71,14 @@ pub(crate) fn add(parts: &mut Parts, payment: &Payment, events: &[Event]) {
             )
         }
     };
-    parts.add("told", told, arguments);
-    parts.add(
+    statement.add("told", told, arguments);
+    statement.add(
         "bodies",
         "INSERT INTO event_body (id, kind, payment, body, deliveries)
             SELECT event, kind, $1, body, count(*) FROM told GROUP BY event, kind, body",
         values![uuid(payment.id.as_bytes())],
     );
-    parts.add(
+    statement.add(
         "queued",
         concat!(
             "INSERT INTO delivery (id, event, kind, endpoint, payment, status, created_at, next_at) SELECT ",
@@ -87,7 +87,7 @@ pub(crate) fn add(parts: &mut Parts, payment: &Payment, events: &[Event]) {
         ),
         values![uuid(payment.id.as_bytes())],
     );
-    parts.answer("ARRAY(SELECT DISTINCT endpoint FROM queued)");
+    statement.answer("ARRAY(SELECT DISTINCT endpoint FROM queued)");
 }
 
 /// Queues a test for one endpoint, whatever it wants.

@@ -161,7 +161,6 @@ impl<T> Chunked<T> {
     }
 }
 
-/// The payment index.
 #[derive(Default)]
 pub(crate) struct PaymentIndex {
     cells: Chunked<IndexCell>,

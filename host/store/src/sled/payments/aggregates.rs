@@ -26,7 +26,7 @@ pub(crate) use crate::payment_steps::uses_account;
 /// A payment as it was loaded.
 pub(crate) struct Loaded {
     pub(crate) aggregate: PaymentAggregate,
-    pub(crate) books: PaymentCounters,
+    pub(crate) counters: PaymentCounters,
 }
 
 /// Which payment it is about; none where it is not known.
@@ -53,12 +53,15 @@ pub(crate) fn load(
         return Ok(None);
     };
     let stored = PaymentRow::decode(id, &key, &row)?;
-    let attempts = (0..stored.books.attempts)
+    let attempts = (0..stored.counters.attempts)
         .map(|ordinal| load_attempt(source, sealer, id, ordinal))
         .collect::<Result<_, _>>()?;
-    let (payment, books) = stored.open(sealer)?;
+    let (payment, counters) = stored.open(sealer)?;
     let aggregate = PaymentAggregate { payment, attempts };
-    Ok(Some(Loaded { aggregate, books }))
+    Ok(Some(Loaded {
+        aggregate,
+        counters,
+    }))
 }
 
 /// A payment that an index leads to.
@@ -79,10 +82,13 @@ pub(crate) fn save(
     change: &Change,
     now: Time,
 ) -> Result<(), Fault> {
-    let Loaded { aggregate, books } = after;
-    let mut books = books.clone();
+    let Loaded {
+        aggregate,
+        counters,
+    } = after;
+    let mut counters = counters.clone();
     save_attempts(rows, sealer, before, aggregate)?;
-    books.attempts = count(aggregate.attempts.len())?;
+    counters.attempts = count(aggregate.attempts.len())?;
     for (attempt, reference) in &change.references {
         let mut all = aggregate.attempts.iter().enumerate();
         let Some((at, Attempt { account, .. })) = all.find(|(_, each)| each.id == *attempt) else {
@@ -108,14 +114,14 @@ pub(crate) fn save(
             )?;
         }
     }
-    append_decisions(rows, payment.id, &mut books, &change.decisions)?;
-    append_transitions(rows, payment.id, &mut books, change)?;
-    append_events(rows, payment, &mut books, change, now)?;
+    append_decisions(rows, payment.id, &mut counters, &change.decisions)?;
+    append_transitions(rows, payment.id, &mut counters, change)?;
+    append_events(rows, payment, &mut counters, change, now)?;
     works::settle(rows, &change.work_done, now)?;
     works::close_about(rows, &change.work_closed, now)?;
     works::open(rows, Some(payment.id), &change.work, now)?;
-    move_due(rows, &mut books, aggregate);
-    let (key, row) = PaymentRow::encode(sealer, payment, books)?;
+    move_due(rows, &mut counters, aggregate);
+    let (key, row) = PaymentRow::encode(sealer, payment, counters)?;
     rows.put(key, row);
     Ok(())
 }
@@ -186,30 +192,30 @@ fn save_refunds(
 }
 
 /// Keeps one row per payment at the time when something is due. A row that it shares with others
-/// stays until its time: the claim reads in the books that it is no longer about this one.
-fn move_due(rows: &mut Rows<'_>, books: &mut PaymentCounters, aggregate: &PaymentAggregate) {
+/// stays until its time: the claim reads in the counters of the payment that it is no longer about this one.
+fn move_due(rows: &mut Rows<'_>, counters: &mut PaymentCounters, aggregate: &PaymentAggregate) {
     let due = aggregate.due_at();
-    if due == books.timer.map(Timer::at) {
+    if due == counters.timer.map(Timer::at) {
         return;
     }
     let key = |at| schema::timer(at, aggregate.payment.id);
-    if let Some(Timer::Own(old)) = books.timer {
+    if let Some(Timer::Own(old)) = counters.timer {
         rows.remove(key(old));
     }
     if let Some(new) = due {
         rows.put(key(new), kassette_engine::IVec::default());
     }
-    books.timer = due.map(Timer::Own);
+    counters.timer = due.map(Timer::Own);
 }
 
 /// Keeps routing decisions.
 pub(crate) fn append_decisions(
     rows: &mut Rows<'_>,
     payment: PaymentId,
-    books: &mut PaymentCounters,
+    counters: &mut PaymentCounters,
     decisions: &[RoutingDecision],
 ) -> Result<(), Fault> {
-    for (ordinal, decision) in payment_steps::decisions(payment, books, decisions) {
+    for (ordinal, decision) in payment_steps::decisions(payment, counters, decisions) {
         rows.save(schema::line(payment, Line::Decision, ordinal), decision)?;
     }
     Ok(())
@@ -218,10 +224,10 @@ pub(crate) fn append_decisions(
 fn append_transitions(
     rows: &mut Rows<'_>,
     payment: PaymentId,
-    books: &mut PaymentCounters,
+    counters: &mut PaymentCounters,
     change: &Change,
 ) -> Result<(), Fault> {
-    for (ordinal, transition) in payment_steps::transitions(payment, books, change) {
+    for (ordinal, transition) in payment_steps::transitions(payment, counters, change) {
         rows.save(schema::line(payment, Line::Transition, ordinal), transition)?;
     }
     Ok(())
@@ -231,11 +237,11 @@ fn append_transitions(
 fn append_events(
     rows: &mut Rows<'_>,
     payment: &Payment,
-    books: &mut PaymentCounters,
+    counters: &mut PaymentCounters,
     change: &Change,
     now: Time,
 ) -> Result<(), Fault> {
-    for (ordinal, event) in payment_steps::events(payment.id, books, change, now)? {
+    for (ordinal, event) in payment_steps::events(payment.id, counters, change, now)? {
         let row = EventRow::of(&event);
         rows.save(schema::event(payment.id, ordinal), &row)?;
         let of = (payment.merchant, payment.environment);

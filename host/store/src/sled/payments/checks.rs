@@ -119,7 +119,7 @@ fn due_together(
     }
     for id in ids.into_iter().flatten() {
         let loaded = PaymentRow::load(&verifier.view(), id);
-        match loaded.map(|row| row.map(|row| row.books.timer)) {
+        match loaded.map(|row| row.map(|row| row.counters.timer)) {
             Ok(Some(Some(Timer::Shared(own)))) => {
                 if own < at {
                     verifier.find(key, "a payment that it is about is due before");
@@ -141,7 +141,7 @@ fn due_together(
 fn payment(verifier: &mut Verifier<'_>, key: &[u8], _: &IVec) -> Result<(), Fault> {
     let id = schema::payment_id(key).ok_or_else(|| records::damaged(key, "it names no payment"))?;
     let loaded = aggregates::load_promised(&verifier.view(), &verifier.secrets.sealer, id)?;
-    let (aggregate, books) = (loaded.aggregate, loaded.books);
+    let (aggregate, counters) = (loaded.aggregate, loaded.counters);
     let payment = &aggregate.payment;
     if let Some(email) = &payment.email
         && payment.email_mark != Some(verifier.secrets.marker.email(email))
@@ -152,11 +152,11 @@ fn payment(verifier: &mut Verifier<'_>, key: &[u8], _: &IVec) -> Result<(), Faul
     let entry = Entry::new(id, payment.merchant, payment.created_at, marks);
     let missing = "the payment index lacks it or has it wrong: no list or search finds it";
     verifier.promise_told(schema::PAYMENT_INDEX, key, &told_of(&entry)?, missing)?;
-    if books.timer.map(Timer::at) != aggregate.due_at() {
+    if counters.timer.map(Timer::at) != aggregate.due_at() {
         verifier.find(key, "its next due time does not follow from its state");
     }
     let missing = "no row says when something is due on it";
-    match books.timer {
+    match counters.timer {
         None => {}
         Some(Timer::Own(at)) => {
             verifier.promise_told(schema::TIMERS, key, &schema::timer(at, id), missing)?;
@@ -169,7 +169,7 @@ fn payment(verifier: &mut Verifier<'_>, key: &[u8], _: &IVec) -> Result<(), Faul
         verifier.promise(listed, &[])?;
     }
     promise_attempts(verifier, &aggregate)?;
-    history(verifier, key, payment, &books)
+    history(verifier, key, payment, &counters)
 }
 
 fn promise_attempts(
@@ -212,22 +212,26 @@ fn history(
     verifier: &mut Verifier<'_>,
     key: &[u8],
     payment: &Payment,
-    books: &PaymentCounters,
+    counters: &PaymentCounters,
 ) -> Result<(), Fault> {
     let id = payment.id;
-    if !are_pruned(verifier, payment, books)? {
-        lines::<RoutingDecision>(verifier, key, "routing decisions", books.decisions, |at| {
-            schema::line(id, Line::Decision, at)
-        })?;
+    if !are_pruned(verifier, payment, counters)? {
+        lines::<RoutingDecision>(
+            verifier,
+            key,
+            "routing decisions",
+            counters.decisions,
+            |at| schema::line(id, Line::Decision, at),
+        )?;
     }
     let transitions: Vec<Transition> = lines(
         verifier,
         key,
         "lines of its timeline",
-        books.transitions,
+        counters.transitions,
         |at| schema::line(id, Line::Transition, at),
     )?;
-    let events: Vec<EventRow> = lines(verifier, key, "events", books.events, |at| {
+    let events: Vec<EventRow> = lines(verifier, key, "events", counters.events, |at| {
         schema::event(id, at)
     })?;
     if let Some(what) = payment_steps::contradiction(payment, &transitions, &events) {
@@ -240,10 +244,10 @@ fn history(
 fn are_pruned(
     verifier: &Verifier<'_>,
     payment: &Payment,
-    books: &PaymentCounters,
+    counters: &PaymentCounters,
 ) -> Result<bool, Fault> {
     let view = verifier.view();
-    for ordinal in 0..books.decisions {
+    for ordinal in 0..counters.decisions {
         let line = schema::line(payment.id, Line::Decision, ordinal);
         if view.get(&line)?.is_some() {
             return Ok(false);
@@ -364,8 +368,8 @@ fn work(verifier: &mut Verifier<'_>, key: &[u8], row: &IVec) -> Result<(), Fault
 /// A payment's row.
 fn reseal_payment(old: &Sealer, new: &Sealer, key: &[u8], row: &[u8]) -> Result<IVec, Fault> {
     let id = schema::payment_id(key).ok_or_else(|| records::damaged(key, "it names no payment"))?;
-    let (payment, books) = PaymentRow::decode(id, key, row)?.open(old)?;
-    PaymentRow::encode(new, &payment, books).map(|(_, row)| row)
+    let (payment, counters) = PaymentRow::decode(id, key, row)?.open(old)?;
+    PaymentRow::encode(new, &payment, counters).map(|(_, row)| row)
 }
 
 /// An attempt's row; its ordinal is the last byte of its key.

@@ -79,13 +79,13 @@ impl Create {
         let email_mark = secrets.email_mark(&request);
         let payment = Payment::new(new, email_mark, now);
         let aggregate = PaymentAggregate::new(payment);
-        let books = PaymentCounters {
+        let counters = PaymentCounters {
             timer: aggregate.due_at().map(Timer::Shared),
             decisions: u16::from(decision.is_some()),
             ..PaymentCounters::default()
         };
         let payment = aggregate.payment;
-        let row = PaymentRow::encode(&secrets.sealer, &payment, books.clone())?;
+        let row = PaymentRow::encode(&secrets.sealer, &payment, counters.clone())?;
         let entry = Entry::new(
             payment.id,
             payment.merchant,
@@ -101,7 +101,7 @@ impl Create {
             row,
             entered: Entered {
                 entry,
-                due: books.timer.map(Timer::at),
+                due: counters.timer.map(Timer::at),
             },
             decision,
         })
@@ -150,8 +150,8 @@ impl Operation<Memory> for Create {
             rows.put(listed, IVec::default());
         }
         if let Some(decision) = self.decision {
-            let mut books = PaymentCounters::default();
-            aggregates::append_decisions(rows, self.payment.id, &mut books, &[decision])?;
+            let mut counters = PaymentCounters::default();
+            aggregates::append_decisions(rows, self.payment.id, &mut counters, &[decision])?;
         }
         Ok(Created::New(self.payment))
     }

@@ -250,16 +250,20 @@ impl Payments for SledStore {
         Box::pin(async move {
             let secrets = Arc::clone(&self.secrets);
             let loaded = self.read(move |view| aggregates::load(view, &secrets.sealer, id));
-            let Some(Loaded { aggregate, books }) = loaded.await? else {
+            let Some(Loaded {
+                aggregate,
+                counters,
+            }) = loaded.await?
+            else {
                 return Ok(None);
             };
             // A step that is written meanwhile adds lines behind those that the payment's row counts.
             let decisions = schema::lines(id, Line::Decision);
             let transitions = schema::lines(id, Line::Transition);
-            let events: Vec<EventRow> = self.first(&schema::events(id), books.events).await?;
+            let events: Vec<EventRow> = self.first(&schema::events(id), counters.events).await?;
             Ok(Some(History {
-                decisions: self.first(&decisions, books.decisions).await?,
-                transitions: self.first(&transitions, books.transitions).await?,
+                decisions: self.first(&decisions, counters.decisions).await?,
+                transitions: self.first(&transitions, counters.transitions).await?,
                 events: events.into_iter().map(|row| row.event(id)).collect(),
                 aggregate,
             }))

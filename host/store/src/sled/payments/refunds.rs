@@ -73,7 +73,7 @@ impl Operation<Memory> for OrderRefund {
         let loaded = aggregates::load(rows, sealer, self.payment)?;
         let Some(Loaded {
             mut aggregate,
-            books,
+            counters,
         }) = loaded
         else {
             return Ok(RefundOrdered::Unknown);
@@ -97,7 +97,10 @@ impl Operation<Memory> for OrderRefund {
             Ok((_, change)) => change,
             Err(refusal) => return Ok(RefundOrdered::Refused(refusal)),
         };
-        let after = Loaded { aggregate, books };
+        let after = Loaded {
+            aggregate,
+            counters,
+        };
         aggregates::save(rows, sealer, &before, &after, &change, self.now)?;
         if let Some(audited) = self.audited {
             audit::append(rows, audited, self.now)?;

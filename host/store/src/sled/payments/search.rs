@@ -164,7 +164,7 @@ fn look(
     let mut fits = is_as(filter, row.plain());
     if fits && asks_of_an_attempt(filter) {
         fits = false;
-        for ordinal in 0..row.books.attempts {
+        for ordinal in 0..row.counters.attempts {
             rows += 1;
             let known = AttemptKey {
                 payment: id,

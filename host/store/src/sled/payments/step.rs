@@ -40,7 +40,7 @@ impl Operation<Memory> for DoStep {
         };
         let Some(Loaded {
             mut aggregate,
-            books,
+            counters,
         }) = aggregates::load(rows, sealer, id)?
         else {
             return Ok(Stepped::Unknown);
@@ -70,7 +70,10 @@ impl Operation<Memory> for DoStep {
             (self.now, &self.schedule),
         )?;
         if change != Change::default() {
-            let after = Loaded { aggregate, books };
+            let after = Loaded {
+                aggregate,
+                counters,
+            };
             aggregates::save(rows, sealer, &before, &after, &change, self.now)?;
             aggregate = after.aggregate;
         }

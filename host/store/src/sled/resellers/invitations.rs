@@ -21,7 +21,7 @@ use crate::sled::memory::{Memory, Rows};
 use crate::sled::resellers::{delegations, registry};
 use crate::{Answered, Fault, InvitationStanding, Invited};
 
-fn standing(
+fn with_status(
     source: &impl RowSource,
     invitation: Invitation,
     now: Time,
@@ -44,7 +44,7 @@ pub(crate) fn by_token(
         return Ok(None);
     };
     let invitation = expect(source, sealer, id)?;
-    standing(source, invitation, now).map(Some)
+    with_status(source, invitation, now).map(Some)
 }
 
 /// A new invitation, sealed on the caller's side.
@@ -104,7 +104,7 @@ impl Operation<Memory> for Invite {
             let made_before = expect(rows, &self.secrets.sealer, id)?;
             return Ok(match made_before.differs(&invitation) {
                 Some(field) => Invited::Differs { field },
-                None => Invited::Replay(standing(rows, made_before, self.now)?),
+                None => Invited::Replay(with_status(rows, made_before, self.now)?),
             });
         }
         let count = schema::resellers::invited(invitation.reseller);
@@ -125,7 +125,7 @@ impl Operation<Memory> for Invite {
         let relation = Relation::Invitation(invitation.id);
         let relation = schema::resellers::relation(invitation.reseller, self.now, relation);
         rows.put(relation, IVec::default());
-        standing(rows, invitation, self.now).map(Invited::New)
+        with_status(rows, invitation, self.now).map(Invited::New)
     }
 }
 

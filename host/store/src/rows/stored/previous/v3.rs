@@ -36,7 +36,7 @@ struct V3PaymentRow {
     expires_at: Time,
     claimed_until: Option<Time>,
     sealed: Vec<u8>,
-    books: PaymentCounters,
+    counters: PaymentCounters,
 }
 
 /// A payment's row. The rate is the one that its two amounts imply; its timeline says when it was
@@ -80,7 +80,7 @@ pub(crate) fn payment(
         expires_at: old.expires_at,
         claimed_until: old.claimed_until,
         sealed: old.sealed.into(),
-        books: old.books,
+        counters: old.counters,
     };
     one(key, &new)
 }

@@ -1,4 +1,4 @@
-//! What falls due, and who does it.
+//! Timers of payments: which are due, and who takes them.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::postgres::{PostgresStore, millis, time};
 use crate::{Fault, MAX_DUE};
 
 impl PostgresStore {
-    pub(super) async fn due_claimed(
+    pub(super) async fn claim_timers(
         &self,
         now: Time,
         lease: Duration,
@@ -34,7 +34,7 @@ impl PostgresStore {
         Ok(rows.iter().map(|row| payment_id(row, 0)).collect())
     }
 
-    pub(super) async fn due_next(&self) -> Result<Option<Time>, Fault> {
+    pub(super) async fn next_timer(&self) -> Result<Option<Time>, Fault> {
         let row = self
             .workers
             .read_one("SELECT min(due_at) FROM due", &[])

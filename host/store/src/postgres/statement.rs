@@ -13,7 +13,7 @@ pub(crate) type Argument = Box<dyn ToSql + Sync + Send>;
 /// Arguments of a part, or values of a row.
 macro_rules! values {
     ($($value:expr),* $(,)?) => {
-        vec![$(Box::new($value) as $crate::postgres::parts::Argument),*]
+        vec![$(Box::new($value) as $crate::postgres::statement::Argument),*]
     };
 }
 pub(crate) use values;
@@ -23,16 +23,16 @@ pub(crate) fn column<'b, C, T>(batch: &'b [C], of: impl FnMut(&'b C) -> T) -> Ve
     batch.iter().map(of).collect()
 }
 
-/// Parts of a statement.
+/// A statement that is put together of parts.
 #[derive(Default)]
-pub(crate) struct Parts {
+pub(crate) struct StatementBuilder {
     text: String,
     assertion: String,
     answers: String,
     arguments: Vec<Argument>,
 }
 
-impl Parts {
+impl StatementBuilder {
     /// Adds `name AS (sql)`. In the text of a part its own arguments are `$1`, `$2`, ... Other parts' names can
     /// be read in it; no part sees what another has changed, and no two may change the same table.
     pub(crate) fn add(&mut self, name: &str, sql: &str, arguments: Vec<Argument>) {
@@ -63,7 +63,7 @@ impl Parts {
         self.text.is_empty()
     }
 
-    fn statement(&self) -> String {
+    fn sql(&self) -> String {
         let assertion = if self.assertion.is_empty() {
             "true"
         } else {
@@ -84,13 +84,13 @@ impl Parts {
 
     /// Does all of it in a transaction of its own, and returns the answers.
     pub(crate) async fn write(&self, database: &Database) -> Result<Row, Failure> {
-        let rows = database.write(&self.statement(), &self.arguments()).await?;
+        let rows = database.write(&self.sql(), &self.arguments()).await?;
         rows.into_iter().next().ok_or_else(nothing)
     }
 
     /// Does all of it in a transaction.
     pub(crate) async fn write_in(&self, tx: &Tx<'_>) -> Result<Row, Failure> {
-        row(tx, &self.statement(), &self.arguments())
+        row(tx, &self.sql(), &self.arguments())
             .await?
             .ok_or_else(nothing)
     }
