@@ -48,7 +48,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 const KILLS: &str = "what_was_acknowledged_survives_every_kill";
-const CALLERS: &str = "each_key_makes_one_payment_whoever_asks_and_whatever_is_killed";
+const CALLERS: &str = "each_key_makes_one_payment_whichever_caller_asks_and_whatever_is_killed";
 const FAULTS: &str = "what_was_acknowledged_survives_faults_of_nodes_and_their_database";
 
 /// What is asked for.

@@ -248,7 +248,7 @@ async fn list(caller: &Caller<'_>, listed: &Met, over: &AtomicBool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn modules_replaced_every_50_ms_under_load_are_felt_by_nobody() {
+async fn modules_replaced_every_50_ms_under_load_are_felt_by_no_caller() {
     let _alone = crate::ALONE.lock().await;
     let length = crate::length("KASSETTE_SWAPS_SECONDS", 4);
     let world = World::new().await;

@@ -1,4 +1,4 @@
-//! Recorded calls of provider modules: enough to make each again, by another version, without a provider.
+//! Recorded calls of provider modules: enough to make each again, by another version, without the vendor.
 //!
 //! A module knows nothing but what it is told, so the same question and the same answers of its host give the same
 //! outcome. No secret is in a record: requests stand as the module wrote them, before the host put credentials in,

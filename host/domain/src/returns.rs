@@ -161,7 +161,6 @@ impl Returns {
         self.sum_of(|refund| refund.state == RefundState::Succeeded && refund.is_for(line))
     }
 
-    /// A refund by its id.
     pub fn refund(&self, id: RefundId) -> Option<&Refund> {
         self.refunds.iter().find(|refund| refund.id == id)
     }

@@ -160,8 +160,13 @@ impl Gateway {
         };
         // With several nodes, every query is noted in the store. Only a spaced query is left out where another
         // node has noted one.
-        let is_first = self.store().live_nodes() == 1
-            || self.store().take_task(Task::Ask(id), QUERY_EVERY).await?;
+        let is_first = match self.store().live_nodes() {
+            1 => true,
+            _ => match self.store().take_task(Task::Ask(id), QUERY_EVERY).await {
+                Err(fault) if spaced => return Err(fault),
+                noted => noted.unwrap_or(true),
+            },
+        };
         let limit = self.settings().provider_deadline;
         let asked = if is_first || !spaced {
             self.ask(aggregate, id, QueryPurpose::Sync, via, limit)

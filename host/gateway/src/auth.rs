@@ -41,7 +41,7 @@ pub struct ResellerCaller {
 /// Why a credential opens nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
-    /// Missing, malformed, unknown, revoked, expired, or of another kind: 401.
+    /// Missing, malformed, unknown, revoked, expired, or of another kind.
     #[error("the credential is missing, invalid, revoked or expired")]
     Refused,
     #[error(transparent)]
@@ -69,13 +69,13 @@ impl UsedKeys {
 }
 
 /// Whether live payments may be created and started by this caller: the merchant must be approved
-/// for live while its key is a live one. The edge's 403.
+/// for live while its key is a live one.
 pub fn live_allowed(caller: &MerchantCaller) -> bool {
     caller.key.environment == Environment::Test || caller.merchant.live_approved
 }
 
 /// Whether a reseller's key opens anything in its environment: a live one only while the reseller's
-/// live rollout is on. The edge's 403, before the signature is looked at.
+/// live rollout is on. The edge asks before the signature is looked at.
 pub fn rolled_out(caller: &ResellerCaller) -> bool {
     caller.reseller.may_use(caller.key.environment)
 }

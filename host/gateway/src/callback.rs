@@ -69,14 +69,14 @@ impl CallbackAnswer {
 pub struct ReadCallback {
     /// A module was called.
     was_read: bool,
-    said: Result<CallbackReply, (&'static str, CallbackAnswer)>,
+    reply: Result<CallbackReply, (&'static str, CallbackAnswer)>,
 }
 
 impl ReadCallback {
     /// The host saw a proof that the callback is the vendor's. What is only acknowledged can be written
     /// by any caller.
     pub fn proved(&self) -> bool {
-        self.said.as_ref().is_ok_and(|said| said.proved)
+        self.reply.as_ref().is_ok_and(|reply| reply.proved)
     }
 
     /// A module was called and the host saw no proof.
@@ -96,7 +96,7 @@ impl Gateway {
     ) -> ReadCallback {
         let unread = |outcome, status, why| ReadCallback {
             was_read: false,
-            said: Err((outcome, CallbackAnswer::plain(status, why))),
+            reply: Err((outcome, CallbackAnswer::plain(status, why))),
         };
         let configured = self.configured();
         if !configured.settings.accounts.contains_key(account) {
@@ -122,7 +122,7 @@ impl Gateway {
         };
         let called = self.call_callback(slot.name(), &access, incoming).await;
         let was_read = !matches!(called, Err(CallError::Busy));
-        let said = match called {
+        let reply = match called {
             Ok(Ok(acknowledged)) => Ok(acknowledged),
             Ok(Err(refused)) => Err(self.refusal(account, &refused)),
             Err(CallError::Busy | CallError::Timeout) => {
@@ -130,7 +130,7 @@ impl Gateway {
             }
             Err(_) => Err(("failed", CallbackAnswer::plain(500, "try again"))),
         };
-        ReadCallback { was_read, said }
+        ReadCallback { was_read, reply }
     }
 
     /// Stores the notices of a callback that came `from` an address, and says what the vendor is to be
@@ -142,11 +142,11 @@ impl Gateway {
         judged: ReadCallback,
         from: IpAddr,
     ) -> CallbackAnswer {
-        let (outcome, answer) = match judged.said {
-            Ok(said) => {
+        let (outcome, answer) = match judged.reply {
+            Ok(reply) => {
                 let (gateway, id) = (self.clone(), account.clone());
                 let storing =
-                    self.run_to_end(async move { gateway.store_notices(&id, said, from).await });
+                    self.run_to_end(async move { gateway.store_notices(&id, reply, from).await });
                 let stopping = |_| ("failed", CallbackAnswer::plain(503, "stopping"));
                 storing.await.unwrap_or_else(stopping)
             }
@@ -178,20 +178,20 @@ impl Gateway {
     async fn store_notices(
         &self,
         id: &AccountId,
-        said: CallbackReply,
+        reply: CallbackReply,
         from: IpAddr,
     ) -> (&'static str, CallbackAnswer) {
-        let source = match said.proved {
+        let source = match reply.proved {
             true => NoticeSource::Provider,
             false => NoticeSource::Address(from),
         };
-        match self.take_all(id, said.notices, source).await {
+        match self.take_all(id, reply.notices, source).await {
             Ok(()) => (
                 "read",
                 CallbackAnswer {
-                    status: said.status,
-                    media_type: said.media_type,
-                    body: said.body,
+                    status: reply.status,
+                    media_type: reply.media_type,
+                    body: reply.body,
                 },
             ),
             Err(NotStored::Full) => ("full", CallbackAnswer::plain(503, "try again")),
@@ -454,10 +454,10 @@ impl Gateway {
         report: Option<Report>,
     ) -> Result<(), NotStored> {
         let store = self.store();
-        let parked = store
+        let kept = store
             .keep_callback(account.clone(), reference, report.clone(), self.now())
             .await?;
-        match parked {
+        match kept {
             KeptCallback::Kept => Ok(()),
             KeptCallback::Known(id) => Ok(self.apply_notice(id, report).await?),
             KeptCallback::Full => Err(NotStored::Full),

@@ -80,7 +80,8 @@ pub fn settings_problems(
             let specs = &module.description().settings;
             let judge = || module.check_settings(own);
             let problems = violations(specs, own, &is_account, false, judge);
-            problems.into_iter().chain(told(missing(specs, own)))
+            let lacking = problem_texts(missing(specs, own));
+            problems.into_iter().chain(lacking)
         });
         problems.into_iter().flatten().map(|why| SettingsProblem {
             of: SettingsFile::Method(*method),
@@ -178,7 +179,7 @@ fn account_violations(
     problems
 }
 
-fn told(problems: Vec<SettingProblem>) -> impl Iterator<Item = String> {
+fn problem_texts(problems: Vec<SettingProblem>) -> impl Iterator<Item = String> {
     problems.into_iter().map(|problem| problem.to_string())
 }
 
@@ -196,7 +197,7 @@ pub(crate) fn violations(
     };
     let violations = setting::violations(specs, own, &surroundings);
     if !violations.is_empty() {
-        return told(violations).collect();
+        return problem_texts(violations).collect();
     }
     match judge() {
         Ok(Ok(())) => Vec::new(),

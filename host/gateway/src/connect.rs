@@ -86,16 +86,12 @@ pub struct IssuedConnectCode {
 /// Why no code was issued.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectCodeError {
-    /// 404.
     #[error("merchant not found")]
     NoSuchMerchant,
-    /// 409.
     #[error("environment: the merchant is not approved for live; approve it first")]
     NotLiveApproved,
-    /// 500.
     #[error(transparent)]
     Random(#[from] getrandom::Error),
-    /// 500.
     #[error(transparent)]
     Store(#[from] Fault),
 }
@@ -134,41 +130,34 @@ pub struct Connected {
 /// Why a shop was not connected.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// 401.
     #[error(
         "the code is unknown, used, expired, or burned by wrong proofs; ask the operator for a new one"
     )]
     CodeRefused,
-    /// 403, counted.
+    /// Counted.
     #[error("site_url: is not the site that the code was issued for")]
     OtherSite,
-    /// 403, counted.
+    /// Counted.
     #[error("proof: is not HMAC-SHA256 of challenge, newline and site origin, keyed with the code")]
     WrongProof,
-    /// 403.
     #[error("live payments are not approved for this merchant any more")]
     NotLiveApproved,
-    /// 403.
     #[error("the site does not prove that it is the shop's: {0}")]
     NoControl(NoControl),
-    /// 403.
     #[error(
         "the site was asked {} times for this code; ask the operator for a new one",
         ConnectCode::MAX_FETCHES
     )]
     AskedTooOften,
-    /// 409.
     #[error(
         "webhook endpoint {0}, which no exchange of this site made, has the URL already; ask the operator to delete it"
     )]
     EndpointTaken(EndpointId),
-    /// 409.
     #[error("the merchant has as many webhook endpoints as it can; ask the operator to delete one")]
     TooManyEndpoints,
-    /// 409.
     #[error("the merchant has as many verified domains as it can; ask the operator to delete one")]
     TooManyDomains,
-    /// 401, as for each that loses a race; it may come again, should the other one fail.
+    /// Answered as each that loses a race is; it may come again, should the other one fail.
     #[error(
         "another exchange of the code is under way; if it fails, try again after the time in Retry-After"
     )]
@@ -176,10 +165,8 @@ pub enum ConnectError {
         /// When the other one is over.
         retry_after: Duration,
     },
-    /// 500.
     #[error(transparent)]
     Random(#[from] getrandom::Error),
-    /// 500.
     #[error(transparent)]
     Store(#[from] Fault),
 }

@@ -26,10 +26,9 @@ pub enum CreateOutcome {
 /// Why no payment was created. The edge maps each to HTTP.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// The key was revoked meanwhile: 401.
+    /// The key was revoked meanwhile.
     #[error("the credential is missing, invalid, revoked or expired")]
     KeyRefused,
-    /// The idempotency reference was used with other data: 409.
     #[error(
         "this idempotency key was used before with a different {field}; use a new key for a new payment"
     )]
@@ -37,7 +36,6 @@ pub enum CreateError {
         /// The first field that differs.
         field: &'static str,
     },
-    /// The same for a reseller's reference: 409.
     #[error(
         "this client_ref was used before with a different {field}; use a new one for a new payment"
     )]
@@ -45,31 +43,25 @@ pub enum CreateError {
         /// The first field that differs.
         field: &'static str,
     },
-    /// The reseller may not work for the merchant: 403.
+    /// The reseller may not work for the merchant.
     #[error(transparent)]
     Barred(#[from] ResellerNotAllowed),
-    /// No usable rate: 422.
     #[error("currency: no usable exchange rate for {0}; ask the operator to set one")]
     NoRate(Currency),
-    /// The amount converts to less than a cent: 422.
     #[error("amount: is worth less than 0.01 USD")]
     TooSmall,
-    /// Over the merchant's limit: 422.
+    /// Over the merchant's limit.
     #[error("amount: is over the limit for one payment")]
     OverLimit,
-    /// 422.
     #[error("return_url: must lie under a verified shop domain of the merchant")]
     UnverifiedReturnUrl,
-    /// There is no such method: 422.
     #[error("payment_method: is not a payment method of this interface")]
     UnknownMethod,
-    /// A direct payment's method is not eligible now: 422.
+    /// A direct payment's method is not eligible now.
     #[error("payment_method: {0}")]
     NotEligible(&'static str),
-    /// 500.
     #[error(transparent)]
     Store(#[from] Fault),
-    /// No randomness from the operating system: 500.
     #[error("no randomness from the operating system")]
     Random,
 }

@@ -1,5 +1,10 @@
 //! What the host measured of each account: starts and questions, never what a vendor claims, and
 //! never a payer's decline.
+//!
+//! Decided 2026-11-27: where several nodes serve a database, each goes by what it measured itself. Were the figures
+//! added up, a node whose own way out fails would take an account from all others, and their calls that work would keep
+//! it in use at that node. What it costs: each node finds out by itself that a vendor fails, three to six calls that
+//! fall back, and probes it.
 
 mod record;
 

@@ -122,7 +122,7 @@ use crate::review_index::Reviews;
 use crate::routing_records::RoutingRecords;
 use crate::settings::Settings;
 use crate::shared_modules::SharedModulesState;
-use crate::trials::Trials;
+use crate::trials::LocalTrials;
 use crate::unproved_notices::UnprovedNotices;
 use crate::wasm::WasmModules;
 use crate::watch::LastGauges;
@@ -167,7 +167,7 @@ struct Inner {
     shared_modules: SharedModulesState,
     routing_records: RoutingRecords,
     conversations: Conversations,
-    trials: Trials,
+    trials: LocalTrials,
     /// One replay at a time.
     replays: Arc<Semaphore>,
     /// No replay goes on.
@@ -284,7 +284,7 @@ impl Gateway {
             shared_modules: SharedModulesState::default(),
             routing_records: RoutingRecords::default(),
             conversations: Conversations::default(),
-            trials: Trials::default(),
+            trials: LocalTrials::default(),
             replays: Arc::new(Semaphore::new(1)),
             end_replays: CancellationToken::new(),
             deliverer,

@@ -16,13 +16,10 @@ const VENDORS_MOST: usize = 8;
 /// Why nothing was done.
 #[derive(Debug, thiserror::Error)]
 pub enum DecideError {
-    /// 404.
     #[error("payment not found")]
     NotFound,
-    /// 409.
     #[error("{0}")]
     Conflict(String),
-    /// 500.
     #[error(transparent)]
     Store(#[from] Fault),
 }

@@ -192,20 +192,20 @@ enum Next {
 }
 
 /// Takes the payment off the list even where its task fails.
-struct Listed {
+struct RunGuard {
     gateway: Gateway,
     payment: PaymentId,
     over: bool,
 }
 
-impl Listed {
+impl RunGuard {
     /// The payment is off the list already, and may be on it again for another caller.
     fn leave(mut self) {
         self.over = true;
     }
 }
 
-impl Drop for Listed {
+impl Drop for RunGuard {
     fn drop(&mut self) {
         let reconciler = &self.gateway.inner.reconciler;
         if !self.over {
@@ -235,13 +235,13 @@ impl Gateway {
         if !self.inner.reconciler.begin(payment, claimed) {
             return;
         }
-        let listed = Listed {
+        let guard = RunGuard {
             gateway: self.clone(),
             payment,
             over: false,
         };
         self.inner.tasks.spawn(async move {
-            let gateway = listed.gateway.clone();
+            let gateway = guard.gateway.clone();
             let reconciler = &gateway.inner.reconciler;
             // Where it fails its row in the store stays due; the claim's lease is the pause.
             let failed = |fault| {
@@ -270,7 +270,7 @@ impl Gateway {
                 match reconciler.next_step(payment) {
                     Next::Again => {}
                     Next::Release => gateway.release(payment).await,
-                    Next::Over => return listed.leave(),
+                    Next::Over => return guard.leave(),
                 }
             }
         });

@@ -25,7 +25,6 @@ use crate::auth::MerchantCaller;
 use crate::modules::{Access, Provider};
 use crate::permits::Kind;
 
-/// A refund that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefundAsked {
     /// Minor units of the currency received; none: all that is left.
@@ -65,13 +64,12 @@ pub enum RefundOutcome {
 /// Why no refund was made. The edge maps each to HTTP.
 #[derive(Debug, thiserror::Error)]
 pub enum RefundError {
-    /// The key was revoked meanwhile: 401.
+    /// The key was revoked meanwhile.
     #[error("the credential is missing, invalid, revoked or expired")]
     KeyRefused,
-    /// No such payment of the caller's, or no such line of the work list: 404.
+    /// No such payment of the caller's, or no such line of the work list.
     #[error("payment not found")]
     NotFound,
-    /// 409.
     #[error(
         "this idempotency key was used before with a different {field}; use a new key for a new refund"
     )]
@@ -79,25 +77,21 @@ pub enum RefundError {
         /// The first field that differs.
         field: &'static str,
     },
-    /// The payment, or its account, allows none: 409.
+    /// The payment, or its account, allows none.
     #[error("{0}")]
     Conflict(Refusal),
-    /// The amount is more than is left, or a part where only the whole can be given back: 422.
+    /// The amount is more than is left, or a part where only the whole can be given back.
     #[error("amount: {0}")]
     Amount(Refusal),
-    /// The line of the work list is done: 409.
     #[error("the line of the work list is done")]
     WorkDone,
-    /// A line of this kind is not about money that can be given back: 409.
     #[error("a line of this kind is not settled by giving money back")]
     NotRefundable,
-    /// The account's module did not say what can be given back; nothing was done: 503.
+    /// The account's module did not say what can be given back; nothing was done.
     #[error("the provider's module is not available; try again")]
     Unavailable,
-    /// 500.
     #[error(transparent)]
     Store(#[from] Fault),
-    /// 500.
     #[error("no randomness from the operating system")]
     Random,
 }

@@ -38,7 +38,6 @@ pub(crate) struct ModuleAnswer {
     pub(crate) is_on_trial: bool,
 }
 
-/// A decision that was made.
 #[derive(Clone)]
 pub(crate) struct DecisionMade {
     pub(crate) asked: ModuleAnswer,

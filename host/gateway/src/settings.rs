@@ -186,7 +186,6 @@ pub struct Account {
     pub redirect_hosts: Vec<String>,
 }
 
-/// A secret of an account.
 #[derive(Clone, Debug)]
 pub struct AccountSecret {
     /// Name under which the module knows it.

@@ -60,7 +60,7 @@ enum VersionOrigin {
     /// An operator's call.
     Call,
     /// The plugin folder, in which it stands as long as it is wanted.
-    Drop,
+    Folder,
     /// The plugin folder as the start found it.
     Start,
 }
@@ -72,7 +72,7 @@ pub(crate) struct SharedModulesState {
     turn: tokio::sync::Mutex<()>,
     following: tokio::sync::Mutex<Following>,
     /// What is put into this node's plugin folder.
-    drops: Mutex<Option<mpsc::UnboundedReceiver<Prepared>>>,
+    folder_installs: Mutex<Option<mpsc::UnboundedReceiver<Prepared>>>,
     /// Versions of its plugin folder that were newer, at the start, than what all nodes serve.
     newer: Mutex<Vec<(Slot, Digest)>>,
     /// Since when not all changes are followed.
@@ -82,7 +82,7 @@ pub(crate) struct SharedModulesState {
 /// How far this node is.
 #[derive(Default)]
 struct Following {
-    told: ModulesInfo,
+    announced: ModulesInfo,
     /// Versions of proposals that were found good, by their digests.
     checked: BTreeMap<Digest, Prepared>,
 }
@@ -97,8 +97,9 @@ impl Gateway {
         let Some(runtime) = self.shared_runtime() else {
             return Ok(());
         };
-        let drops = runtime.hand_over_drops();
-        self.inner.shared_modules.drops.lock().replace(drops);
+        let installs = runtime.hand_over_folder_installs();
+        let shared = &self.inner.shared_modules;
+        shared.folder_installs.lock().replace(installs);
         let changes = self.store().slot_changes(0).await?;
         let mut newest: BTreeMap<Slot, Digest> = BTreeMap::new();
         for change in &changes {
@@ -140,28 +141,30 @@ impl Gateway {
             return;
         };
         let proposing = async {
-            let drops = self.inner.shared_modules.drops.lock().take();
+            let installs = self.inner.shared_modules.folder_installs.lock().take();
             let newer = std::mem::take(&mut *self.inner.shared_modules.newer.lock());
             for (slot, digest) in newer {
                 if let Some(prepared) = self.kept(&runtime, slot, digest).await {
-                    self.propose_drop(&runtime, prepared, VersionOrigin::Start)
+                    self.propose_folder_install(&runtime, prepared, VersionOrigin::Start)
                         .await;
                 }
             }
-            let Some(mut drops) = drops else { return };
-            while let Some(prepared) = drops.recv().await {
-                self.propose_drop(&runtime, prepared, VersionOrigin::Drop)
+            let Some(mut installs) = installs else { return };
+            while let Some(prepared) = installs.recv().await {
+                self.propose_folder_install(&runtime, prepared, VersionOrigin::Folder)
                     .await;
             }
         };
         let following = async {
             loop {
                 let version = self.store().directory_version();
-                let followed = self.follow(&runtime).await.unwrap_or_else(|fault| {
-                    tracing::warn!(error = %fault, "changes of modules are not followed yet");
-                    false
-                });
-                self.note_followed(followed);
+                match self.follow(&runtime).await {
+                    Ok(followed) => self.note_followed(followed),
+                    // Where the store cannot be read, the store's own readiness says so.
+                    Err(fault) => {
+                        tracing::warn!(error = %fault, "changes of modules are not followed yet");
+                    }
+                }
                 let again = Instant::now() + LOOK_AGAIN;
                 while self.store().directory_version() == version && Instant::now() < again {
                     tokio::time::sleep(LOOK).await;
@@ -353,7 +356,8 @@ impl Gateway {
     /// follow all of it.
     async fn follow(&self, runtime: &Arc<Runtime>) -> Result<bool, Fault> {
         let mut following = self.inner.shared_modules.following.lock().await;
-        let changes = self.store().slot_changes(following.told.followed).await?;
+        let since = following.announced.followed;
+        let changes = self.store().slot_changes(since).await?;
         let proposed = |change: &SlotChange| change.stage == SlotStage::Proposed;
         for change in changes.iter().filter(|change| proposed(change)) {
             self.check(runtime, &mut following, change).await?;
@@ -396,8 +400,8 @@ impl Gateway {
             }
         }
         if let Some(last) = settled().next_back() {
-            following.told.followed = last.number;
-            self.store().announce_modules(following.told.clone());
+            following.announced.followed = last.number;
+            self.store().announce_modules(following.announced.clone());
         }
         if !changes.iter().any(proposed) {
             following.checked.clear();
@@ -415,7 +419,7 @@ impl Gateway {
         let SlotContent::Version { digest, cause } = &change.content else {
             return Ok(());
         };
-        if following.told.checked >= change.number {
+        if following.announced.checked >= change.number {
             return Ok(());
         }
         let refusal = match following.checked.contains_key(digest) {
@@ -428,8 +432,8 @@ impl Gateway {
                 Err(why) => Some(why),
             },
         };
-        (following.told.checked, following.told.refusal) = (change.number, refusal);
-        self.store().announce_modules(following.told.clone());
+        (following.announced.checked, following.announced.refusal) = (change.number, refusal);
+        self.store().announce_modules(following.announced.clone());
         Ok(())
     }
 
@@ -547,12 +551,12 @@ impl Gateway {
             (_, Some(runtime)) => runtime,
         };
         self.follow(&runtime).await?;
-        let is_gone = origin == VersionOrigin::Drop && !runtime.stands_in_folder(prepared);
+        let is_gone = origin == VersionOrigin::Folder && !runtime.stands_in_folder(prepared);
         Ok(!is_gone && runtime.active(prepared.slot()) != Some(prepared.digest()))
     }
 
     /// Proposes what was put into this node's plugin folder.
-    async fn propose_drop(
+    async fn propose_folder_install(
         &self,
         runtime: &Arc<Runtime>,
         prepared: Prepared,

@@ -61,46 +61,38 @@ pub struct StartedPayment {
 /// Why nothing was started. The edge maps each to HTTP.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// 404.
     #[error("payment not found")]
     NotFound,
-    /// 409.
     #[error(transparent)]
     Conflict(#[from] NotStartable),
-    /// 409: the method is not the one fixed at creation.
     #[error("payment_method: is not the one fixed at creation")]
     OtherMethod,
-    /// 409 with `Retry-After`: a start is in flight, or its outcome is unknown.
+    /// A start is in flight, or its outcome is unknown.
     #[error("the outcome of a start is not known yet; call again")]
     Unsettled {
         /// When to call again.
         retry_after: Duration,
     },
-    /// 409 on the API; the page offers to continue the open attempt.
+    /// The API refuses; the page offers to continue the open attempt.
     #[error("another attempt is open")]
     StillOpen(Box<StartedPayment>),
-    /// 403.
     #[error("live processing is not approved for this merchant")]
     NotLiveApproved,
-    /// 403: the reseller whose payment it is may not work for the merchant any more.
+    /// The reseller whose payment it is may not work for the merchant any more.
     #[error(transparent)]
     Barred(#[from] ResellerNotAllowed),
-    /// 403.
     #[error("provider_id: choosing a provider is not allowed by the merchant's routing policy")]
     ProviderChoice,
-    /// 422.
     #[error(transparent)]
     NotAvailable(#[from] NotAvailable),
-    /// 422: the vendor or the payer's bank said no; the payment is `created` again.
+    /// The vendor or the payer's bank said no; the payment is `created` again.
     #[error("the provider declined the payment")]
     Declined,
     /// The page: the first in rank changed to an account with another note; show it and ask again.
     #[error("the provider changed")]
     AskAgain(AccountId),
-    /// 500.
     #[error(transparent)]
     Store(#[from] Fault),
-    /// 500.
     #[error("no randomness from the operating system")]
     Random,
 }

@@ -31,7 +31,7 @@ pub(crate) struct UnprovedNotices {
 struct Kept {
     of: HashMap<(AccountId, String), UnprovedNotice>,
     /// Notices kept so far: orders those of one moment.
-    told: u64,
+    last_number: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -67,14 +67,14 @@ impl UnprovedNotices {
                 kept.drop_oldest(|_| true);
             }
         }
-        kept.told += 1;
-        let told = UnprovedNotice {
+        kept.last_number += 1;
+        let notice = UnprovedNotice {
             environment,
             from,
-            number: kept.told,
+            number: kept.last_number,
             until: now.after(KEPT_FOR),
         };
-        kept.of.insert(key, told);
+        kept.of.insert(key, notice);
         self.count.store(kept.of.len(), Ordering::SeqCst);
     }
 

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_wants_a_name_that_is_looked_up_shares_the_answer() {
+    async fn callers_that_want_a_name_that_is_looked_up_share_the_answer() {
         let look_ups = LookUps::at_most(1);
         let first = Silent::begun(&look_ups, "a.example").await;
         let mut second = std::pin::pin!(look_ups.run("a.example", never));

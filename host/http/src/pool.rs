@@ -2,6 +2,10 @@
 //!
 //! An address was filtered when its connection was made, so a kept connection needs no new look; but
 //! none is kept for long, because names come to mean other addresses and certificates end.
+//!
+//! Decided 2026-11-27: not the pool of `hyper-util`'s client, because the crate knows how many connections to keep for
+//! a host and how long one may be idle, and neither how old one may become, nor how many are kept in all, nor that a
+//! request which changes something is to take one that was used a moment ago.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -37,7 +41,7 @@ const BETWEEN_SWEEPS: Duration = Duration::from_secs(1);
 
 /// How many connections are kept, and for how long.
 #[derive(Clone, Copy)]
-struct Limits {
+struct PoolLimits {
     kept: usize,
     per_host: usize,
     idle: Duration,
@@ -45,7 +49,7 @@ struct Limits {
     between_sweeps: Duration,
 }
 
-impl Default for Limits {
+impl Default for PoolLimits {
     fn default() -> Self {
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let kept = (files / FILES_PER_KEPT).min(MAX_KEPT);
@@ -77,11 +81,11 @@ struct Idle {
 
 impl Idle {
     /// When it is closed at the latest.
-    fn ends(&self, limits: Limits) -> Instant {
+    fn ends(&self, limits: PoolLimits) -> Instant {
         (self.since + limits.idle).min(self.connection.made + limits.age)
     }
 
-    fn is_good(&self, now: Instant, limits: Limits) -> bool {
+    fn is_good(&self, now: Instant, limits: PoolLimits) -> bool {
         now < self.ends(limits) && self.connection.sender.is_usable()
     }
 }
@@ -89,7 +93,7 @@ impl Idle {
 /// Bounded, and swept by a task of its own for as long as something is kept.
 #[derive(Default)]
 pub(crate) struct Pool {
-    limits: Limits,
+    limits: PoolLimits,
     kept: Mutex<Kept>,
 }
 
@@ -168,13 +172,13 @@ impl Pool {
 }
 
 impl Kept {
-    fn is_full(&self, limits: Limits) -> bool {
+    fn is_full(&self, limits: PoolLimits) -> bool {
         let kept: usize = self.idle.values().map(Vec::len).sum();
         kept >= limits.kept
     }
 
     /// Closes what has ended; when the next one ends, if there is one.
-    fn sweep(&mut self, now: Instant, limits: Limits) -> Option<Instant> {
+    fn sweep(&mut self, now: Instant, limits: PoolLimits) -> Option<Instant> {
         let mut next = None::<Instant>;
         self.idle.retain(|_, kept| {
             kept.retain(|idle| idle.is_good(now, limits));
@@ -228,7 +232,7 @@ mod tests {
 
     fn pool(idle: Duration, age: Duration) -> Arc<Pool> {
         Arc::new(Pool {
-            limits: Limits {
+            limits: PoolLimits {
                 kept: 4,
                 per_host: 2,
                 idle,

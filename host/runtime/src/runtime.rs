@@ -27,7 +27,7 @@ use crate::provider::ProviderModule;
 use crate::slots::Slots;
 use crate::status::SlotStatus;
 
-/// Folder drops that the server has not taken yet; more at once than a deployment of every module.
+/// Versions installed from the folder that the server has not taken yet; more at once than a deployment of every module.
 const MOST_UNATTENDED: usize = 1000;
 
 /// Judges a module that was loaded and has not served yet; the error is a sentence for the operator.
@@ -43,7 +43,7 @@ pub struct Runtime {
     /// One module is compiled at a time: the compiler takes every core it gets.
     loading: Mutex<()>,
     /// Where versions of the plugin folder go that are to serve on several nodes, once there is one.
-    drops: OnceLock<mpsc::UnboundedSender<Prepared>>,
+    folder_installs: OnceLock<mpsc::UnboundedSender<Prepared>>,
     unattended: Mutex<VecDeque<UnattendedInstall>>,
 }
 
@@ -172,7 +172,7 @@ impl Runtime {
                 OnceLock::new(),
             ],
             loading: Mutex::new(()),
-            drops: OnceLock::new(),
+            folder_installs: OnceLock::new(),
             unattended: Mutex::default(),
         })
     }
@@ -269,11 +269,11 @@ impl Runtime {
             return Err(LoadError::Pinned);
         }
         let module = self.load(slot, digest, bytes)?;
-        let Some(drops) = self.drops.get() else {
+        let Some(installs) = self.folder_installs.get() else {
             return Ok(self.make_active(slot, module, bytes, Cause::Folder, now));
         };
         // The receiver lives as long as the gateway.
-        let _ = drops.send(Prepared {
+        let _ = installs.send(Prepared {
             slot: slot.clone(),
             module,
             bytes: bytes.to_vec(),
@@ -288,9 +288,9 @@ impl Runtime {
 
     /// From now on a file that is put into the plugin folder is checked and handed over, and does not serve by
     /// itself. The first call counts.
-    pub fn hand_over_drops(&self) -> mpsc::UnboundedReceiver<Prepared> {
+    pub fn hand_over_folder_installs(&self) -> mpsc::UnboundedReceiver<Prepared> {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let _ = self.drops.set(sender);
+        let _ = self.folder_installs.set(sender);
         receiver
     }
 
@@ -588,7 +588,7 @@ impl Runtime {
             );
         }
         // What several nodes serve has a line of its own.
-        let is_alone = self.drops.get().is_none();
+        let is_alone = self.folder_installs.get().is_none();
         if activated.new && is_alone && matches!(cause, Cause::Folder | Cause::Bundled) {
             self.note_unattended(UnattendedInstall {
                 cause,

@@ -533,10 +533,10 @@ async fn a_file_that_is_handed_over_serves_once_it_is_activated() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(file(folder.path()), saying("first")).unwrap();
     let runtime = runtime(folder.path());
-    let mut drops = runtime.hand_over_drops();
+    let mut installs = runtime.hand_over_folder_installs();
     let second = saying("second");
     fs::write(file(folder.path()), &second).unwrap();
-    let prepared = tokio::time::timeout(Duration::from_secs(30), drops.recv()).await;
+    let prepared = tokio::time::timeout(Duration::from_secs(30), installs.recv()).await;
     let prepared = prepared.unwrap().unwrap();
     assert_eq!(reason(&runtime), "first");
     assert_eq!(prepared.cause(), Cause::Folder);
@@ -549,5 +549,5 @@ async fn a_file_that_is_handed_over_serves_once_it_is_activated() {
     // One that is refused is not handed over.
     fs::write(file(folder.path()), "broken").unwrap();
     dealt_with(&runtime, |runtime| last_error(runtime).is_some()).await;
-    assert!(drops.try_recv().is_err());
+    assert!(installs.try_recv().is_err());
 }

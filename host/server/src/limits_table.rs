@@ -17,9 +17,11 @@ use kassette_runtime::{
 };
 
 use crate::admission::InFlightLimits;
-use crate::api::told::{MOST_PROVEN, PROVED, PROVEN_FOR, UNPROVED_OF_ACCOUNT, UNPROVED_OF_ADDRESS};
+use crate::api::documented_limits::{
+    MOST_PROVEN, PROVED, PROVEN_FOR, UNPROVED_OF_ACCOUNT, UNPROVED_OF_ADDRESS,
+};
 use crate::listen::Caps;
-use crate::listen::told::{
+use crate::listen::documented_limits::{
     HEAD_BYTES, LEAST_TAKEN, OTHERS, OVER_BUDGET_STREAMS, PACE, REQUEST_BYTES, SPARE,
     SPARE_PER_SECOND, Timeouts,
 };

@@ -5,11 +5,11 @@ use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// SIGTERM and SIGINT. Clones share what was told.
+/// SIGTERM and SIGINT. Clones share what was requested.
 #[derive(Clone)]
 pub(crate) struct Stop {
     /// Cancelled by the first.
-    pub(crate) told: CancellationToken,
+    pub(crate) stop_requested: CancellationToken,
     /// Cancelled by the second.
     pub(crate) again: CancellationToken,
 }
@@ -23,12 +23,12 @@ impl Stop {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let stop = Self {
-            told: CancellationToken::new(),
+            stop_requested: CancellationToken::new(),
             again: CancellationToken::new(),
         };
         let tell = stop.clone();
         tokio::spawn(async move {
-            for token in [tell.told, tell.again] {
+            for token in [tell.stop_requested, tell.again] {
                 tokio::select! {
                     _ = terminate.recv() => {}
                     _ = interrupt.recv() => {}

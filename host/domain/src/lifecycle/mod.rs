@@ -449,7 +449,6 @@ impl PaymentAggregate {
         }
     }
 
-    /// An attempt by its id.
     pub fn attempt(&self, id: AttemptId) -> Option<&Attempt> {
         self.attempts.iter().find(|attempt| attempt.id == id)
     }

@@ -27,14 +27,14 @@ impl RetrySchedule {
     }
 
     /// The pause after the `made`-th attempt (1-7; later ones are as the last), ten percent shorter
-    /// or longer as `chance` says, and never shorter than what the receiver asked for, 10 h at most.
+    /// or longer as `jitter` says, and never shorter than what the receiver asked for, 10 h at most.
     ///
-    /// `chance` is drawn by the caller, all values alike likely.
-    pub fn pause(&self, made: usize, chance: u16, retry_after: Option<Duration>) -> Duration {
+    /// `jitter` is drawn by the caller, all values alike likely.
+    pub fn pause(&self, made: usize, jitter: u16, retry_after: Option<Duration>) -> Duration {
         let at = made.clamp(1, ATTEMPTS - 1) - 1;
         let pause = self.0[at];
         // From 0.9 to 1.1 in 65,535 steps.
-        let jittered = pause * 9 / 10 + pause / 5 * u32::from(chance) / u32::from(u16::MAX);
+        let jittered = pause * 9 / 10 + pause / 5 * u32::from(jitter) / u32::from(u16::MAX);
         let asked = retry_after.unwrap_or_default().min(RETRY_AFTER_MOST);
         jittered.max(asked)
     }
@@ -49,11 +49,11 @@ mod tests {
         #[test]
         fn a_pause_is_the_decided_one_give_or_take_ten_percent(
             made in 0_usize..12,
-            chance in any::<u16>(),
+            jitter in any::<u16>(),
             pauses in prop::array::uniform7(0_u64..100_000_000),
         ) {
             let schedule = RetrySchedule::new(pauses.map(Duration::from_millis));
-            let pause = schedule.pause(made, chance, None).as_secs_f64();
+            let pause = schedule.pause(made, jitter, None).as_secs_f64();
             let decided = pauses[made.clamp(1, 7) - 1] as f64 / 1000.0;
             prop_assert!(pause >= decided * 0.9 - 1e-6 && pause <= decided * 1.1 + 1e-6);
         }
@@ -61,13 +61,13 @@ mod tests {
         #[test]
         fn a_receiver_is_left_alone_for_as_long_as_it_asks_and_ten_hours_at_most(
             made in 1_usize..8,
-            chance in any::<u16>(),
+            jitter in any::<u16>(),
             asked in 0_u64..100_000,
         ) {
             let schedule = RetrySchedule::default();
             let asked = Duration::from_secs(asked);
-            let pause = schedule.pause(made, chance, Some(asked));
-            let without = schedule.pause(made, chance, None);
+            let pause = schedule.pause(made, jitter, Some(asked));
+            let without = schedule.pause(made, jitter, None);
             prop_assert_eq!(pause, without.max(asked.min(RETRY_AFTER_MOST)));
         }
     }
@@ -84,7 +84,7 @@ mod tests {
             })
             .collect();
         assert_eq!(pauses, [5, 300, 1800, 7200, 18_000, 36_000, 36_000]);
-        let spread = |chance| RetrySchedule::default().pause(2, chance, None).as_secs();
+        let spread = |jitter| RetrySchedule::default().pause(2, jitter, None).as_secs();
         assert_eq!((spread(0), spread(u16::MAX)), (270, 330));
     }
 }

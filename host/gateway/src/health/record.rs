@@ -21,7 +21,8 @@ const SHARE_OF_AT_LEAST: usize = 20;
 const DEGRADED_UNDER: usize = 900;
 const DOWN_UNDER: usize = 500;
 
-/// How often an account that is not well is probed: soon enough that a payer who tries again finds it back.
+/// How often an account that is not well is probed: soon enough that a payer who tries again finds it back. Twice as
+/// long each time a probe has found one well whose calls fail: its vendor answers probes, and payers wait for the rest.
 pub(crate) const UNWELL_PROBE_EVERY: Duration = Duration::from_secs(5);
 
 /// A call to a vendor that a payment needed.
@@ -83,6 +84,8 @@ pub(crate) struct Record {
     pub(crate) detail: String,
     checked_at: Option<Time>,
     probed_at: Option<Time>,
+    /// How often a probe gave it a new chance since a call has worked.
+    chances: u32,
     /// What the log was told last; none before the first.
     told: Option<HealthState>,
     /// What the calls amount to; none until a caller asks.
@@ -112,7 +115,7 @@ impl Record {
         }
         self.calls.push_back((now, call));
         if call.worked {
-            self.probe = None;
+            (self.probe, self.chances) = (None, 0);
         }
         self.checked_at = Some(now);
     }
@@ -125,6 +128,7 @@ impl Record {
         let is_down = found.is_some_and(|(said, _)| said == Availability::Down);
         if !is_down && self.measured() == Availability::Down {
             self.calls.clear();
+            self.chances += 1;
         }
         self.probe = found;
         self.checked_at = Some(now);
@@ -134,7 +138,8 @@ impl Record {
     /// When it is to be probed next. An account that is not well is probed however often calls tell of it: only a
     /// probe gives it a new chance.
     pub(crate) fn probe_due(&self, every: Duration, max_age: Duration) -> Time {
-        let unwell = every.min(UNWELL_PROBE_EVERY);
+        let pause = UNWELL_PROBE_EVERY.saturating_mul(2_u32.saturating_pow(self.chances));
+        let unwell = every.min(pause);
         let next = match self.checked_at {
             Some(checked) if self.is_well(max_age, checked) => Some(checked.after(every)),
             _ => self.probed_at.map(|probed| probed.after(unwell)),
@@ -325,6 +330,27 @@ mod tests {
         record.probed(DOWN, Time::from_secs(1031));
         record.call(start(false), Time::from_secs(1035));
         assert_eq!(due(&record), Time::from_secs(1036));
+    }
+
+    #[test]
+    fn an_account_whose_calls_fail_though_its_probes_work_gets_a_new_chance_less_and_less_often() {
+        let mut record = Record::default();
+        let (every, mut now) = (Duration::from_secs(60), 1000);
+        let mut pauses = Vec::new();
+        for _ in 0..6 {
+            for _ in 0..DOWN_IN_A_ROW {
+                record.call(start(false), Time::from_secs(now));
+            }
+            let due = record.probe_due(every, AGE);
+            pauses.push(due.since(Time::from_secs(now)).as_secs());
+            now = due.as_secs().max(now);
+            record.probed(None, Time::from_secs(now));
+        }
+        // The first is due at once: it was never probed.
+        assert_eq!(pauses, [0, 10, 20, 40, 60, 60]);
+        record.call(start(true), Time::from_secs(now));
+        record.probed(DOWN, Time::from_secs(now));
+        assert_eq!(record.probe_due(every, AGE), Time::from_secs(now + 5));
     }
 
     #[test]

@@ -55,24 +55,19 @@ pub enum ReplayCandidate {
 /// Why nothing is replayed. The edge maps each to HTTP.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// 409.
     #[error(
         "a provider's module routes nothing: only another version of it can be tried on its recorded calls"
     )]
     NotAMethod,
-    /// 409.
     #[error("the slot serves nothing to compare with: {0}")]
     NothingActive(RollbackError),
-    /// 422.
     #[error(transparent)]
     Refused(#[from] LoadError),
-    /// 422.
     #[error("settings: {}", .0.join("; "))]
     Settings(Vec<String>),
-    /// 500: no thread, or one that broke down.
+    /// No thread, or one that broke down.
     #[error("the replay broke down: {0}")]
     Broken(String),
-    /// 500.
     #[error(transparent)]
     Store(#[from] Fault),
 }

@@ -50,14 +50,14 @@ pub(super) struct Part {
 }
 
 /// An entry of the log that can be made again.
-pub(super) trait Entry: Send + 'static {
+pub(super) trait Replayable: Send + 'static {
     /// Whose payment it is about, where it tells.
     fn merchant(&self) -> Option<MerchantId>;
     /// Whether it counts as something that becomes of a payment; `seen` has the payments of later entries.
     fn counts(&self, seen: &mut HashSet<PaymentId>) -> bool;
 }
 
-impl Entry for RoutingRecord {
+impl Replayable for RoutingRecord {
     fn merchant(&self) -> Option<MerchantId> {
         Some(self.merchant)
     }
@@ -68,7 +68,7 @@ impl Entry for RoutingRecord {
     }
 }
 
-impl Entry for Conversation {
+impl Replayable for Conversation {
     fn merchant(&self) -> Option<MerchantId> {
         None
     }
@@ -102,7 +102,7 @@ pub(super) struct Feed<R, P> {
     seen: HashSet<PaymentId>,
 }
 
-impl<R: Entry, P: FnMut() -> Result<Vec<R>, Fault>> Feed<R, P> {
+impl<R: Replayable, P: FnMut() -> Result<Vec<R>, Fault>> Feed<R, P> {
     /// The last so many, of which those of other merchants than `merchant` are passed by.
     pub(super) fn new(pages: P, last: u64, merchant: Option<MerchantId>) -> Self {
         Self {
@@ -158,7 +158,7 @@ pub(super) struct Bounds {
 ///
 /// # Errors
 /// Where no thread can be started.
-pub(super) fn begin<R: Entry, P>(
+pub(super) fn begin<R: Replayable, P>(
     compare: impl Fn(&[Item<R>], &mut Diff) + Send + Sync + 'static,
     feed: Feed<R, P>,
     Bounds { threads, examples }: Bounds,
@@ -214,7 +214,7 @@ fn busy(requests: &Handle) -> Duration {
 }
 
 /// Compares chunk by chunk, and rests in between where requests kept their threads busy meanwhile.
-fn work<R: Entry, P: FnMut() -> Result<Vec<R>, Fault>>(
+fn work<R: Replayable, P: FnMut() -> Result<Vec<R>, Fault>>(
     compare: &impl Fn(&[Item<R>]) -> Diff,
     feed: &Mutex<Feed<R, P>>,
     results: &mpsc::Sender<Result<Part, ReplayError>>,

@@ -22,13 +22,10 @@ pub struct IssuedConsentCode {
 /// Why no consent code was issued.
 #[derive(Debug, thiserror::Error)]
 pub enum ConsentError {
-    /// 404.
     #[error("merchant not found")]
     NoSuchMerchant,
-    /// 500.
     #[error(transparent)]
     Random(#[from] getrandom::Error),
-    /// 500.
     #[error(transparent)]
     Store(#[from] Fault),
 }

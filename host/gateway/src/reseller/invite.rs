@@ -23,10 +23,9 @@ pub enum InviteOutcome {
 /// Why no merchant was invited. The edge maps each to HTTP.
 #[derive(Debug, thiserror::Error)]
 pub enum InviteError {
-    /// The key was revoked, or the live rollout switched off, meanwhile: 401.
+    /// The key was revoked, or the live rollout switched off, meanwhile.
     #[error("the credential is missing, invalid, revoked or expired")]
     KeyRefused,
-    /// The reference was used with other data: 409.
     #[error(
         "this client_ref was used before with a different {field}; use a new one for a new invitation"
     )]
@@ -34,16 +33,13 @@ pub enum InviteError {
         /// The first field that differs.
         field: &'static str,
     },
-    /// 422.
     #[error(
         "client_ref: the reseller has {} invitations, as many as it can; ask the operator",
         Reseller::MAX_INVITATIONS
     )]
     TooMany,
-    /// 500.
     #[error(transparent)]
     Store(#[from] Fault),
-    /// No randomness from the operating system: 500.
     #[error("no randomness from the operating system")]
     Random,
 }

@@ -29,16 +29,13 @@ const PART: usize = 100;
 /// Why a reseller is shown nothing. The edge maps each to HTTP.
 #[derive(Debug, thiserror::Error)]
 pub enum ResellerError {
-    /// Not this reseller's, or of the other environment: 404.
+    /// Not this reseller's, or of the other environment.
     #[error("payment not found")]
     NotFound,
-    /// 403.
     #[error(transparent)]
     Barred(#[from] ResellerNotAllowed),
-    /// 422.
     #[error("cursor: is not one that this list gave out")]
     BadCursor,
-    /// 500.
     #[error(transparent)]
     Store(#[from] Fault),
 }

@@ -8,7 +8,7 @@ use kassette_domain::payment::CheckoutMode;
 use kassette_domain::provider::{PayerAction, Question, QuestionKind};
 use kassette_domain::secret::Secret;
 use kassette_domain::text::is_bidi_control;
-use kassette_store::{About, Stepped};
+use kassette_store::{About, Fault, Stepped};
 use tokio::time::Instant;
 
 use super::{NotStartable, Run, Start, StartError, StartedPayment, Starter};
@@ -39,6 +39,9 @@ impl Gateway {
         let Some(answers) = fitting(questions, answers) else {
             return Ok(self.started(aggregate, open));
         };
+        // Before anything is written: the payer's answers are for one call.
+        let permit = self.start_permit(&aggregate.payment, &open.account);
+        let permit = permit.await.ok_or(Fault::Busy)?;
         let answered = Step::Answered {
             attempt: open.id,
             answers,
@@ -49,7 +52,7 @@ impl Gateway {
             _ => return Err(StartError::unsettled()),
         };
         let run = Run::new(self, again(&held, &open), deadline);
-        match run.drive(held, open.id, None, None).await? {
+        match run.drive(held, open.id, None, permit).await? {
             Some(started) => Ok(started),
             None => Err(StartError::unsettled()),
         }

@@ -13,8 +13,8 @@ use kassette_domain::payment::Purpose;
 
 use super::{NotAvailable, Run, StartError, Starter};
 use crate::Gateway;
-use crate::routing::RankRequest;
-use crate::routing::{NotRoutable, Ranking};
+use crate::permits::Permit;
+use crate::routing::{NotRoutable, RankRequest, Ranking};
 use crate::routing_records::DecisionMade;
 
 /// On the page an account that could not be used for this very payment within this time is not put
@@ -25,6 +25,8 @@ const LATELY: Duration = Duration::from_secs(60);
 pub(super) struct Plan {
     ranking: Ranking,
     rest: VecDeque<AccountId>,
+    /// An account had no permit for one more call.
+    pub(super) is_crowded: bool,
 }
 
 impl Plan {
@@ -52,14 +54,8 @@ impl Plan {
     }
 }
 
-/// Which account is tried next.
-pub(super) enum Next {
-    Choice(Box<Choice>),
-    /// No account is left, or none may be tried.
-    None,
-    /// The payer has to see this account's note first.
-    Ask(AccountId),
-}
+/// What is tried next, and the permit for its call.
+pub(super) type Next = (Box<Choice>, Permit);
 
 impl Run<'_> {
     /// The merchant, where its approval and its reseller's delegation allow a start now.
@@ -99,7 +95,11 @@ impl Run<'_> {
         let ranking = self.ranked(aggregate, &merchant).await?;
         let mut rest: VecDeque<AccountId> = ranking.eligible().cloned().collect();
         self.skip_the_lately_unavailable(aggregate, &mut rest);
-        Ok(Plan { ranking, rest })
+        Ok(Plan {
+            ranking,
+            rest,
+            is_crowded: false,
+        })
     }
 
     async fn ranked(
@@ -171,15 +171,39 @@ impl Run<'_> {
         }
     }
 
-    /// The next account's attempt, with ids and tokens drawn. `failed` is the one that could not be
-    /// used before it.
+    /// The attempt of the next account that a permit is had for; none where no account is left. `failed` is the one that
+    /// could not be used before it. Nothing is written yet: a start that finds no permit uses up none of the payment's
+    /// attempts.
+    ///
+    /// # Errors
+    /// [`StartError::AskAgain`] where the payer has to see the next account's note first.
     pub(super) async fn next(
         &self,
         aggregate: &PaymentAggregate,
         plan: &mut Plan,
         failed: Option<&AccountId>,
-    ) -> Result<Next, StartError> {
+    ) -> Result<Option<Next>, StartError> {
         self.gateway.switches().await?;
+        let mut failed = failed.cloned();
+        while let Some(choice) = self.draw(aggregate, plan, failed.as_ref())? {
+            let permit = self
+                .gateway
+                .start_permit(&aggregate.payment, &choice.account);
+            match permit.await {
+                Some(permit) => return Ok(Some((choice, permit))),
+                None => (failed, plan.is_crowded) = (Some(choice.account), true),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next account's attempt, with ids and tokens drawn.
+    fn draw(
+        &self,
+        aggregate: &PaymentAggregate,
+        plan: &mut Plan,
+        failed: Option<&AccountId>,
+    ) -> Result<Option<Box<Choice>>, StartError> {
         let configured = self.gateway.configured();
         // It or its module was switched off since the accounts were ranked.
         let is_disabled = |account: &AccountId| {
@@ -189,16 +213,16 @@ impl Run<'_> {
         plan.rest
             .retain(|account| !is_disabled(account) && self.gateway.account_enabled(account));
         let Some(account) = plan.rest.front() else {
-            return Ok(Next::None);
+            return Ok(None);
         };
         if self.must_ask(account) {
-            return Ok(Next::Ask(account.clone()));
+            return Err(StartError::AskAgain(account.clone()));
         }
         let Some(slot) = configured.slot(account).cloned() else {
-            return Ok(Next::None);
+            return Ok(None);
         };
         let Some(module) = self.gateway.provider_for(&slot, &aggregate.payment) else {
-            return Ok(Next::None);
+            return Ok(None);
         };
         let why = failed.map_or(String::new(), |failed| {
             format!(" because {failed} could not be used")
@@ -222,7 +246,7 @@ impl Run<'_> {
             decision: Some(decision),
         };
         plan.rest.pop_front();
-        Ok(Next::Choice(Box::new(choice)))
+        Ok(Some(Box::new(choice)))
     }
 
     /// Whether the payer has agreed to another note than this account's.

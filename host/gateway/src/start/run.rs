@@ -91,8 +91,10 @@ impl Run<'_> {
         if other || over {
             return self.close(aggregate, open).await;
         }
+        let permit = self.gateway.start_permit(&aggregate.payment, &open.account);
+        let permit = permit.await.ok_or(Fault::Busy)?;
         match self.gateway.claim(open.id, ClaimPurpose::Start).await? {
-            AttemptClaim::Taken(aggregate) => self.drive(*aggregate, open.id, None, None).await,
+            AttemptClaim::Taken(aggregate) => self.drive(*aggregate, open.id, None, permit).await,
             AttemptClaim::Refused => self.wait().await,
             AttemptClaim::Unknown => Err(StartError::NotFound),
         }
@@ -137,24 +139,8 @@ impl Run<'_> {
             return Err(NotStartable::Expired.into());
         }
         let mut plan = self.plan(aggregate).await?;
-        let mut crowded = None;
-        // Before anything is written: a start that finds no permit uses up none of the payment's attempts.
-        let (choice, permit) = loop {
-            match self.next(aggregate, &mut plan, crowded.as_ref()).await? {
-                Next::Choice(choice) => {
-                    let permit = self
-                        .gateway
-                        .start_permit(&aggregate.payment, &choice.account);
-                    match permit.await {
-                        Some(permit) => break (choice, permit),
-                        None => crowded = Some(choice.account),
-                    }
-                }
-                Next::Ask(account) => return Err(StartError::AskAgain(account)),
-                Next::None if crowded.is_some() => return Err(Fault::Busy.into()),
-                Next::None => return Err(not_available()),
-            }
-        };
+        let next = self.next(aggregate, &mut plan, None).await?;
+        let (choice, permit) = next.ok_or_else(|| none_left(Some(&plan)))?;
         let about = About::Payment(aggregate.payment.id);
         match self.gateway.step(about, Step::Open(choice), None).await? {
             Stepped::Done {
@@ -163,24 +149,23 @@ impl Run<'_> {
                 ..
             } => {
                 plan.record(self.gateway, &aggregate, id, Purpose::Start);
-                self.drive(aggregate, id, Some(plan), Some(permit)).await
+                self.drive(aggregate, id, Some(plan), permit).await
             }
             Stepped::Refused { refusal, .. } => refused(&refusal),
             _ => Err(StartError::NotFound),
         }
     }
 
-    /// Calls the provider of a held attempt, records what came of it, and goes on: to the next in
-    /// rank where surely nothing was created, to a repeat where that is not known. `permit` is for the first call;
-    /// without it, and for each later one, one is waited for.
+    /// Calls the provider of a held attempt, records what came of it, and goes on: to the next in rank where surely
+    /// nothing was created, to a repeat where that is not known. `permit` is for the first call; a repeat waits for one.
     pub(super) async fn drive(
         &self,
         mut aggregate: PaymentAggregate,
         mut id: AttemptId,
         mut plan: Option<Plan>,
-        mut permit: Option<Permit>,
+        permit: Permit,
     ) -> Result<Option<StartedPayment>, StartError> {
-        let mut repeats = 0;
+        let (mut permit, mut repeats) = (Some(permit), 0);
         loop {
             let Some(attempt) = aggregate.attempt(id) else {
                 return Err(StartError::NotFound);
@@ -191,15 +176,14 @@ impl Run<'_> {
                 .gateway
                 .call_start(&aggregate, attempt, permit.take(), limit);
             let result = called.await?;
-            let next = self
-                .fallback(&aggregate, attempt, &result, &mut plan)
-                .await?;
-            let (next, ask) = match next {
-                Next::Choice(choice) => (Some(choice), None),
-                Next::Ask(account) => (None, Some(account)),
-                Next::None => (None, None),
+            let next = self.fallback(&aggregate, attempt, &result, &mut plan);
+            // What the vendor said is recorded whatever becomes of the next account.
+            let (next, error) = match next.await {
+                Ok(next) => (next, None),
+                Err(error) => (None, Some(error)),
             };
             let fallback = next.is_some();
+            let (next, next_permit) = next.unzip();
             let recorded = self.gateway.record_start((id, held), result, next).await?;
             let (after, outcome) = recorded.ok_or_else(StartError::unsettled)?;
             aggregate = after;
@@ -210,7 +194,7 @@ impl Run<'_> {
                 if let Some(plan) = &plan {
                     plan.record(self.gateway, &aggregate, next, Purpose::Fallback);
                 }
-                (id, repeats) = (next, 0);
+                (id, permit, repeats) = (next, next_permit, 0);
                 continue;
             }
             let state = aggregate.attempt(id).map(|attempt| attempt.state);
@@ -226,10 +210,10 @@ impl Run<'_> {
                 }
                 Some(AttemptState::Unknown) => return self.last_look(aggregate, id).await,
                 Some(AttemptState::Unavailable) => {
-                    return Err(match ask {
-                        Some(account) => StartError::AskAgain(account),
+                    return Err(match error {
+                        Some(error) => error,
                         None if fallback => NotStartable::NoAttemptLeft.into(),
-                        None => not_available(),
+                        None => none_left(plan.as_ref()),
                     });
                 }
                 _ => return self.ended(aggregate, id).map(Some),
@@ -248,10 +232,10 @@ impl Run<'_> {
         attempt: &Attempt,
         result: &StartResult,
         plan: &mut Option<Plan>,
-    ) -> Result<Next, StartError> {
+    ) -> Result<Option<Next>, StartError> {
         let surely = matches!(result, StartResult::Unavailable(_)) && !attempt.uncertain;
         if !surely || self.start.provider.is_some() || self.left() < CALL_LEAST {
-            return Ok(Next::None);
+            return Ok(None);
         }
         let mut fresh = match plan.take() {
             Some(plan) => plan,
@@ -259,7 +243,7 @@ impl Run<'_> {
             None => match self.plan(aggregate).await {
                 Ok(plan) => plan.without(&attempt.account),
                 Err(StartError::Store(fault)) => return Err(fault.into()),
-                Err(_) => return Ok(Next::None),
+                Err(_) => return Ok(None),
             },
         };
         let next = self.next(aggregate, &mut fresh, Some(&attempt.account));
@@ -310,6 +294,14 @@ impl Run<'_> {
 
 const fn not_available() -> StartError {
     StartError::NotAvailable(NotAvailable::NoProvider)
+}
+
+/// Why no account is left of a plan.
+fn none_left(plan: Option<&Plan>) -> StartError {
+    match plan {
+        Some(plan) if plan.is_crowded => Fault::Busy.into(),
+        _ => not_available(),
+    }
 }
 
 /// A new attempt was refused: another task was faster, or the payment is over.

@@ -14,16 +14,12 @@ use crate::shared_modules::ShareError;
 /// Why a trial is not changed. The edge maps each to HTTP.
 #[derive(Debug, thiserror::Error)]
 pub enum TrialError {
-    /// 409.
     #[error("no version is on trial in this slot; upload one with mode=shadow")]
     Nothing,
-    /// 409.
     #[error("what is kept of the slot cannot be written ({0}); no version is on trial")]
     NotKept(String),
-    /// 409, or 422 where a node refuses the version.
     #[error(transparent)]
     Shared(#[from] ShareError),
-    /// 500.
     #[error(transparent)]
     Store(#[from] Fault),
 }
@@ -31,16 +27,12 @@ pub enum TrialError {
 /// Why no canary begins.
 #[derive(Debug, thiserror::Error)]
 pub enum CanaryError {
-    /// 422.
     #[error(transparent)]
     Bad(#[from] BadCanary),
-    /// 409.
     #[error("the version on trial in this slot is another: {0}")]
     Other(Digest),
-    /// 409.
     #[error("no version is on trial in this slot; upload one with mode=shadow")]
     Nothing,
-    /// 500.
     #[error("no randomness from the operating system")]
     Random,
 }

@@ -31,7 +31,7 @@ use self::shadow::Shadows;
 
 /// What this node knows of its trials.
 #[derive(Default)]
-pub(crate) struct Trials {
+pub(crate) struct LocalTrials {
     /// What was counted and is not in the store yet.
     pending: Mutex<HashMap<Slot, Pending>>,
     refused: Mutex<RefusedPayments>,

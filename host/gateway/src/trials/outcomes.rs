@@ -19,7 +19,8 @@ use crate::Gateway;
 /// Payments that are remembered because a start of theirs was refused before there was an attempt.
 const REFUSED_MOST: usize = 10_000;
 
-/// Payments whose refused start was counted: a payer who tries again is the same one.
+/// Payments whose refused start was counted: a payer who tries again is the same one. No cache crate: a set of bounded
+/// length that drops the oldest needs no more, and a payment that was dropped is at worst counted once more.
 #[derive(Debug, Default)]
 pub(super) struct RefusedPayments {
     known: HashSet<(PaymentId, MethodId)>,

@@ -48,7 +48,7 @@ struct Compared {
     /// Decisions that had been dropped when it was taken.
     dropped_before: u64,
     /// Of those that were dropped so many are in the metric.
-    told: u64,
+    dropped_counted: u64,
 }
 
 /// What a candidate would have decided otherwise, on this node.
@@ -199,8 +199,8 @@ impl Gateway {
         let Some((queue, mut compared)) = self.inner.trials.shadows.take(of) else {
             return;
         };
-        let told = std::mem::replace(&mut compared.told, compared.report.dropped);
-        count("dropped", compared.report.dropped - told);
+        let counted = std::mem::replace(&mut compared.dropped_counted, compared.report.dropped);
+        count("dropped", compared.report.dropped - counted);
         count("queued", queue.len() as u64);
         // On a thread where it holds no request up.
         let handle = tokio::runtime::Handle::current();

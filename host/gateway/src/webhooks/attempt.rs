@@ -215,7 +215,7 @@ impl Gateway {
             url: attempt.recipient.endpoint.url.clone(),
             audited: switched_off(attempt.endpoint()),
         });
-        let (about, tried) = self.told(attempt);
+        let (about, tried) = self.to_record(attempt);
         let recorded = self.until_taken(|| {
             let (tried, disable) = (tried.clone(), disable.clone());
             self.store().tried(about.id, tried, disable, self.now())
@@ -232,8 +232,8 @@ impl Gateway {
         &self,
         arrived: Vec<Unrecorded>,
     ) -> Vec<(DeliveryId, EndpointId, Option<Time>)> {
-        let told = arrived.into_iter().map(|attempt| self.told(attempt));
-        let (abouts, tried): (Vec<_>, Vec<_>) = told
+        let parts = arrived.into_iter().map(|attempt| self.to_record(attempt));
+        let (abouts, tried): (Vec<_>, Vec<_>) = parts
             .map(|(about, tried)| (about, (about.id, tried)))
             .unzip();
         let recorded = self.until_taken(|| self.store().tried_all(tried.clone(), self.now()));
@@ -260,7 +260,7 @@ impl Gateway {
     }
 
     /// An attempt as it is recorded.
-    fn told(&self, attempt: Unrecorded) -> (About, Tried) {
+    fn to_record(&self, attempt: Unrecorded) -> (About, Tried) {
         let endpoint = attempt.endpoint();
         let environment = attempt.recipient.endpoint.environment.as_str();
         let Unrecorded {
@@ -271,14 +271,14 @@ impl Gateway {
             ..
         } = attempt;
         let delivered = sent.went == AttemptOutcome::Delivered;
-        let mut chance = [0; 2];
+        let mut jitter = [0; 2];
         if !delivered {
             // Without randomness the pause is the shortest one: nothing depends on it.
-            let _ = getrandom::fill(&mut chance);
+            let _ = getrandom::fill(&mut jitter);
         }
         let made = due.attempts + 1;
         let schedule = self.settings().webhooks.schedule;
-        let pause = schedule.pause(made, u16::from_be_bytes(chance), sent.retry_after);
+        let pause = schedule.pause(made, u16::from_be_bytes(jitter), sent.retry_after);
         let tried = Tried {
             attempt: DeliveryAttempt {
                 at,

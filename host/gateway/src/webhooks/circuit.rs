@@ -1,4 +1,8 @@
 //! Leaving an endpoint alone that keeps failing.
+//!
+//! Decided 2026-11-27: where several nodes serve a database, each has circuits of its own. Were they shared, a node
+//! whose own way out fails would hold back events that the others can deliver. What it costs: a receiver that fails is
+//! tried by each node.
 
 use std::time::Duration;
 

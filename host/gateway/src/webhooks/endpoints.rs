@@ -50,39 +50,29 @@ pub struct RotatedEndpoint {
 /// Why nothing was done to an endpoint.
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
-    /// 404.
     #[error("merchant or reseller not found")]
     NoSuchOwner,
-    /// 404.
     #[error("webhook endpoint not found")]
     NotFound,
-    /// 422.
     #[error("url: {0}")]
     Destination(#[from] NotADestination),
-    /// 422.
     #[error("overlap_hours: must be 0 to 72")]
     Overlap,
-    /// 409.
     #[error(
         "there are {} webhook endpoints in this environment, which is the most; delete one first",
         Endpoint::MAX_PER_OWNER
     )]
     TooMany,
-    /// 409.
     #[error("the webhook endpoint is disabled, so nothing is delivered to it; enable it first")]
     Disabled,
-    /// 409.
     #[error(
         "webhook endpoint {0} of this environment has the URL already; change that one, or delete it first"
     )]
     Taken(EndpointId),
-    /// 409: another caller changed it meanwhile.
     #[error("the webhook endpoint was changed meanwhile; read it again")]
     Stale,
-    /// 500.
     #[error(transparent)]
     Random(#[from] getrandom::Error),
-    /// 500.
     #[error(transparent)]
     Store(#[from] Fault),
 }

@@ -10,13 +10,10 @@ use crate::Gateway;
 /// Why a delivery is not shown or queued again.
 #[derive(Debug, thiserror::Error)]
 pub enum DeliveryError {
-    /// 404.
     #[error("delivery not found")]
     NotFound,
-    /// 409.
     #[error("the delivery's webhook endpoint was deleted")]
     EndpointDeleted,
-    /// 500.
     #[error(transparent)]
     Store(#[from] Fault),
 }

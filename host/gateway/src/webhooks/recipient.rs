@@ -21,7 +21,7 @@ pub(crate) struct Recipient {
 #[derive(Debug)]
 struct AddressVerdict {
     under: Weak<Configured>,
-    said: Result<Url, NotADestination>,
+    verdict: Result<Url, NotADestination>,
 }
 
 impl Recipient {
@@ -43,14 +43,14 @@ impl Recipient {
         if let Some(judged) = &*judged
             && Weak::as_ptr(&judged.under) == Arc::as_ptr(configured)
         {
-            return judged.said.clone();
+            return judged.verdict.clone();
         }
         let environment = self.endpoint.environment;
-        let said = destination::judge(&self.endpoint.url, environment, configured);
+        let verdict = destination::judge(&self.endpoint.url, environment, configured);
         *judged = Some(AddressVerdict {
             under: Arc::downgrade(configured),
-            said: said.clone(),
+            verdict: verdict.clone(),
         });
-        said
+        verdict
     }
 }

@@ -7,7 +7,8 @@ use kassette_domain::attempt::AttemptState;
 use kassette_domain::method::MethodId;
 use kassette_domain::payment::{CheckoutMode, Status};
 use kassette_domain::policy::Policy;
-use kassette_domain::provider::{Subject, VendorStatus};
+use kassette_domain::provider::{PayerAction, Subject, VendorStatus};
+use kassette_domain::secret::Secret;
 use kassette_gateway::clock::Clock as _;
 use kassette_gateway::create::CreateError;
 use kassette_gateway::start::{Start, StartError};
@@ -591,4 +592,75 @@ async fn a_start_that_finds_no_permit_is_told_to_come_back_and_uses_up_no_attemp
         assert_eq!(aggregate.payment.status, Status::Created);
         assert!(aggregate.attempts.is_empty(), "{aggregate:?}");
     }
+}
+
+/// As many starts as a merchant may have at one account in test, which hang until they are told to go on.
+async fn crowded(world: &World, account: &str) -> (Arc<Notify>, tokio::task::JoinSet<()>) {
+    const MOST: usize = 8;
+    let go = Arc::new(Notify::new());
+    let slow = std::iter::repeat_n(Script::Slow(Arc::clone(&go)), MOST);
+    world.vendor.script(account, slow);
+    let before = world.vendor.starts().len();
+    let mut starts = tokio::task::JoinSet::new();
+    for number in 0..MOST {
+        let request = world.request(&format!("hangs-{number}"), CheckoutMode::Direct);
+        let start = Start {
+            provider: Some(account_id(account)),
+            ..by_api(&world.made(request).await)
+        };
+        let gateway = world.gateway.clone();
+        starts.spawn(async move { gateway.start(start).await.map(drop).unwrap() });
+    }
+    world.vendor.reached(before + MOST).await;
+    (go, starts)
+}
+
+fn choosing() -> Policy {
+    Policy {
+        provider_choice: true,
+        ..Policy::default()
+    }
+}
+
+#[tokio::test]
+async fn a_fallback_that_finds_no_permit_is_told_to_come_back_and_opens_no_attempt() {
+    let world = World::with(settings(), choosing()).await;
+    let (go, starts) = crowded(&world, "beta").await;
+    world.vendor.script("alpha", [Script::Unavailable]);
+    let payment = world.direct().await;
+    let refused = world.gateway.start(by_api(&payment)).await;
+    assert!(
+        matches!(refused, Err(StartError::Store(Fault::Busy))),
+        "{refused:?}"
+    );
+    let attempts = world.aggregate(payment.id).await.attempts;
+    assert_eq!(attempts.len(), 1, "{attempts:?}");
+    assert_eq!(attempts[0].state, AttemptState::Unavailable);
+    go.notify_waiters();
+    starts.join_all().await;
+    let started = world.gateway.start(by_api(&payment)).await.unwrap();
+    assert_eq!(at(&started.attempt), "alpha");
+}
+
+#[tokio::test]
+async fn answers_that_find_no_permit_are_not_used_up() {
+    let world = World::with(settings(), choosing()).await;
+    world.vendor.script("alpha", [Script::Ask]);
+    let payment = world.direct().await;
+    world.gateway.start(by_api(&payment)).await.unwrap();
+    let (go, starts) = crowded(&world, "alpha").await;
+    let token = payment.token.expose();
+    let answers = || vec![("email".to_owned(), Secret::new("a@shop.example"))];
+    let refused = world.gateway.answer(token, answers()).await;
+    assert!(
+        matches!(refused, Err(StartError::Store(Fault::Busy))),
+        "{refused:?}"
+    );
+    go.notify_waiters();
+    starts.join_all().await;
+    let started = world.gateway.answer(token, answers()).await.unwrap();
+    assert!(matches!(
+        started.attempt.action,
+        Some(PayerAction::Redirect(_))
+    ));
 }

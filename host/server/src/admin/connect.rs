@@ -8,7 +8,7 @@ use kassette_domain::audit::Audited;
 use kassette_domain::connect::{ConnectCode, WebhookPath};
 use kassette_domain::key::Scope;
 use kassette_domain::time::Time;
-use kassette_gateway::connect::{ConnectCodeError, NewConnectCode};
+use kassette_gateway::connect::NewConnectCode;
 use serde_json::json;
 
 use super::AdminState;
@@ -59,8 +59,7 @@ pub(super) async fn create(
             "connect-code".to_owned(),
         )
     };
-    let issued = state.gateway.issue_connect_code(new, audited).await;
-    let issued = issued.map_err(refused)?;
+    let issued = state.gateway.issue_connect_code(new, audited).await?;
     let body = json!({
         "connect_code_id": issued.code.id.to_string(),
         "code": issued.shown.expose(),
@@ -82,15 +81,6 @@ pub(super) async fn list(
     let listed = state.gateway.connect_codes(merchant.id, paging).await;
     let now = state.gateway.clock().now();
     page("connect_codes", listed, |code| view(&code, now))
-}
-
-fn refused(error: ConnectCodeError) -> ApiError {
-    match error {
-        ConnectCodeError::NoSuchMerchant => ApiError::NotFound("merchant not found"),
-        ConnectCodeError::NotLiveApproved => ApiError::conflict(error.to_string()),
-        ConnectCodeError::Random(error) => ApiError::internal(error),
-        ConnectCodeError::Store(fault) => ApiError::internal(fault),
-    }
 }
 
 /// A code as operators see it; never the code itself.

@@ -8,7 +8,7 @@ use kassette_domain::id::{AccountId, AttemptId, MerchantId, PaymentId};
 use kassette_domain::lifecycle::{NewDecision, Step};
 use kassette_domain::operator::Role;
 use kassette_domain::payment::{Resolution, Settlement, Status};
-use kassette_gateway::operator_acts::{DecideError, Decided};
+use kassette_gateway::operator_acts::Decided;
 use kassette_store::{About, PaymentFilter, Stepped};
 use serde_json::{Value, json};
 
@@ -130,8 +130,7 @@ pub(super) async fn review(
         after: Some(after.to_string()),
         ..audited
     };
-    let decided = state.gateway.review(id, decision, audited).await;
-    let status = match decided.map_err(refused)? {
+    let status = match state.gateway.review(id, decision, audited).await? {
         Decided::Done => StatusCode::OK,
         Decided::Waiting => StatusCode::ACCEPTED,
     };
@@ -149,7 +148,7 @@ pub(super) async fn cancel(
     let attribution = Attribution::alone(fields)?;
     let audited =
         caller.audited_strictly(attribution, "payment.cancel", format!("payment/{id}"))?;
-    state.gateway.cancel(id, audited).await.map_err(refused)?;
+    state.gateway.cancel(id, audited).await?;
     whole(&state, id, &caller).await
 }
 
@@ -163,7 +162,7 @@ pub(super) async fn query(
     let id = payment_id(&id)?;
     let attribution = Attribution::alone(fields)?;
     let audited = caller.audited(attribution, "payment.query", format!("payment/{id}"));
-    state.gateway.query(id, audited).await.map_err(refused)?;
+    state.gateway.query(id, audited).await?;
     whole(&state, id, &caller).await
 }
 
@@ -178,8 +177,7 @@ pub(super) async fn to_review(
     let attribution = Attribution::alone(fields)?;
     let audited =
         caller.audited_strictly(attribution, "payment.to-review", format!("payment/{id}"))?;
-    let sent = state.gateway.to_review(id, audited).await;
-    sent.map_err(refused)?;
+    state.gateway.to_review(id, audited).await?;
     whole(&state, id, &caller).await
 }
 
@@ -224,14 +222,6 @@ pub(super) const fn not_found() -> ApiError {
 
 pub(super) fn payment_id(text: &str) -> Result<PaymentId, ApiError> {
     PaymentId::parse(text).map_err(|_| not_found())
-}
-
-fn refused(error: DecideError) -> ApiError {
-    match error {
-        DecideError::NotFound => not_found(),
-        DecideError::Conflict(message) => ApiError::conflict(message),
-        DecideError::Store(fault) => ApiError::from(fault),
-    }
 }
 
 fn resolution(text: &str) -> Result<Resolution, &'static str> {

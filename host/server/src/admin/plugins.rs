@@ -9,17 +9,14 @@ use kassette_domain::candidate::{Canary, Candidate};
 use kassette_domain::id::{AccountId, Digest, Slot, SlotKind};
 use kassette_domain::method::MethodId;
 use kassette_domain::time::Time;
-use kassette_gateway::shared_modules::ShareError;
 use kassette_runtime::{
-    Activation, ActiveVersion, Cause, LoadError, Prepared, PreviousVersion, Runtime, SlotStatus,
+    Activation, ActiveVersion, Cause, Prepared, PreviousVersion, Runtime, SlotStatus,
 };
 use serde_json::{Value, json};
 
 use super::AdminState;
 use super::caller::Viewer;
 use crate::web::ApiError;
-use crate::web::code::Code;
-use crate::web::error::Reason;
 use crate::web::path::At;
 use crate::web::query::{Query, named};
 
@@ -137,8 +134,7 @@ async fn share(
     let digest = prepared.digest();
     let pins = prepared.cause() == Cause::Pin;
     if prepared.changes() || pins != runtime.is_pinned(slot) {
-        let shared = state.gateway.share_version(prepared, line).await;
-        shared.map_err(not_shared)?;
+        state.gateway.share_version(prepared, line).await?;
         if runtime.active(slot) != Some(digest) {
             return Err(ApiError::conflict(
                 "the other nodes serve the module; this one does not yet: its log says why",
@@ -146,16 +142,6 @@ async fn share(
         }
     }
     shown(runtime, slot)
-}
-
-pub(super) fn not_shared(error: ShareError) -> ApiError {
-    match error {
-        ShareError::Store(fault) => ApiError::from(fault),
-        ShareError::Refused { .. } => {
-            ApiError::Invalid(Reason::new(Code::ModuleRefused, error.to_string()))
-        }
-        error => ApiError::conflict(error.to_string()),
-    }
 }
 
 pub(super) const UNKNOWN: ApiError = ApiError::NotFound("there is no such slot");
@@ -183,13 +169,6 @@ pub(super) async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(work)
         .await
         .map_err(ApiError::internal)
-}
-
-pub(super) fn refused(error: LoadError) -> ApiError {
-    match error {
-        LoadError::NoCompiler(_) => ApiError::internal(error),
-        error => ApiError::Invalid(Reason::new(Code::ModuleRefused, error.to_string())),
-    }
 }
 
 fn happened(event: &Activation) -> Value {

@@ -12,8 +12,7 @@ use http::request::Parts;
 use kassette_domain::id::{Digest, MerchantId, Slot, SlotKind};
 use kassette_domain::policy::Policy;
 use kassette_gateway::replay::{
-    Cost, Diff, Extent, MOST, MOST_EXAMPLES, Replay, ReplayCandidate, ReplayChange, ReplayError,
-    Sum,
+    Cost, Diff, Extent, MOST, MOST_EXAMPLES, Replay, ReplayCandidate, ReplayChange, Sum,
 };
 use kassette_runtime::MAX_MODULE_BYTES;
 use serde_json::json;
@@ -21,10 +20,8 @@ use serde_json::json;
 use super::AdminState;
 use super::body::{MOST as MOST_JSON, is_json, refuse_encoded};
 use super::caller::Changes;
-use super::plugins::{find, refused};
+use super::plugins::find;
 use crate::web::ApiError;
-use crate::web::code::Code;
-use crate::web::error::Reason;
 use crate::web::json::{self, Fields, Value, Wrong};
 use crate::web::path::At;
 use crate::web::query::Query;
@@ -78,11 +75,7 @@ pub(super) async fn replay(
         merchant,
         examples,
     };
-    let replay = state
-        .gateway
-        .replay(turn, &slot, candidate, extent)
-        .await
-        .map_err(failed)?;
+    let replay = state.gateway.replay(turn, &slot, candidate, extent).await?;
     let told = ReplayAnswer { slot, kind };
     if !wants_lines(&parts) {
         return told.whole(replay).await;
@@ -154,20 +147,6 @@ fn settings(value: Value) -> Result<Vec<(String, String)>, Wrong> {
     object.into_iter().map(read).collect()
 }
 
-fn failed(error: ReplayError) -> ApiError {
-    match error {
-        ReplayError::Refused(error) => refused(error),
-        ReplayError::Settings(_) => {
-            ApiError::Invalid(Reason::new(Code::InvalidField, error.to_string()).at("settings"))
-        }
-        ReplayError::NotAMethod | ReplayError::NothingActive(_) => {
-            ApiError::conflict(error.to_string())
-        }
-        ReplayError::Broken(_) => ApiError::internal(error),
-        ReplayError::Store(fault) => ApiError::from(fault),
-    }
-}
-
 /// What an answer names beside the differences.
 struct ReplayAnswer {
     slot: Slot,
@@ -177,7 +156,7 @@ struct ReplayAnswer {
 impl ReplayAnswer {
     /// The diff, once it is there.
     async fn whole(self, mut replay: Replay) -> Result<Response, ApiError> {
-        while replay.advance().await.map_err(failed)?.is_some() {}
+        while replay.advance().await?.is_some() {}
         Ok(Json(self.view(&replay)).into_response())
     }
 

@@ -9,7 +9,6 @@ use kassette_domain::delegation::{DelegatedMerchant, Delegation, DelegationStatu
 use kassette_domain::id::ResellerId;
 use kassette_domain::reseller::Reseller;
 use kassette_domain::time::Time;
-use kassette_gateway::reseller::ConsentError;
 use serde_json::{Value, json};
 
 use super::AdminState;
@@ -147,11 +146,8 @@ pub(super) async fn issue_consent_code(
     let attribution = Attribution::alone(fields)?;
     let object = format!("merchant/{}", merchant.id);
     let audited = caller.audited(attribution, "consent_code.create", object);
-    let issued = state.gateway.issue_consent_code(merchant.id, audited).await;
-    let issued = issued.map_err(|error| match error {
-        ConsentError::NoSuchMerchant => ApiError::NotFound("merchant not found"),
-        ConsentError::Random(_) | ConsentError::Store(_) => ApiError::internal(error),
-    })?;
+    let issued = state.gateway.issue_consent_code(merchant.id, audited);
+    let issued = issued.await?;
     let body = json!({
         "code": issued.code.expose(),
         "expires_at": issued.expires_at.rfc3339(),

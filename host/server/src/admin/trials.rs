@@ -5,16 +5,16 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use kassette_domain::audit::Audited;
-use kassette_domain::candidate::{BadCanary, Canary, Candidate, Counted, Counts, SuccessRate};
+use kassette_domain::candidate::{Canary, Candidate, Counted, Counts, SuccessRate};
 use kassette_domain::id::{Digest, Slot};
-use kassette_gateway::trials::{CanaryError, TrialError, rates};
+use kassette_gateway::trials::{TrialError, rates};
 use kassette_runtime::{Cause, Prepared, RollbackError, Runtime};
 use serde_json::json;
 
 use super::AdminState;
 use super::body::{Attribution, JsonBody};
 use super::caller::{Changes, Viewer};
-use super::plugins::{blocking, find, mode, not_shared, refused, shown};
+use super::plugins::{blocking, find, mode, shown};
 use super::replay::view;
 use crate::web::ApiError;
 use crate::web::json::{Fields, Value, Wrong};
@@ -34,11 +34,11 @@ pub(super) async fn stage(
     // The contract's word: the active digest is no change.
     if prepared.changes() && !is_known {
         let line = Audited {
-            before: runtime.candidate(slot).map(|before| told(Some(&before))),
+            before: runtime.candidate(slot).map(|before| as_json(Some(&before))),
             after: Some(json!({ "candidate": { "digest": digest.to_string() } }).to_string()),
             ..line
         };
-        state.gateway.stage(prepared, line).await.map_err(failed)?;
+        state.gateway.stage(prepared, line).await?;
     }
     shown(runtime, slot)
 }
@@ -52,12 +52,11 @@ pub(super) async fn change(
     line: Audited,
 ) -> Result<Json<serde_json::Value>, ApiError> {
     let line = Audited {
-        before: runtime.candidate(slot).map(|before| told(Some(&before))),
-        after: Some(told(candidate.as_ref())),
+        before: runtime.candidate(slot).map(|before| as_json(Some(&before))),
+        after: Some(as_json(candidate.as_ref())),
         ..line
     };
-    let changed = state.gateway.change_trial(slot, candidate, line).await;
-    changed.map_err(failed)?;
+    state.gateway.change_trial(slot, candidate, line).await?;
     shown(runtime, slot)
 }
 
@@ -74,8 +73,8 @@ pub(super) async fn promote(
     let (checking, target) = (Arc::clone(&runtime), slot.clone());
     let prepared = blocking(move || checking.prepare_candidate(&target)).await?;
     let prepared = prepared.map_err(|error| match error {
-        RollbackError::Nothing => failed(TrialError::Nothing),
-        error => not_kept(error),
+        RollbackError::Nothing => ApiError::from(TrialError::Nothing),
+        error => error.into(),
     })?;
     super::plugins::change(&state, runtime, slot, prepared, line).await
 }
@@ -96,8 +95,7 @@ pub(super) async fn pin(
         return Err(ApiError::invalid("digest", why));
     }
     let (checking, target) = (Arc::clone(&runtime), slot.clone());
-    let prepared = blocking(move || checking.prepare_kept(&target, digest, Cause::Pin)).await?;
-    let prepared = prepared.map_err(not_kept)?;
+    let prepared = blocking(move || checking.prepare_kept(&target, digest, Cause::Pin)).await??;
     super::plugins::change(&state, runtime, slot, prepared, line).await
 }
 
@@ -113,13 +111,7 @@ pub(super) async fn canary(
     let (steps, every) = ramp(&mut fields)?;
     let attribution = Attribution::alone(fields)?;
     let line = caller.audited_strictly(attribution, "plugin.canary", format!("plugin/{slot}"))?;
-    let candidate = state.gateway.canary(&slot, digest, &steps, every);
-    let candidate = candidate.map_err(|error| match error {
-        CanaryError::Bad(BadCanary::Every) => ApiError::invalid("every_seconds", error.to_string()),
-        CanaryError::Bad(BadCanary::Steps) => ApiError::invalid("steps", error.to_string()),
-        CanaryError::Random => ApiError::internal(error),
-        error => ApiError::conflict(error.to_string()),
-    })?;
+    let candidate = state.gateway.canary(&slot, digest, &steps, every)?;
     change(&state, &runtime, &slot, Some(candidate), line).await
 }
 
@@ -153,7 +145,7 @@ pub(super) async fn diff(
 ) -> Result<Json<serde_json::Value>, ApiError> {
     let (runtime, slot) = find(&state, &slot)?;
     let (Some(candidate), Some(active)) = (runtime.candidate(&slot), runtime.active(&slot)) else {
-        return Err(failed(TrialError::Nothing));
+        return Err(TrialError::Nothing.into());
     };
     let report = state.gateway.shadow_report(&slot, &candidate);
     let counted = match candidate.canary {
@@ -201,7 +193,7 @@ fn digest(value: Value) -> Result<Digest, Wrong> {
     }
 }
 
-fn told(candidate: Option<&Candidate>) -> String {
+fn as_json(candidate: Option<&Candidate>) -> String {
     let candidate = candidate.map(|candidate| {
         let canary = candidate.canary.as_ref();
         json!({
@@ -211,19 +203,4 @@ fn told(candidate: Option<&Candidate>) -> String {
         })
     });
     json!({ "candidate": candidate }).to_string()
-}
-
-fn not_kept(error: RollbackError) -> ApiError {
-    match error {
-        RollbackError::Refused(error) => refused(error),
-        error => ApiError::conflict(error.to_string()),
-    }
-}
-
-fn failed(error: TrialError) -> ApiError {
-    match error {
-        TrialError::Nothing | TrialError::NotKept(_) => ApiError::conflict(error.to_string()),
-        TrialError::Shared(error) => not_shared(error),
-        TrialError::Store(fault) => ApiError::from(fault),
-    }
 }

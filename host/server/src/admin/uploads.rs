@@ -7,13 +7,13 @@ use axum::extract::{Request, State};
 use http::header::CONTENT_ENCODING;
 use kassette_domain::id::{Slot, SlotKind};
 use kassette_domain::method::MethodId;
-use kassette_runtime::{Cause, MAX_MODULE_BYTES, RollbackError, Runtime};
+use kassette_runtime::{Cause, MAX_MODULE_BYTES, Runtime};
 use serde_json::Value;
 
 use super::AdminState;
 use super::body::{Attribution, JsonBody};
 use super::caller::Changes;
-use super::plugins::{UNKNOWN, blocking, change, find, refused};
+use super::plugins::{UNKNOWN, blocking, change, find};
 use crate::web::ApiError;
 use crate::web::path::At;
 use crate::web::query::Query;
@@ -60,7 +60,7 @@ pub(super) async fn upload(
     // The turn goes along: it lasts as long as the bytes are held, even where the caller leaves.
     let (prepared, _turn) =
         blocking(move || (checking.prepare(&target, bytes.into(), cause), turn)).await?;
-    let prepared = prepared.map_err(refused)?;
+    let prepared = prepared?;
     let action = match cause {
         Cause::Candidate => "plugin.shadow",
         _ => "plugin.upload",
@@ -92,11 +92,7 @@ pub(super) async fn rollback(
         return change(&state, runtime, slot, prepared, line).await;
     }
     let (checking, target) = (Arc::clone(&runtime), slot.clone());
-    let prepared = blocking(move || checking.prepare_rollback(&target)).await?;
-    let prepared = prepared.map_err(|error| match error {
-        RollbackError::Refused(error) => refused(error),
-        error => ApiError::conflict(error.to_string()),
-    })?;
+    let prepared = blocking(move || checking.prepare_rollback(&target)).await??;
     change(&state, runtime, slot, prepared, line).await
 }
 

@@ -12,7 +12,7 @@ use super::AdminState;
 use super::body::{Attribution, JsonBody};
 use super::caller::{Changes, Viewer};
 use crate::api::webhooks::Reach;
-use crate::api::webhooks::endpoints::{self, find, object, refused, shown};
+use crate::api::webhooks::endpoints::{self, find, object, shown};
 use crate::web::ApiError;
 use crate::web::json::text;
 use crate::web::path::At;
@@ -144,8 +144,7 @@ pub(super) async fn deliver(
     let endpoint = find(&state.gateway, Reach::All, &id).await?;
     let attribution = Attribution::alone(fields)?;
     let audited = caller.audited(attribution, "endpoint.deliver", object(&endpoint));
-    let made = state.gateway.deliver_now(endpoint.id, audited).await;
-    let deliveries = made.map_err(refused)?;
+    let deliveries = state.gateway.deliver_now(endpoint.id, audited).await?;
     Ok(Json(json!({ "deliveries": deliveries })))
 }
 

@@ -210,7 +210,7 @@ struct Unproved {
 
 /// The buckets of the public listener.
 #[derive(Default)]
-pub(crate) struct Limits {
+pub(crate) struct RateLimiters {
     /// Requests with a usable key, by key.
     pub(crate) keys: Buckets<KeyId>,
     /// Requests without one.
@@ -223,7 +223,7 @@ pub(crate) struct Limits {
     pub(crate) proven: ProvenAddresses,
 }
 
-impl Limits {
+impl RateLimiters {
     /// Takes a token for a callback from an address that has proved none.
     ///
     /// # Errors
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn addresses_that_prove_nothing_leave_callbacks_of_another_address_a_token() {
-        let (limits, now) = (Limits::default(), Time::from_secs(1000));
+        let (limits, now) = (RateLimiters::default(), Time::from_secs(1000));
         let account = AccountId::parse("vendor-live").unwrap();
         let address = |last| IpAddr::from([192, 0, 2, last]);
         let take = |last| limits.unproved(&account, address(last), now);
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn an_address_that_proves_nothing_too_often_is_known_no_more() {
-        let (limits, now) = (Limits::default(), Time::from_secs(1000));
+        let (limits, now) = (RateLimiters::default(), Time::from_secs(1000));
         let account = AccountId::parse("vendor-live").unwrap();
         let address = |last| IpAddr::from([192, 0, 2, last]);
         for last in [1, 2] {
@@ -388,7 +388,7 @@ mod tests {
 
     #[test]
     fn addresses_of_one_ipv6_network_share_a_bucket() {
-        let limits = Limits::default();
+        let limits = RateLimiters::default();
         let once = RateLimit {
             per_second: 1,
             burst: 1,

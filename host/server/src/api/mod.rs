@@ -49,7 +49,7 @@ use crate::web::ApiError;
 
 /// What config/README.md tells of it, for the test that holds it.
 #[cfg(test)]
-pub(crate) mod told {
+pub(crate) mod documented_limits {
     pub(crate) use super::callbacks::RATE as PROVED;
     pub(crate) use super::limit::{
         MOST_PROVEN, PROVEN_FOR, UNPROVED_OF_ACCOUNT, UNPROVED_OF_ADDRESS,

@@ -10,7 +10,7 @@ use kassette_domain::time::Time;
 use kassette_gateway::Gateway;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::limit::Limits;
+use super::limit::RateLimiters;
 use crate::admission::{Admission, InFlightLimits};
 use crate::proxies::Proxies;
 use crate::web::error::{ApiError, Exhausted};
@@ -21,7 +21,7 @@ pub(crate) struct ApiState(Arc<Shared>);
 
 struct Shared {
     gateway: Gateway,
-    limits: Limits,
+    limits: RateLimiters,
     trusted_proxies: Proxies,
     admission: Arc<Admission>,
     /// Callbacks in hand from addresses that have proved none: half of all that may be. They may send their
@@ -35,7 +35,7 @@ impl ApiState {
     pub(crate) fn new(gateway: Gateway, trusted_proxies: Proxies, most: InFlightLimits) -> Self {
         Self(Arc::new(Shared {
             gateway,
-            limits: Limits::default(),
+            limits: RateLimiters::default(),
             trusted_proxies,
             admission: Arc::new(Admission::new(most)),
             unproved_callbacks: Arc::new(Semaphore::new(most.callbacks.div_ceil(2))),
@@ -59,7 +59,7 @@ impl ApiState {
         &self.0.gateway
     }
 
-    pub(super) fn limits(&self) -> &Limits {
+    pub(super) fn limits(&self) -> &RateLimiters {
         &self.0.limits
     }
 

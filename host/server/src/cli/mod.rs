@@ -205,7 +205,7 @@ async fn run(command: Command, sockets: HandedOver) -> Result<(), String> {
         Command::Sim(args) => {
             telemetry::init(LogFormat::Pretty, "info");
             let stop = Stop::catch().map_err(uncaught)?;
-            offline::sim(args, stop.told).await
+            offline::sim(args, stop.stop_requested).await
         }
         Command::Backup(args) => store::backup(args).await,
         Command::Restore(args) => store::restore(args).await,

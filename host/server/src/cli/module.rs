@@ -89,7 +89,7 @@ fn inspect(path: &Path, json: bool) -> Result<(), String> {
     let facts = Facts::of(&opened, bytes.len());
     print(&match json {
         true => as_json(&facts)?,
-        false => told(&facts),
+        false => facts_table(&facts),
     })
 }
 
@@ -187,7 +187,7 @@ fn listed(report: &CheckReport) -> String {
     table::bare(&checks.collect::<Vec<_>>(), table::width())
 }
 
-fn told(facts: &Facts) -> String {
+fn facts_table(facts: &Facts) -> String {
     let mut rows = Vec::new();
     let mut row = |name: &str, value: String| {
         if !value.is_empty() {

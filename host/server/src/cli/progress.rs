@@ -22,7 +22,7 @@ struct Part {
     what: String,
     bar: ProgressBar,
     unit: Unit,
-    told: Instant,
+    printed_at: Instant,
 }
 
 impl ProgressOutput {
@@ -95,7 +95,7 @@ impl Progress for ProgressOutput {
             what: what.to_owned(),
             bar,
             unit,
-            told: Instant::now(),
+            printed_at: Instant::now(),
         };
         let before = self.part.lock().replace(next);
         self.end(before);
@@ -105,8 +105,8 @@ impl Progress for ProgressOutput {
         let mut part = self.part.lock();
         let Some(part) = part.as_mut() else { return };
         part.bar.inc(by);
-        if !self.terminal && part.told.elapsed() >= LINE_EVERY {
-            part.told = Instant::now();
+        if !self.terminal && part.printed_at.elapsed() >= LINE_EVERY {
+            part.printed_at = Instant::now();
             eprintln!("{}: {}", part.what, part.position());
         }
     }

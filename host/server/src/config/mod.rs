@@ -211,7 +211,7 @@ impl Config {
         }
     }
 
-    /// Reads `kassette.toml` alone, for those who only need to know where things are.
+    /// Reads `kassette.toml` alone, for callers that only need to know where things are.
     ///
     /// # Errors
     /// What is wrong with it.

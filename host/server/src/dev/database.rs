@@ -52,14 +52,14 @@ impl FromStr for StoreKind {
 
 /// The PostgreSQL of `dev`.
 #[derive(Clone)]
-pub(super) struct Database {
+pub(super) struct DevDatabase {
     /// Where `dev` runs it: what it is started with again.
     own: Option<(PrivateOptions, Arc<Mutex<PrivateServer>>)>,
     url: String,
     master: Secret,
 }
 
-impl Database {
+impl DevDatabase {
     /// Starts the server of a data directory, with the store's tables in it.
     pub(super) async fn start(
         data_dir: &Path,

@@ -29,7 +29,7 @@ use crate::simulators::{DevControls, Vendors, simulated_module};
 pub(crate) use self::cluster::{NODE, node};
 #[cfg(test)]
 pub(crate) use self::credentials::Credentials;
-use self::database::{Database, StoreKind};
+use self::database::{DevDatabase, StoreKind};
 use self::demo::Demo;
 use self::error::DevError;
 use self::ready_file::ReadyFile;
@@ -120,8 +120,8 @@ pub(crate) async fn run(args: DevArgs, signals: Signals) -> Result<(), DevError>
     let master = crate::master_key::read_or_draw(&data_dir.join("master.key"))?;
     let database = match &args.store {
         StoreKind::Sled => None,
-        StoreKind::Postgres => Some(Database::start(&data_dir, &master, args.nodes).await?),
-        StoreKind::At(url) => Some(Database::at(url, &master).await?),
+        StoreKind::Postgres => Some(DevDatabase::start(&data_dir, &master, args.nodes).await?),
+        StoreKind::At(url) => Some(DevDatabase::at(url, &master).await?),
     };
     let guests = guests::Guests::new(&root, &plugin_dir, &data_dir, args.simulated());
     let only_missing = args.no_watch;
@@ -142,14 +142,14 @@ pub(crate) async fn run(args: DevArgs, signals: Signals) -> Result<(), DevError>
     };
     if let (Some(database), true) = (&database, args.nodes > 1) {
         let guests = build.await?;
-        watch(guests, signals.stop.told.clone());
+        watch(guests, signals.stop.stop_requested.clone());
         let folders = Folders {
             data: data_dir,
             plugins: plugin_dir,
         };
         return cluster::run(&args, config, folders, master, database.clone(), signals).await;
     }
-    let place = database.as_ref().map(Database::place);
+    let place = database.as_ref().map(DevDatabase::place);
     let store = OpenStore::open(&data_dir, place, &master, &config.main).await?;
     let guests = build.await?;
     let (running, mut ready) = assemble(&args, (config, store), &data_dir, &plugin_dir).await?;
@@ -162,7 +162,7 @@ pub(crate) async fn run(args: DevArgs, signals: Signals) -> Result<(), DevError>
     let ending = CancellationToken::new();
     let kept =
         database.map(|database| tokio::spawn(database.keep(Arc::new(ready), ending.clone())));
-    watch(guests, signals.stop.told.clone());
+    watch(guests, signals.stop.stop_requested.clone());
     let ended = running.until(signals).await;
     // The store has given its connections back by now.
     ending.cancel();

@@ -195,7 +195,7 @@ impl Field {
             name: name.clone(),
             required: required.iter().any(|known| known == name),
             kind_html: kind(field),
-            about_html: said(field).map_or_else(String::new, blocks),
+            about_html: description(field).map_or_else(String::new, blocks),
         });
         let mut fields: Vec<_> = fields.collect();
         fields.sort_by_key(|field| !field.required);
@@ -231,7 +231,7 @@ impl Shape {
 }
 
 /// What is said of a field: beside its kind, or beside the kinds that it may have.
-fn said(field: &Value) -> Option<&str> {
+fn description(field: &Value) -> Option<&str> {
     let kinds = ["oneOf", "anyOf", "allOf"].iter();
     let kinds = kinds.flat_map(|of| list(&field[*of]));
     std::iter::once(field)

@@ -3,6 +3,9 @@
 //! Pings, settings, window updates, priorities, resets, continuations and tiny pieces of a body cost this
 //! process more than their sender. So each uses up some of what the connection may send; heads do too, and
 //! each request gives back what it needs. More of them are read slowly.
+//!
+//! Decided 2026-11-27: hyper and h2 bound resets, heads and continuations, and end the connection there. They have no
+//! setting for how many pings, settings, window updates and priorities a connection may send, and none for a pace.
 
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const HEAD: usize = 9;

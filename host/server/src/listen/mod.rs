@@ -29,7 +29,7 @@ use crate::web::budget::ByteBudget;
 
 /// What config/README.md tells of it, for the test that holds it.
 #[cfg(test)]
-pub(crate) mod told {
+pub(crate) mod documented_limits {
     pub(crate) use super::connection::{
         HEAD_BYTES, LEAST_TAKEN, OVER_BUDGET_STREAMS, PACE, REQUEST_BYTES, SPARE, SPARE_PER_SECOND,
         Timeouts,

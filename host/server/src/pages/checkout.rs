@@ -125,7 +125,7 @@ pub(crate) async fn choose(visit: Visit, request: Request<Body>) -> Response {
     let method = form.get("payment_method").and_then(MethodId::parse);
     let Some(method) = method.filter(is_there) else {
         let notice = Notice {
-            said: None,
+            sentence: None,
             advice: Some(visit.t.notice_choose()),
         };
         return again(&visit, &view, StatusCode::UNPROCESSABLE_ENTITY, notice);
@@ -314,15 +314,15 @@ async fn still_open(visit: &Visit, status: StatusCode) -> Response {
 
 /// What is said above a page about what the payer just did.
 struct Notice {
-    said: Option<String>,
+    sentence: Option<String>,
     /// To choose; said only where the page offers a choice.
     advice: Option<String>,
 }
 
 impl From<String> for Notice {
-    fn from(said: String) -> Self {
+    fn from(sentence: String) -> Self {
         Self {
-            said: Some(said),
+            sentence: Some(sentence),
             advice: None,
         }
     }
@@ -335,14 +335,14 @@ impl Notice {
             return t.notice_conflict().into();
         }
         Self {
-            said: Some(t.notice_declined()),
+            sentence: Some(t.notice_declined()),
             advice: Some(t.try_again()),
         }
     }
 
     fn not_available(t: Texts) -> Self {
         Self {
-            said: Some(t.notice_not_available()),
+            sentence: Some(t.notice_not_available()),
             advice: Some(t.choose_another()),
         }
     }
@@ -352,7 +352,7 @@ impl Notice {
 fn again(visit: &Visit, view: &CheckoutView, status: StatusCode, notice: Notice) -> Response {
     let can_choose = CheckoutState::of(view, visit.backend.now()) == CheckoutState::Choose;
     let advice = notice.advice.filter(|_| can_choose);
-    let sentences: Vec<_> = notice.said.into_iter().chain(advice).collect();
+    let sentences: Vec<_> = notice.sentence.into_iter().chain(advice).collect();
     let options = PageOptions {
         status: Some(status),
         notice: (!sentences.is_empty()).then(|| sentences.join(" ")),

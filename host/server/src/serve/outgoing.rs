@@ -25,7 +25,7 @@ const SAID_EVERY: Duration = Duration::from_secs(600);
 /// What vendors' answers tell about this machine's clock.
 pub(super) struct ClockWatch {
     clock: Arc<dyn Clock>,
-    said: Mutex<Option<Time>>,
+    warned_at: Mutex<Option<Time>>,
 }
 
 impl ClockWatch {
@@ -34,7 +34,7 @@ impl ClockWatch {
         metrics::gauge!(OFFSET).set(f64::NAN);
         Self {
             clock,
-            said: Mutex::default(),
+            warned_at: Mutex::default(),
         }
     }
 
@@ -58,9 +58,9 @@ impl ClockWatch {
         if here.abs_diff(there).as_secs() < OFF {
             return;
         }
-        let mut said = self.said.lock();
-        if said.is_none_or(|said| said.after(SAID_EVERY) <= now) {
-            *said = Some(now);
+        let mut warned_at = self.warned_at.lock();
+        if warned_at.is_none_or(|at| at.after(SAID_EVERY) <= now) {
+            *warned_at = Some(now);
             tracing::warn!(
                 "this machine's clock is {off:.0} s ahead of a vendor's (negative: behind): set it by NTP, \
                  because signatures and expiry are judged by it"
@@ -136,7 +136,7 @@ mod tests {
             headers.insert(AGE, age.parse().unwrap());
         }
         watch.compare(&headers);
-        watch.said.into_inner().is_some()
+        watch.warned_at.into_inner().is_some()
     }
 
     #[test]

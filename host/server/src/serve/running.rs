@@ -108,7 +108,7 @@ impl Running {
         systemd::ready();
         let _watchdog = self.feed_watchdog();
         let mut failed = tokio::select! {
-            () = stop.told.cancelled() => None,
+            () = stop.stop_requested.cancelled() => None,
             why = self.store.failed() => Some(why),
         };
         self.stopping.cancel();

@@ -137,7 +137,7 @@ pub(crate) struct SimulatorSettings {
 pub(crate) struct Simulators {
     pub(crate) sim: Arc<Sim>,
     /// Their accounts, as another process is told of them.
-    pub(crate) told: Vec<SimulatedAccount>,
+    pub(crate) described: Vec<SimulatedAccount>,
     /// The same for the gateway's settings.
     pub(crate) accounts: BTreeMap<AccountId, Account>,
 }
@@ -222,16 +222,16 @@ impl Simulators {
         .await?;
         let mut redirect_hosts = settings.redirect_hosts;
         redirect_hosts.push(sim.addr().to_string());
-        let mut told = Vec::new();
+        let mut described = Vec::new();
         for (planned, _) in planned {
             let api = sim.api_addr(&planned.id)?.to_string();
             let profile = sim.profile(&planned.id)?;
-            told.push(SimulatedAccount::of(planned, profile, api, &redirect_hosts));
+            described.push(SimulatedAccount::of(planned, profile, api, &redirect_hosts));
         }
         Ok(Self {
             sim: Arc::new(sim),
-            accounts: accounts(&told),
-            told,
+            accounts: accounts(&described),
+            described,
         })
     }
 
@@ -264,8 +264,8 @@ pub(crate) struct SimulatedAccount {
 }
 
 /// The accounts of simulators, for a gateway's settings.
-pub(crate) fn accounts(told: &[SimulatedAccount]) -> BTreeMap<AccountId, Account> {
-    let accounts = told.iter().filter_map(SimulatedAccount::account);
+pub(crate) fn accounts(described: &[SimulatedAccount]) -> BTreeMap<AccountId, Account> {
+    let accounts = described.iter().filter_map(SimulatedAccount::account);
     accounts
         .map(|account| (account.id.clone(), account))
         .collect()

@@ -296,7 +296,7 @@ const FAMILIES: &[Family] = &[
         Counter,
         "kassette_references_taken_total",
         &[ENVIRONMENT],
-        "News of a provider under a reference that another attempt has; it was refused.",
+        "Reports of a provider under a reference that another attempt has; each was refused.",
     ),
     family(
         Counter,

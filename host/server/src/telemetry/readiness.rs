@@ -91,10 +91,16 @@ impl Readiness {
         if self.stopping.is_cancelled() {
             return Err(Unready::new("stopping", "the server is stopping"));
         }
+        self.probe().await?;
         if (self.modules_behind)().is_some_and(|behind| behind > MODULES_BEHIND) {
             let why = "changes of modules that the other nodes serve are not followed here";
             return Err(Unready::new("modules_behind", why));
         }
+        Ok(())
+    }
+
+    /// Whether the store takes writes; the answer of a moment ago where there is one.
+    async fn probe(&self) -> Result<(), Unready> {
         // A probe that comes while another asks the store waits for that answer.
         let mut probed = self.probed.lock().await;
         if let Some((at, answer)) = probed.as_ref()

@@ -90,7 +90,7 @@ impl ConnectionBudget {
             client,
             credential: OnceLock::new(),
             address: subscriber(client),
-            sum: Mutex::new(Reserved {
+            sum: Mutex::new(Held {
                 own: 0,
                 shared: 0,
                 anonymous,
@@ -106,10 +106,10 @@ pub(crate) struct Reservation {
     credential: OnceLock<Credential>,
     /// The client's, as it is counted.
     address: IpAddr,
-    sum: Mutex<Reserved>,
+    sum: Mutex<Held>,
 }
 
-struct Reserved {
+struct Held {
     own: usize,
     shared: usize,
     anonymous: bool,

@@ -13,16 +13,23 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue};
+use kassette_domain::candidate::BadCanary;
 use kassette_domain::lifecycle::Refusal;
 use kassette_domain::policy::RateLimit;
 use kassette_domain::reseller::ResellerNotAllowed;
 use kassette_gateway::auth::AuthError;
-use kassette_gateway::connect::ConnectError;
+use kassette_gateway::connect::{ConnectCodeError, ConnectError};
 use kassette_gateway::create::CreateError;
 use kassette_gateway::nonces::NonceError;
+use kassette_gateway::operator_acts::DecideError;
 use kassette_gateway::refunds::RefundError;
-use kassette_gateway::reseller::{InviteError, ResellerError};
+use kassette_gateway::replay::ReplayError;
+use kassette_gateway::reseller::{ConsentError, InviteError, ResellerError};
+use kassette_gateway::shared_modules::ShareError;
 use kassette_gateway::start::{NotAvailable, NotStartable, StartError};
+use kassette_gateway::trials::{CanaryError, TrialError};
+use kassette_gateway::webhooks::{DeliveryError, EndpointError};
+use kassette_runtime::{LoadError, RollbackError};
 use kassette_store::Fault;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -568,6 +575,135 @@ impl From<ConnectError> for ApiError {
             }
             ConnectError::Random(error) => Self::internal(error),
             ConnectError::Store(fault) => fault.into(),
+        }
+    }
+}
+
+impl From<ConnectCodeError> for ApiError {
+    fn from(error: ConnectCodeError) -> Self {
+        match error {
+            ConnectCodeError::NoSuchMerchant => Self::NotFound("merchant not found"),
+            ConnectCodeError::NotLiveApproved => Self::conflict(error.to_string()),
+            ConnectCodeError::Random(error) => Self::internal(error),
+            ConnectCodeError::Store(fault) => fault.into(),
+        }
+    }
+}
+
+impl From<ConsentError> for ApiError {
+    fn from(error: ConsentError) -> Self {
+        match error {
+            ConsentError::NoSuchMerchant => Self::NotFound("merchant not found"),
+            ConsentError::Random(error) => Self::internal(error),
+            ConsentError::Store(fault) => fault.into(),
+        }
+    }
+}
+
+impl From<DecideError> for ApiError {
+    fn from(error: DecideError) -> Self {
+        match error {
+            DecideError::NotFound => Self::NotFound("payment not found"),
+            DecideError::Conflict(message) => Self::conflict(message),
+            DecideError::Store(fault) => fault.into(),
+        }
+    }
+}
+
+impl From<EndpointError> for ApiError {
+    fn from(error: EndpointError) -> Self {
+        let message = error.to_string();
+        match error {
+            EndpointError::NoSuchOwner => Self::NotFound("merchant or reseller not found"),
+            EndpointError::NotFound => Self::NotFound("webhook endpoint not found"),
+            EndpointError::Destination(why) => Self::invalid("url", why),
+            EndpointError::Overlap => {
+                Self::invalid_of(Code::InvalidField, message, "overlap_hours")
+            }
+            EndpointError::Taken(_) => Self::conflict_of(Code::WebhookEndpointExists, message),
+            EndpointError::TooMany | EndpointError::Stale | EndpointError::Disabled => {
+                Self::conflict(message)
+            }
+            EndpointError::Random(error) => Self::internal(error),
+            EndpointError::Store(fault) => fault.into(),
+        }
+    }
+}
+
+impl From<DeliveryError> for ApiError {
+    fn from(error: DeliveryError) -> Self {
+        match error {
+            DeliveryError::NotFound => Self::NotFound("delivery not found"),
+            DeliveryError::EndpointDeleted => Self::conflict(error.to_string()),
+            DeliveryError::Store(fault) => fault.into(),
+        }
+    }
+}
+
+impl From<LoadError> for ApiError {
+    fn from(error: LoadError) -> Self {
+        match error {
+            LoadError::NoCompiler(_) => Self::internal(error),
+            // Every other reason is the module's.
+            error => Self::Invalid(Reason::new(Code::ModuleRefused, error.to_string())),
+        }
+    }
+}
+
+impl From<RollbackError> for ApiError {
+    fn from(error: RollbackError) -> Self {
+        match error {
+            RollbackError::Nothing | RollbackError::Lost(_) => Self::conflict(error.to_string()),
+            RollbackError::Refused(error) => error.into(),
+        }
+    }
+}
+
+impl From<ShareError> for ApiError {
+    fn from(error: ShareError) -> Self {
+        match error {
+            ShareError::Refused { .. } => {
+                Self::Invalid(Reason::new(Code::ModuleRefused, error.to_string()))
+            }
+            ShareError::Late(_) | ShareError::Busy => Self::conflict(error.to_string()),
+            ShareError::Store(fault) => fault.into(),
+        }
+    }
+}
+
+impl From<TrialError> for ApiError {
+    fn from(error: TrialError) -> Self {
+        match error {
+            TrialError::Nothing | TrialError::NotKept(_) => Self::conflict(error.to_string()),
+            TrialError::Shared(error) => error.into(),
+            TrialError::Store(fault) => fault.into(),
+        }
+    }
+}
+
+impl From<CanaryError> for ApiError {
+    fn from(error: CanaryError) -> Self {
+        match error {
+            CanaryError::Bad(BadCanary::Every) => Self::invalid("every_seconds", error),
+            CanaryError::Bad(BadCanary::Steps) => Self::invalid("steps", error),
+            CanaryError::Other(_) | CanaryError::Nothing => Self::conflict(error.to_string()),
+            CanaryError::Random => Self::internal(error),
+        }
+    }
+}
+
+impl From<ReplayError> for ApiError {
+    fn from(error: ReplayError) -> Self {
+        match error {
+            ReplayError::NotAMethod | ReplayError::NothingActive(_) => {
+                Self::conflict(error.to_string())
+            }
+            ReplayError::Refused(error) => error.into(),
+            ReplayError::Settings(_) => {
+                Self::Invalid(Reason::new(Code::InvalidField, error.to_string()).at("settings"))
+            }
+            ReplayError::Broken(_) => Self::internal(error),
+            ReplayError::Store(fault) => fault.into(),
         }
     }
 }

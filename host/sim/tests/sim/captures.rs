@@ -35,7 +35,7 @@ async fn a_refused_capture_takes_nothing_and_can_be_tried_again() {
 }
 
 #[tokio::test]
-async fn a_short_capture_takes_one_less_whoever_asks() {
+async fn a_short_capture_takes_one_less_from_any_caller() {
     for by_merchant in [true, false] {
         let w = World::new().await;
         let order = |fault| w.sim.set_fault(TEST, fault, 1).unwrap();

@@ -53,9 +53,9 @@ pub(crate) async fn list(
 
 /// A delivery that the caller reaches; 404 for any other.
 async fn find(gateway: &Gateway, reach: Reach, id: &str) -> Result<Delivery, ApiError> {
-    let missing = || refused(DeliveryError::NotFound);
+    let missing = || ApiError::from(DeliveryError::NotFound);
     let id = DeliveryId::parse(id).map_err(|_| missing())?;
-    let delivery = gateway.delivery(id).await.map_err(refused)?;
+    let delivery = gateway.delivery(id).await?;
     if let Reach::Own(..) = reach {
         // What was sent to an endpoint that is gone is the operators' to see.
         let endpoint = delivery.endpoint.to_string();
@@ -86,17 +86,8 @@ pub(crate) async fn redeliver(
 ) -> Result<Response, ApiError> {
     let id = find(gateway, reach, id).await?.id;
     let audited = line("delivery.redeliver", format!("delivery/{id}"));
-    let queued = gateway.redeliver(id, audited).await;
-    let delivery = queued.map_err(refused)?;
+    let delivery = gateway.redeliver(id, audited).await?;
     Ok((StatusCode::CREATED, Json(view(&delivery))).into_response())
-}
-
-fn refused(error: DeliveryError) -> ApiError {
-    match error {
-        DeliveryError::NotFound => ApiError::NotFound("delivery not found"),
-        DeliveryError::EndpointDeleted => ApiError::conflict(error.to_string()),
-        DeliveryError::Store(fault) => ApiError::from(fault),
-    }
 }
 
 fn view(delivery: &Delivery) -> Value {

@@ -18,7 +18,6 @@ use serde_json::json;
 
 use super::Reach;
 use crate::web::ApiError;
-use crate::web::code::Code;
 use crate::web::json::{Fields, Value, Wrong, echo, text};
 use crate::web::query::{Query, page};
 use crate::web::text::{environment, past, switch, whole};
@@ -30,9 +29,9 @@ const RACES: usize = 8;
 
 /// An endpoint that the caller reaches; 404 for any other.
 pub(crate) async fn find(gateway: &Gateway, reach: Reach, id: &str) -> Result<Endpoint, ApiError> {
-    let missing = || refused(EndpointError::NotFound);
+    let missing = || ApiError::from(EndpointError::NotFound);
     let id = EndpointId::parse(id).map_err(|_| missing())?;
-    let endpoint = gateway.endpoint(id).await.map_err(refused)?;
+    let endpoint = gateway.endpoint(id).await?;
     if reach.covers(&endpoint) {
         Ok(endpoint)
     } else {
@@ -82,8 +81,7 @@ pub(crate) async fn create(
         after: Some(after.to_string()),
         ..line("endpoint.create", "endpoint".to_owned())
     };
-    let issued = gateway.create_endpoint(new, audited).await;
-    let issued = issued.map_err(refused)?;
+    let issued = gateway.create_endpoint(new, audited).await?;
     let body = json!({
         "id": issued.endpoint.id.to_string(),
         "secret": issued.secret.expose(),
@@ -141,11 +139,11 @@ pub(crate) async fn change(
         };
         match gateway.change_endpoint(before, after, audited).await {
             Ok(endpoint) => return Ok(Json(shown(gateway, &endpoint))),
-            Err(EndpointError::Stale) => before = gateway.endpoint(id).await.map_err(refused)?,
-            Err(error) => return Err(refused(error)),
+            Err(EndpointError::Stale) => before = gateway.endpoint(id).await?,
+            Err(error) => return Err(error.into()),
         }
     }
-    Err(refused(EndpointError::Stale))
+    Err(EndpointError::Stale.into())
 }
 
 /// Deletes an endpoint.
@@ -158,8 +156,7 @@ pub(crate) async fn remove(
         before: Some(view(endpoint).to_string()),
         ..line("endpoint.delete", object(endpoint))
     };
-    let deleted = gateway.delete_endpoint(endpoint.id, audited).await;
-    deleted.map_err(refused)?;
+    gateway.delete_endpoint(endpoint.id, audited).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -170,8 +167,7 @@ pub(crate) async fn test(
     line: impl FnOnce(&str, String) -> Audited,
 ) -> Result<Response, ApiError> {
     let audited = line("endpoint.test", object(endpoint));
-    let queued = gateway.test_endpoint(endpoint.id, audited).await;
-    let delivery = queued.map_err(refused)?;
+    let delivery = gateway.test_endpoint(endpoint.id, audited).await?;
     let body = json!({ "delivery_id": delivery.id.to_string() });
     Ok((StatusCode::CREATED, Json(body)).into_response())
 }
@@ -194,7 +190,7 @@ pub(crate) async fn rotate(
     };
     let overlap = Duration::from_secs(hours * 3600);
     let rotated = gateway.rotate_endpoint(endpoint.id, overlap, audited);
-    let rotated = rotated.await.map_err(refused)?;
+    let rotated = rotated.await?;
     Ok(Json(json!({
         "id": rotated.endpoint.id.to_string(),
         "secret": rotated.secret.expose(),
@@ -218,7 +214,7 @@ pub(crate) async fn recover(
         ..line("endpoint.recover", object(&endpoint))
     };
     let recovered = gateway.recover_endpoint(endpoint.id, since, audited);
-    let deliveries = recovered.await.map_err(refused)?;
+    let deliveries = recovered.await?;
     Ok(Json(json!({ "deliveries": deliveries })))
 }
 
@@ -255,24 +251,6 @@ fn event_types(value: Value) -> Result<EventFilter, Wrong> {
         ));
     }
     Ok(EventFilter::only(&types))
-}
-
-pub(crate) fn refused(error: EndpointError) -> ApiError {
-    let message = error.to_string();
-    match error {
-        EndpointError::NoSuchOwner => ApiError::NotFound("merchant or reseller not found"),
-        EndpointError::NotFound => ApiError::NotFound("webhook endpoint not found"),
-        EndpointError::Destination(why) => ApiError::invalid("url", why),
-        EndpointError::Overlap => {
-            ApiError::invalid_of(Code::InvalidField, message, "overlap_hours")
-        }
-        EndpointError::Taken(_) => ApiError::conflict_of(Code::WebhookEndpointExists, message),
-        EndpointError::TooMany | EndpointError::Stale | EndpointError::Disabled => {
-            ApiError::conflict(message)
-        }
-        EndpointError::Random(error) => ApiError::internal(error),
-        EndpointError::Store(fault) => ApiError::from(fault),
-    }
 }
 
 /// An endpoint as its readers see it, with what its circuit lets through at the moment.

@@ -86,9 +86,9 @@ impl Remote {
         &self,
         call: &Call,
         token: &Secret,
-        said: (Option<&str>, Option<&str>),
+        attribution: (Option<&str>, Option<&str>),
     ) -> Result<Value, String> {
-        let request = self.request(call, token, said)?;
+        let request = self.request(call, token, attribution)?;
         let exchanged = tokio::time::timeout(DEADLINE, self.exchange(request)).await;
         let (status, body) = exchanged.map_err(|_| self.silent())??;
         if !status.is_success() {
@@ -109,9 +109,9 @@ impl Remote {
         &self,
         call: &Call,
         token: &Secret,
-        said: (Option<&str>, Option<&str>),
+        attribution: (Option<&str>, Option<&str>),
     ) -> Result<Incoming, String> {
-        let request = self.request(call, token, said)?;
+        let request = self.request(call, token, attribution)?;
         let begun = tokio::time::timeout(DEADLINE, self.begin(request)).await;
         let response = begun.map_err(|_| self.silent())??;
         let status = response.status();

@@ -71,7 +71,7 @@ impl Connection {
         Ok((remote, self.token()?.ok_or_else(no_token)?))
     }
 
-    fn said(&self) -> (Option<&str>, Option<&str>) {
+    fn attribution(&self) -> (Option<&str>, Option<&str>) {
         (self.actor.as_deref(), self.reason.as_deref())
     }
 }
@@ -87,7 +87,7 @@ pub(super) async fn ask(
 ) -> Result<Value, String> {
     let (remote, token) = connection.remote()?;
     let call = Call::new(method, path);
-    remote.send(&call, &token, connection.said()).await
+    remote.send(&call, &token, connection.attribution()).await
 }
 
 /// The same for an answer that is taken in as it comes.
@@ -101,7 +101,7 @@ pub(super) async fn stream(
 ) -> Result<Incoming, String> {
     let (remote, token) = connection.remote()?;
     let call = Call::new(method, path);
-    remote.stream(&call, &token, connection.said()).await
+    remote.stream(&call, &token, connection.attribution()).await
 }
 
 /// Does what a command of one of the nouns says.
@@ -122,26 +122,26 @@ pub(super) async fn run<A: Action>(noun: Noun<A>) -> Result<(), String> {
                 call = call.with("format", Some("jsonl"));
             }
             let (remote, token) = connection.remote()?;
+            let by = connection.attribution();
             if let Some(slot) = call.candidate_of.take() {
                 let digest = candidate(&remote, &token, &slot).await?;
                 call.body.get_or_insert_default()["digest"] = digest;
             }
             if call.shape == Shape::Text {
-                let text = remote.stream(&call, &token, connection.said()).await?;
+                let text = remote.stream(&call, &token, by).await?;
                 return copy(text).await;
             }
             let answer = match call.shape {
                 Shape::Diff => {
-                    let lines = remote.stream(&call, &token, connection.said()).await?;
+                    let lines = remote.stream(&call, &token, by).await?;
                     diff(lines).await?
                 }
                 Shape::Sums(done) => {
-                    let send =
-                        async |call: &Call| remote.send(call, &token, connection.said()).await;
+                    let send = async |call: &Call| remote.send(call, &token, by).await;
                     repeat(call.clone(), done, send, |line| eprintln!("{line}")).await?
                 }
                 _ => {
-                    let sent = remote.send(&call, &token, connection.said()).await;
+                    let sent = remote.send(&call, &token, by).await;
                     sent.map_err(|why| match &call.again {
                         Some((option, value)) => {
                             format!("{why}; to try the very same again: {option} {value}")

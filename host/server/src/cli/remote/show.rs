@@ -10,11 +10,11 @@ pub(super) fn answer(shape: &Shape, answer: &Value, json: bool) -> String {
     if json {
         return format!("{answer:#}\n");
     }
-    told(shape, answer, table::width())
+    readable(shape, answer, table::width())
 }
 
 /// The same for people, in so many columns of a terminal.
-pub(super) fn told(shape: &Shape, answer: &Value, width: u16) -> String {
+pub(super) fn readable(shape: &Shape, answer: &Value, width: u16) -> String {
     match shape {
         Shape::List(plural, columns) => list(answer, plural, columns, width),
         Shape::ListOfLists(plural, inner, columns) => {

@@ -145,7 +145,7 @@ fn commands_become_the_calls_of_the_contract() {
     let merchant = json!({ "merchant_id": 7, "domains": [
         { "domain": "shop.example", "include_subdomains": true },
     ] });
-    let told = show::told(&listed.shape, &merchant, 60);
+    let told = show::readable(&listed.shape, &merchant, 60);
     assert!(
         told.contains("shop.example") && told.contains("true"),
         "{told}"
@@ -408,7 +408,7 @@ fn people_see_all_that_is_known_of_a_trial() {
     let mut idle = slot.clone();
     idle["candidate"] = Value::Null;
     let answer = json!({ "plugins": [idle, slot], "next_cursor": null });
-    let text = show::told(&call::<PluginAction>("list").shape, &answer, 120);
+    let text = show::readable(&call::<PluginAction>("list").shape, &answer, 120);
     assert!(text.contains("canary") && text.contains("25"), "{text}");
 
     let mut diff = json!({
@@ -431,7 +431,7 @@ fn people_see_all_that_is_known_of_a_trial() {
         },
     });
     let shape = call::<PluginAction>("diff method.ideal").shape;
-    let text = show::told(&shape, &diff, 120);
+    let text = show::readable(&shape, &diff, 120);
     let lines: Vec<Vec<&str>> = text
         .lines()
         .map(|line| {
@@ -457,7 +457,7 @@ fn people_see_all_that_is_known_of_a_trial() {
         "{text}"
     );
     diff["evidence"] = Value::Null;
-    let text = show::told(&shape, &diff, 120);
+    let text = show::readable(&shape, &diff, 120);
     assert!(
         text.contains("evidence") && !text.contains("starts"),
         "{text}"
@@ -596,7 +596,7 @@ fn tables_show_what_a_person_needs_and_nothing_that_steers_a_terminal() {
 #[test]
 fn the_work_list_is_shown_with_the_payments_in_review() {
     let shape = call::<WorkAction>("list").shape;
-    let shown = |answer: &Value| show::told(&shape, answer, 120);
+    let shown = |answer: &Value| show::readable(&shape, answer, 120);
     let id = "a".repeat(32);
     let payment = json!({
         "payment_id": id, "merchant_id": 7, "amount": "9.00", "currency": "EUR",
@@ -634,7 +634,7 @@ fn tables_of_lists_fit_a_terminal() {
         "created_at": "2030-01-31T12:00:00.000Z",
     });
     let answer = json!({ "payments": [payment], "next_cursor": null });
-    let text = show::told(&call::<PaymentAction>("list").shape, &answer, 120);
+    let text = show::readable(&call::<PaymentAction>("list").shape, &answer, 120);
     assert!(
         text.lines().all(|line| line.chars().count() <= 120),
         "{text}"

@@ -55,7 +55,7 @@ pub(in crate::cli) async fn verify(args: VerifyArgs) -> Result<(), String> {
                 )
             }
         };
-        return said(&report, &report, &what, json);
+        return print_report(&report, &report, &what, json);
     };
     let found = args.store.find()?;
     let key = master_key::read(found.key_file.as_deref()).map_err(|error| error.to_string())?;
@@ -82,11 +82,11 @@ pub(in crate::cli) async fn verify(args: VerifyArgs) -> Result<(), String> {
         verified.told.release,
         code_of(&verified.told)
     );
-    said(&verified, &verified.report, &what, json)
+    print_report(&verified, &verified.report, &what, json)
 }
 
 /// Tells what was found; findings are a refusal.
-fn said(
+fn print_report(
     result: &impl Serialize,
     report: &VerifyReport,
     what: &str,

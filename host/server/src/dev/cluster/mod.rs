@@ -29,7 +29,7 @@ use self::balancer::{Balancer, Side};
 use self::control::ControlServer;
 use self::messages::{Assignment, Serving};
 use self::process::{Member, Process};
-use super::database::Database;
+use super::database::DevDatabase;
 use super::demo::Demo;
 use super::error::DevError;
 use super::ready_file::ReadyFile;
@@ -66,7 +66,7 @@ pub(super) async fn run(
     config: Config,
     folders: Folders,
     master: Secret,
-    database: Database,
+    database: DevDatabase,
     signals: Signals,
 ) -> Result<(), DevError> {
     let (demo, simulators) = Demo::start(args.simulated(), &folders.data).await?;
@@ -107,7 +107,7 @@ pub(super) async fn run(
         at: ANYWHERE,
         base_url: base_url.clone(),
         front_admin: operators.address(),
-        accounts: simulators.told.clone(),
+        accounts: simulators.described.clone(),
         office: control.address,
         office_secret: secret,
         ahead: 0,
@@ -165,7 +165,7 @@ pub(super) async fn run(
         keeping.spawn(nodes.keep(member, process, ready, ending.clone()));
     }
 
-    signals.stop.told.cancelled().await;
+    signals.stop.stop_requested.cancelled().await;
     tracing::info!("stopping: finishing what is in hand");
     closing.cancel();
     listening.join_all().await;

@@ -85,7 +85,7 @@ pub(crate) async fn node(signals: Signals) -> Result<(), DevError> {
     let follows = tokio::spawn(async move {
         follow(input, order.ahead, &clock, &gateway).await;
         // Without the balancer no request comes: there is nothing to drain.
-        stop.told.cancel();
+        stop.stop_requested.cancel();
         stop.again.cancel();
     });
     let ended = running.until(signals).await;

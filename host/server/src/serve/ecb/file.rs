@@ -34,7 +34,7 @@ pub(super) enum NotTheFile {
 /// out. What is wrong in a part of it refuses the whole.
 pub(super) fn read(text: &str, now: Time) -> Result<RateTable, NotTheFile> {
     // No document type is read, so no entity grows.
-    let document = Document::parse(text).map_err(|error| NotTheFile::NotXml(told(&error)))?;
+    let document = Document::parse(text).map_err(|error| NotTheFile::NotXml(printable(&error)))?;
     let is_cube = |node: &Node<'_, '_>| node.tag_name().name() == "Cube";
     let dated = |node: &Node<'_, '_>| is_cube(node) && node.has_attribute("time");
     let days: Vec<_> = document.descendants().filter(dated).collect();
@@ -67,9 +67,9 @@ pub(super) fn read(text: &str, now: Time) -> Result<RateTable, NotTheFile> {
 }
 
 /// What the parser says, without what the text could put into the log by it.
-fn told(error: &roxmltree::Error) -> String {
-    let told = error.to_string();
-    told.chars().filter(|c| !c.is_control()).take(100).collect()
+fn printable(error: &roxmltree::Error) -> String {
+    let text = error.to_string();
+    text.chars().filter(|c| !c.is_control()).take(100).collect()
 }
 
 #[cfg(test)]
