@@ -175,7 +175,9 @@ impl PostgresStore {
             until: millis(reservation.until),
             now: millis(now),
         };
-        self.sweep_aside(now);
+        if let Err(fault) = self.sweep_nonces(now, GRACE).await {
+            tracing::warn!(error = %fault, "nonces that are over are not forgotten yet");
+        }
         let full = self.is_full(reservation.reseller, reservation.at_most, now);
         if let Some(next) = full.await? {
             is_after(freed(&self.requests).await?, now)?;
@@ -200,27 +202,6 @@ impl PostgresStore {
         let mut next_end = self.nonces.next_end.lock();
         *next_end = next_end.map(|next| next.min(time(until)));
         Ok(Reserved::Fresh)
-    }
-
-    /// Sweeps beside the request, which needs none of it: beside a transaction that is held open it can take long.
-    fn sweep_aside(&self, now: Time) {
-        let Some(store) = self
-            .this
-            .upgrade()
-            .filter(|_| self.is_sweep_due(now, GRACE))
-        else {
-            return;
-        };
-        self.under_way.spawn(async move {
-            if let Err(fault) = store.sweep_nonces(now, GRACE).await {
-                tracing::warn!(error = %fault, "nonces that are over are not forgotten yet");
-            }
-        });
-    }
-
-    fn is_sweep_due(&self, now: Time, grace: Duration) -> bool {
-        let known = self.nonces.next_end.lock().map(|next| next.after(KEPT));
-        known.is_none_or(|next| now >= next.after(grace)) && self.nonces.sweeping.try_lock().is_ok()
     }
 
     /// When the next nonce of any reseller becomes free, where a reseller has as many taken as it may.
@@ -291,6 +272,8 @@ impl PostgresStore {
                 (SELECT reseller, mark FROM nonce WHERE until <= $1 ORDER BY until LIMIT $2 FOR UPDATE SKIP LOCKED)
                 RETURNING until)
             UPDATE nonce_end SET freed = greatest(freed, (SELECT max(until) FROM gone))";
+        // Where it fails, as beside a transaction that is held open for long, not each request tries again.
+        *self.nonces.next_end.lock() = Some(now);
         self.workers
             .write(sql, &[&millis(now.before(KEPT)), &SWEPT])
             .await

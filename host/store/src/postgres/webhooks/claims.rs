@@ -29,8 +29,6 @@ const SLACK_ALONE: Duration = Duration::from_millis(100);
 const RECENT: Duration = Duration::from_mins(2);
 /// A mark that was not used for so long is swept out.
 const MARK_LIFE: Duration = Duration::from_secs(60);
-/// How many times of what was queued last are kept for an endpoint, each the earliest of those that it stands for.
-const QUEUED_KEPT: usize = 64;
 /// Marks and leases kept before those that are over are swept out.
 const SWEEP_FROM: usize = 4096;
 
@@ -50,33 +48,16 @@ struct EarliestDue {
     from: Time,
     /// When a claim looked last.
     used: Time,
-    /// How often something was queued.
-    queued: u64,
-    /// When what was queued last was due: a claim under way need not have seen it. Each entry stands for all behind the
-    /// one before, up to its own number.
-    queued_for: Vec<(u64, Time)>,
+    /// The number of the last claim, and when the first is due of what was queued since it began: it need not have seen
+    /// that.
+    claim: u64,
+    queued: Option<Time>,
 }
 
 impl EarliestDue {
     fn queue(&mut self, at: Time) {
         self.from = self.from.min(at);
-        self.queued += 1;
-        if self.queued_for.len() == QUEUED_KEPT {
-            // However many are queued during a claim, the earliest of them is known, or of some before them too.
-            let pairs = self.queued_for.chunks(2).filter_map(|pair| {
-                let pair = pair.iter().copied();
-                pair.reduce(|(_, earlier), (last, later)| (last, earlier.min(later)))
-            });
-            self.queued_for = pairs.collect();
-        }
-        self.queued_for.push((self.queued, at));
-    }
-
-    /// When the first was due of what was queued since so many were.
-    fn queued_since(&self, queued: u64) -> Option<Time> {
-        let newest = self.queued_for.iter().rev();
-        let since = newest.take_while(|(number, _)| *number > queued);
-        since.map(|(_, at)| *at).min()
+        self.queued = Some(self.queued.map_or(at, |first| first.min(at)));
     }
 }
 
@@ -93,7 +74,7 @@ impl Claims {
         self.bell.ring(endpoints);
     }
 
-    /// From where on a claim looks, and how often something was queued before.
+    /// Begins a claim: from where on it looks, and its number.
     fn mark(&self, endpoint: EndpointId, now: Time) -> (Time, u64) {
         let mut marks = self.marks.lock();
         if marks.len() >= SWEEP_FROM && marks.len() == marks.capacity() {
@@ -101,25 +82,26 @@ impl Claims {
         }
         let mark = marks.entry(endpoint).or_default();
         mark.used = now;
-        (mark.from, mark.queued)
+        mark.claim += 1;
+        mark.queued = None;
+        (mark.from, mark.claim)
     }
 
-    /// The first that waits for an endpoint was due then, for a claim that looked from `looked` on and began when so
-    /// many were queued. What is queued later is due from `recent` on.
+    /// A claim has found when the first that waits for an endpoint is due. What is queued later is due from `recent` on.
     fn note(
         &self,
         endpoint: EndpointId,
-        (looked, queued): (Time, u64),
+        (looked, claim): (Time, u64),
         first: Option<Time>,
         recent: Time,
     ) {
-        // Where the mark was put back meanwhile, the claim has not seen what for.
+        // Where another claim has begun, or the mark was put back, this one has not seen all that it would move past.
         if let Some(mark) = self.marks.lock().get_mut(&endpoint)
+            && mark.claim == claim
             && looked <= mark.from
         {
-            let seen = [first, mark.queued_since(queued)];
-            let from = seen.into_iter().flatten().fold(recent, Time::min);
-            mark.from = from.max(looked);
+            let seen = [first, mark.queued].into_iter().flatten();
+            mark.from = seen.fold(recent, Time::min).max(looked);
         }
     }
 
@@ -152,12 +134,13 @@ impl Claims {
 
     /// A claim that looked from then on has failed. One that looks at all that waits may take too long: the next ones
     /// look at what is recent, and what waits longer is found when the store is asked for all that waits.
-    fn fail(&self, endpoint: EndpointId, (looked, queued): (Time, u64), now: Time) {
+    fn fail(&self, endpoint: EndpointId, (looked, claim): (Time, u64), now: Time) {
         if looked == Time::default()
             && let Some(mark) = self.marks.lock().get_mut(&endpoint)
+            && mark.claim == claim
         {
-            let recent = mark.queued_since(queued).into_iter();
-            mark.from = recent.fold(now.before(RECENT), Time::min);
+            let queued = mark.queued.into_iter();
+            mark.from = queued.fold(now.before(RECENT), Time::min);
         }
     }
 
@@ -309,15 +292,19 @@ mod tests {
         assert_eq!(claims.mark(ENDPOINT, at(123)).0, at(110));
         // However many they are.
         let mark = claims.mark(ENDPOINT, at(130));
-        for nth in 0..10 * QUEUED_KEPT {
-            let due = if nth == QUEUED_KEPT { 121 } else { 129 };
-            claims.ring(&[ENDPOINT], at(due));
+        for nth in 0..1000 {
+            claims.ring(&[ENDPOINT], at(if nth == 500 { 121 } else { 129 }));
         }
         claims.note(ENDPOINT, mark, None, at(125));
         assert_eq!(claims.mark(ENDPOINT, at(131)).0, at(121));
-        let mark = claims.mark(ENDPOINT, at(132));
-        claims.note(ENDPOINT, mark, None, at(127));
-        assert_eq!(claims.mark(ENDPOINT, at(133)).0, at(127));
+        // Another claim has begun meanwhile: what became of this one is not known to be all.
+        let before = claims.mark(ENDPOINT, at(132));
+        claims.ring(&[ENDPOINT], at(122));
+        let mark = claims.mark(ENDPOINT, at(133));
+        claims.note(ENDPOINT, before, None, at(127));
+        assert_eq!(claims.mark(ENDPOINT, at(134)).0, at(121));
+        claims.note(ENDPOINT, mark, None, at(128));
+        assert_eq!(claims.mark(ENDPOINT, at(135)).0, at(121));
     }
 
     #[test]
@@ -344,8 +331,9 @@ mod tests {
         let claims = Claims::default();
         let mark = claims.mark(ENDPOINT, at(1000));
         claims.fail(ENDPOINT, mark, at(1000));
-        assert_eq!(claims.mark(ENDPOINT, at(1001)).0, at(880));
-        claims.fail(ENDPOINT, (at(880), 0), at(1001));
+        let mark = claims.mark(ENDPOINT, at(1001));
+        assert_eq!(mark.0, at(880));
+        claims.fail(ENDPOINT, mark, at(1001));
         assert_eq!(claims.mark(ENDPOINT, at(1002)).0, at(880));
         // What was queued meanwhile is not passed.
         let (claims, late) = (Claims::default(), at(500));
