@@ -275,9 +275,8 @@ impl PostgresStore {
         // Where it fails, as beside a transaction that is held open for long, not each request tries again.
         *self.nonces.next_end.lock() = Some(now);
         self.workers
-            .write(sql, &[&millis(now.before(KEPT)), &SWEPT])
-            .await
-            .map_err(Failure::fault)?;
+            .repeat(sql, &[&millis(now.before(KEPT)), &SWEPT])
+            .await?;
         let row = self
             .workers
             .read_one("SELECT min(until) FROM nonce", &[])
