@@ -95,7 +95,10 @@ impl Run<'_> {
         let permit = permit.await.ok_or(Fault::Busy)?;
         match self.gateway.claim(open.id, ClaimPurpose::Start).await? {
             AttemptClaim::Taken(aggregate) => self.drive(*aggregate, open.id, None, permit).await,
-            AttemptClaim::Refused => self.wait().await,
+            AttemptClaim::Refused => {
+                drop(permit);
+                self.wait().await
+            }
             AttemptClaim::Unknown => Err(StartError::NotFound),
         }
     }

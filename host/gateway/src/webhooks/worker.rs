@@ -29,7 +29,7 @@ use crate::watch::NO_ENVIRONMENT;
 /// From then on an attempt counts as slow. It is the longest that a stranger waits for a quick slot
 /// while silent ones have them all, and longer than most receivers take.
 const LINGERS: Duration = Duration::from_millis(250);
-/// How often the store is asked for everything that waits, as soon as it has answered the time before.
+/// How often the store is asked for everything that waits, once it has answered the time before.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// So often where other nodes serve the store too: what one of them leaves is for the others.
 const LOOK_EVERY_AMONG_NODES: Duration = Duration::from_secs(5);
@@ -465,16 +465,15 @@ impl Worker<'_> {
 
     /// Asks the store for everything that waits. The worker goes on meanwhile: that may take long.
     fn look(&mut self) {
+        if self.is_looking {
+            self.look_at = Instant::now() + FAULT_PAUSE;
+            return;
+        }
         let every = match self.gateway.store().live_nodes() {
-            _ if self.is_looking => FAULT_PAUSE,
             1 => LOOK_EVERY,
             _ => LOOK_EVERY_AMONG_NODES,
         };
-        self.look_at = Instant::now() + every;
-        if self.is_looking {
-            return;
-        }
-        self.is_looking = true;
+        (self.look_at, self.is_looking) = (Instant::now() + every, true);
         let deliverer = &self.gateway.inner.deliverer;
         deliverer.status.circuits(self.scheduler.circuits());
         let asked = deliverer.asked.load(Ordering::SeqCst);

@@ -8,8 +8,7 @@
 //!
 //! Decided 2026-11-27: times of payments and leases are those of each node's own clock, not of the database's as beats
 //! tell it. That would be a second source of time beside the injected one, and off by as much as an answer was late.
-//! Clocks have to agree, and a node says where its own does not; where they differ, a holder that comes late is refused
-//! by the number of its claim, and a nonce is kept for longer than they may differ.
+//! Clocks have to agree within 2 s, and a node says where its own does not; a nonce is kept for longer than that.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
