@@ -126,7 +126,7 @@ impl Gateway {
         self.run_to_end(async move {
             let payment = aggregate.payment.id;
             let answered = gateway.answer_locked(payment, answers).await;
-            gateway.reconcile_soon(payment, false);
+            gateway.reconcile_soon(payment);
             answered
         })
         .await?

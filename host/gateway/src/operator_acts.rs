@@ -48,7 +48,7 @@ impl Gateway {
         let gateway = self.clone();
         self.run_to_end(async move {
             let decided = gateway.review_locked(payment, decision, audited).await;
-            gateway.reconcile_soon(payment, false);
+            gateway.reconcile_soon(payment);
             decided
         })
         .await?
@@ -86,7 +86,7 @@ impl Gateway {
     /// See [`DecideError`].
     pub async fn to_review(&self, payment: PaymentId, audited: Audited) -> Result<(), DecideError> {
         self.act(payment, Act::ToReview, Some(audited)).await?;
-        self.reconcile_soon(payment, false);
+        self.reconcile_soon(payment);
         Ok(())
     }
 
@@ -99,7 +99,7 @@ impl Gateway {
         let gateway = self.clone();
         self.run_to_end(async move {
             let asked = gateway.query_locked(payment, audited).await;
-            gateway.reconcile_soon(payment, false);
+            gateway.reconcile_soon(payment);
             asked
         })
         .await?
@@ -139,7 +139,7 @@ impl Gateway {
         let gateway = self.clone();
         self.run_to_end(async move {
             let cancelled = gateway.cancel_locked(payment, audited).await;
-            gateway.reconcile_soon(payment, false);
+            gateway.reconcile_soon(payment);
             cancelled
         })
         .await?

@@ -57,8 +57,8 @@ struct Run {
     in_test: bool,
     /// Something happened meanwhile: look once more.
     again: bool,
-    /// The worker claimed it in the store, and it is released at the end.
-    claimed: bool,
+    /// Until when the worker has claimed it in the store, where it has: it is released at the end.
+    claimed_until: Option<Time>,
 }
 
 impl Default for Reconciler {
@@ -104,18 +104,18 @@ impl Reconciler {
     }
 
     /// False where it is being reconciled already, which then looks once more, or where too many wait.
-    fn begin(&self, payment: PaymentId, claimed: bool) -> bool {
+    fn begin(&self, payment: PaymentId, claimed_until: Option<Time>) -> bool {
         let mut running = self.running.lock();
         if let Some(run) = running.of.get_mut(&payment) {
             run.again = true;
-            run.claimed |= claimed;
+            run.claimed_until = claimed_until.or(run.claimed_until);
             return false;
         }
         if running.of.len() >= WAITING_MOST {
             return false;
         }
         let run = Run {
-            claimed,
+            claimed_until,
             ..Run::default()
         };
         running.of.insert(payment, run);
@@ -159,20 +159,16 @@ impl Reconciler {
     /// Whether to look once more; otherwise whether to release the claim in the store.
     fn next_step(&self, payment: PaymentId) -> Next {
         let mut running = self.running.lock();
-        match running.of.get_mut(&payment) {
-            Some(run) if run.again => {
-                run.again = false;
-                Next::Again
+        if let Some(run) = running.of.get_mut(&payment) {
+            if std::mem::take(&mut run.again) {
+                return Next::Again;
             }
-            Some(run) if run.claimed => {
-                run.claimed = false;
-                Next::Release
-            }
-            _ => {
-                running.remove(payment);
-                Next::Over
+            if let Some(claimed_until) = run.claimed_until.take() {
+                return Next::Release(claimed_until);
             }
         }
+        running.remove(payment);
+        Next::Over
     }
 }
 
@@ -187,7 +183,8 @@ impl Running {
 /// What follows on a run.
 enum Next {
     Again,
-    Release,
+    /// The claim in the store that holds until then.
+    Release(Time),
     Over,
 }
 
@@ -217,22 +214,27 @@ impl Drop for RunGuard {
 
 impl Gateway {
     /// Reconciles a payment in a task of its own, which shutting down waits for.
-    pub(crate) fn reconcile_soon(&self, payment: PaymentId, claimed: bool) {
-        self.spawn_reconciliation(payment, claimed, None);
+    pub(crate) fn reconcile_soon(&self, payment: PaymentId) {
+        self.spawn_reconciliation(payment, None, None);
+    }
+
+    /// The same for one that the worker has claimed until then.
+    pub(crate) fn reconcile_claimed(&self, payment: PaymentId, until: Time) {
+        self.spawn_reconciliation(payment, Some(until), None);
     }
 
     /// The same for a payment that has just been read or changed.
     pub(crate) fn reconcile_known(&self, aggregate: PaymentAggregate) {
-        self.spawn_reconciliation(aggregate.payment.id, false, Some(Box::new(aggregate)));
+        self.spawn_reconciliation(aggregate.payment.id, None, Some(Box::new(aggregate)));
     }
 
     fn spawn_reconciliation(
         &self,
         payment: PaymentId,
-        claimed: bool,
+        claimed_until: Option<Time>,
         mut known: Option<Box<PaymentAggregate>>,
     ) {
-        if !self.inner.reconciler.begin(payment, claimed) {
+        if !self.inner.reconciler.begin(payment, claimed_until) {
             return;
         }
         let guard = RunGuard {
@@ -269,7 +271,7 @@ impl Gateway {
                 }
                 match reconciler.next_step(payment) {
                     Next::Again => {}
-                    Next::Release => gateway.release(payment).await,
+                    Next::Release(until) => gateway.release(payment, until).await,
                     Next::Over => return guard.leave(),
                 }
             }
@@ -376,13 +378,14 @@ impl Gateway {
 
     /// Gives a payment back that the worker claimed; one that is still due keeps its lease, which is
     /// the pause before it is tried again.
-    pub(crate) async fn release(&self, payment: PaymentId) {
+    async fn release(&self, payment: PaymentId, claimed_until: Time) {
         let about = About::Payment(payment);
         let released = async {
             let aggregate = self.store().aggregate(about.clone()).await?;
             let now = self.now();
             if aggregate.is_some_and(|aggregate| aggregate.next_action(now).is_none()) {
-                self.step(about, Step::Release, None).await?;
+                self.step(about, Step::Release { claimed_until }, None)
+                    .await?;
             }
             Ok::<_, Fault>(())
         };
@@ -466,7 +469,7 @@ mod tests {
         let id = |number: usize| PaymentId::from_bytes((number as u128).to_be_bytes());
         let left_alone = Arc::new(Mutex::new(0));
         for number in 0..IN_TEST_MOST + 100 {
-            assert!(reconciler.begin(id(number), true));
+            assert!(reconciler.begin(id(number), Some(Time::default())));
             let (reconciler, left_alone) = (Arc::clone(&reconciler), Arc::clone(&left_alone));
             tokio::spawn(async move {
                 let permit = reconciler.permit(id(number), Environment::Test).await;
@@ -482,7 +485,7 @@ mod tests {
         }
         assert_eq!(reconciler.room(), room);
         let live = id(usize::MAX);
-        assert!(reconciler.begin(live, true));
+        assert!(reconciler.begin(live, Some(Time::default())));
         assert_eq!(reconciler.room(), room - 1);
         assert!(reconciler.permit(live, Environment::Live).await.is_some());
         reconciler.running.lock().remove(live);
@@ -493,7 +496,7 @@ mod tests {
     async fn payments_that_wait_are_left_to_the_store_where_the_gateway_stops() {
         let reconciler = Reconciler::default();
         let waits = PaymentId::from_bytes([1; 16]);
-        assert!(reconciler.begin(waits, false));
+        assert!(reconciler.begin(waits, None));
         let all = u32::try_from(RECONCILED_AT_ONCE).unwrap();
         let busy = reconciler.live.acquire_many(all).await.unwrap();
         reconciler.stopping.cancel();

@@ -314,7 +314,7 @@ impl Gateway {
             let _guard = self.inner.payment_locks.lock(payment).await;
             self.call_about_refund(id).await?;
         }
-        self.reconcile_soon(payment, false);
+        self.reconcile_soon(payment);
         let aggregate = self.store().aggregate(About::Refund(id)).await?;
         let aggregate = aggregate.ok_or(RefundError::NotFound)?;
         let (attempt, refund) = aggregate.refund(id).ok_or(RefundError::NotFound)?;

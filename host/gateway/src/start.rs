@@ -235,7 +235,7 @@ impl Gateway {
                 next_action.is_none()
             });
             if !is_settled {
-                gateway.reconcile_soon(payment, false);
+                gateway.reconcile_soon(payment);
             }
             started
         })

@@ -156,7 +156,7 @@ impl Gateway {
         }
         let due = self.store().claim_due(due_before, LEASE, room).await?;
         for payment in &due {
-            self.reconcile_soon(*payment, true);
+            self.reconcile_claimed(*payment, due_before.after(LEASE));
         }
         Ok(due.len())
     }

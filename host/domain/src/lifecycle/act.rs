@@ -4,6 +4,7 @@ use super::moves::StepLog;
 use super::{NewDecision, PaymentAggregate, Refusal, StepOutcome};
 use crate::payment::{Resolution, ReviewCause, Status};
 use crate::provider::Payer;
+use crate::time::Time;
 
 /// A decision from outside the vendor's world.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +64,10 @@ impl PaymentAggregate {
         Ok(StepOutcome::Done)
     }
 
-    pub(super) fn release(&mut self) -> StepOutcome {
+    pub(super) fn release(&mut self, claimed_until: Time) -> StepOutcome {
+        if self.payment.claimed_until != Some(claimed_until) {
+            return StepOutcome::Nothing;
+        }
         self.payment.claimed_until = None;
         StepOutcome::Done
     }

@@ -140,8 +140,9 @@ pub enum Step {
     },
     /// An operator's decision, or time that has passed.
     Act(Act),
-    /// A worker is done with the payment.
-    Release,
+    /// A worker is done with the payment, which it had claimed until then. If the worker was late, another one may have
+    /// claimed the payment by now: that claim stays.
+    Release { claimed_until: Time },
     /// Erase personal data: e-mail, payer, answers, returned query. Marks and money stay.
     Redact,
 }
@@ -425,7 +426,7 @@ impl PaymentAggregate {
                 answer,
             } => self.refund_answered(refund, held, answer, &mut log),
             Step::Act(act) => self.act(act, &mut log),
-            Step::Release => Ok(self.release()),
+            Step::Release { claimed_until } => Ok(self.release(claimed_until)),
             Step::Redact => Ok(self.redact()),
         };
         if done.is_ok() {

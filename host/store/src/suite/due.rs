@@ -52,7 +52,13 @@ pub async fn a_lease_ends_by_release_or_by_time(harness: &dyn Harness) {
     assert_eq!(store.claim_due(later(159), LEASE, 9).await, Ok(vec![]));
     let claimed = store.claim_due(later(160), LEASE, 9).await;
     assert_eq!(claimed, Ok(vec![id]));
-    done(&store, payment_of("a"), Step::Release, later(161)).await;
+    let release = |seconds| Step::Release {
+        claimed_until: later(seconds),
+    };
+    // The first claim has run out: its worker comes too late.
+    done(&store, payment_of("a"), release(160), later(161)).await;
+    assert_eq!(store.next_due().await, Ok(Some(later(220))));
+    done(&store, payment_of("a"), release(220), later(161)).await;
     assert_eq!(store.next_due().await, Ok(Some(later(100))));
     let claimed = store.claim_due(later(161), LEASE, 9).await;
     assert_eq!(claimed, Ok(vec![id]));

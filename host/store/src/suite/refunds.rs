@@ -427,7 +427,9 @@ pub async fn an_order_is_due_until_it_has_ended_and_survives(harness: &dyn Harne
         later(4),
     )
     .await;
-    done(&store, about.clone(), Step::Release, later(5)).await;
+    let claimed_until = later(62);
+    let release = Step::Release { claimed_until };
+    done(&store, about.clone(), release, later(5)).await;
     assert!(
         store
             .next_due()

@@ -179,8 +179,9 @@ pub async fn an_unknown_payment_is_said_to_be_unknown(harness: &dyn Harness) {
         },
     ];
     for about in abouts {
+        let release = Step::Release { claimed_until: NOW };
         let stepped = store
-            .step(about.clone(), Step::Release, Some(audited("x.y")), NOW)
+            .step(about.clone(), release, Some(audited("x.y")), NOW)
             .await;
         assert_eq!(stepped, Ok(Stepped::Unknown));
         assert_eq!(store.aggregate(about).await, Ok(None));

@@ -188,7 +188,10 @@ pub(crate) enum Move {
         answer: u8,
     },
     Act(Doing),
-    Release,
+    /// Whether by the worker whose claim holds.
+    Release {
+        right: bool,
+    },
     Redact,
 }
 
@@ -304,7 +307,7 @@ fn step() -> impl Strategy<Value = Move> {
             .prop_map(|(nth, right)| Move::ClaimRefund { nth, right }),
         6 => (0..3_u8, 0..10_u8).prop_map(|(nth, answer)| Move::RefundAnswered { nth, answer }),
         7 => doing().prop_map(Move::Act),
-        1 => Just(Move::Release),
+        1 => prop::bool::weighted(0.7).prop_map(|right| Move::Release { right }),
         1 => Just(Move::Redact),
     ]
 }

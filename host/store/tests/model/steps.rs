@@ -107,9 +107,9 @@ impl Payment {
                 answer,
             } => self.order_answered(*refund, *held, answer, now, exhausted, told),
             Step::Act(act) => self.act(act, now, told),
-            Step::Release => {
-                self.lease = None;
-                Ok(Reply::Done)
+            Step::Release { claimed_until } => {
+                let held = self.lease.take_if(|lease| lease == claimed_until);
+                Ok(held.map_or(Reply::Nothing, |_| Reply::Done))
             }
             Step::Redact => {
                 self.erased = true;

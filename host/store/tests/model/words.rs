@@ -341,7 +341,11 @@ pub(crate) fn step(
             (nth(0), step)
         }
         Move::Act(doing) => (nth(0), Step::Act(act(doing))),
-        Move::Release => (nth(0), Step::Release),
+        Move::Release { right } => {
+            let held = known.and_then(|known| known.lease).filter(|_| right);
+            let claimed_until = held.unwrap_or(now);
+            (nth(0), Step::Release { claimed_until })
+        }
         Move::Redact => (nth(0), Step::Redact),
     };
     let about = match way {

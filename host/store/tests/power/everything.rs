@@ -111,6 +111,7 @@ pub(crate) const DEEDS: &[&str] = &[
 /// More of them, which change nothing that is read here.
 pub(crate) const SILENT: [&str; 2] = ["probe", "backup"];
 const NONCE: &str = "reserve_nonce";
+const CLAIMED_FOR: Duration = Duration::from_secs(60);
 
 /// Names the deed that does a step of each kind: a new kind does not compile without.
 macro_rules! steps {
@@ -138,7 +139,7 @@ steps! {
     Step::ClaimRefund { .. } => "step: claim refund",
     Step::RefundAnswered { .. } => "step: refund answered",
     Step::Act(_) => "step: act",
-    Step::Release => "step: release",
+    Step::Release { .. } => "step: release",
     Step::Redact => "step: redact",
 }
 
@@ -605,11 +606,14 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
             step("asked", news("three", processing)).await;
         }
         "step: act" => step("asked", Step::Act(Act::ToReview)).await,
-        "step: release" => step("due", Step::Release).await,
+        "step: release" => {
+            let claimed_until = later(30 * 3600).after(CLAIMED_FOR);
+            step("due", Step::Release { claimed_until }).await;
+        }
         "step: redact" => step("asked", Step::Redact).await,
         "claim_due" => {
-            let (late, lease) = (later(30 * 3600), Duration::from_secs(60));
-            store.claim_due(late, lease, 9).await.unwrap();
+            let late = later(30 * 3600);
+            store.claim_due(late, CLAIMED_FOR, 9).await.unwrap();
         }
         "claim" => {
             // It answers where the process before has not heard it already.

@@ -524,9 +524,18 @@ fn a_late_notice_for_a_closed_attempt_is_looked_at() {
 #[test]
 fn nothing_is_due_while_a_worker_holds_the_payment() {
     let mut shop = Shop::started();
-    shop.aggregate.payment.claimed_until = Some(START.after(DAY));
-    assert_eq!(shop.aggregate.due_at(), Some(START.after(DAY)));
-    shop.step(Step::Release);
+    let claimed_until = START.after(DAY);
+    shop.aggregate.payment.claimed_until = Some(claimed_until);
+    assert_eq!(shop.aggregate.due_at(), Some(claimed_until));
+    shop.step(Step::Release {
+        claimed_until: START.after(MINUTE),
+    });
+    assert_eq!(
+        shop.aggregate.due_at(),
+        Some(claimed_until),
+        "a worker whose claim has run out ends no other's"
+    );
+    shop.step(Step::Release { claimed_until });
     assert_eq!(shop.aggregate.due_at(), Some(turn(0)));
 }
 

@@ -363,7 +363,8 @@ async fn every_operation_touches_a_bounded_number_of_rows_and_bytes() {
         NOW,
     )
     .await;
-    done(&store, payment_of("parked"), Step::Release, NOW).await;
+    let release = Step::Release { claimed_until: NOW };
+    done(&store, payment_of("parked"), release, NOW).await;
 
     // As much as a second of the busiest gateway brings.
     let decisions = (0..6000).map(|number| routing_record(MethodId::Ideal, number));
