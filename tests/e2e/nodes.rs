@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 use kassette_domain::id::Digest;
 use kassette_store::postgres::OpenOptions;
 use kassette_store::{
-    Cluster as _, MasterKey, ModulesInfo, PostgresStore, SharedModules as _, SlotStage,
+    Cluster as _, MasterKey, ModulesInfo, NodeInfo, PostgresStore, SharedModules as _, SlotStage,
     StoreHealth as _,
 };
 use parking_lot::Mutex;
@@ -754,6 +754,33 @@ async fn a_node_that_is_stopped_lapses_and_comes_back() {
     // What it missed it does.
     let apart = first.now().await - second.now().await;
     assert!(apart.abs() <= 1, "{apart} s apart");
+}
+
+/// A new configuration reaches the nodes one after the other.
+#[tokio::test]
+#[ignore = "needs PostgreSQL"]
+async fn a_callback_for_an_account_that_another_node_may_have_is_to_be_repeated() {
+    let server = Server::nodes(2, "").await;
+    let first = server.node("n1");
+    let answered = async |expected: u16| {
+        let waited = format!("{expected} for the callback");
+        server
+            .wait_for(&waited, async || {
+                let body = "{}".to_owned();
+                let answer = first.callback("another-account", "t=1,v1=00", body).await;
+                (answer.status == expected).then_some(())
+            })
+            .await;
+    };
+    answered(404).await;
+    let other = judge(&server).await;
+    other.announce(NodeInfo {
+        configuration: "another".into(),
+        ..NodeInfo::default()
+    });
+    answered(503).await;
+    other.shut_down().await.unwrap();
+    answered(404).await;
 }
 
 #[tokio::test]

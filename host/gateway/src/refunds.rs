@@ -324,7 +324,10 @@ impl Gateway {
     /// What can be given back of an attempt's money; none where its account cannot give it back.
     async fn terms_of(&self, attempt: &Attempt) -> Result<Option<RefundTerms>, RefundError> {
         let Some((module, access)) = self.module_and_access(attempt) else {
-            return Ok(None);
+            return match self.others_differ().await? {
+                true => Err(RefundError::Unavailable),
+                false => Ok(None),
+            };
         };
         let limit = self.settings().provider_deadline;
         let terms = match timeout(limit, module.refund_terms(&access)).await {

@@ -32,7 +32,7 @@ pub(crate) enum QueryAnswer {
     Absent,
     /// No certain answer.
     Uncertain,
-    /// It was not asked: too many calls are under way.
+    /// It was not asked: too many calls are under way, or another node may be able to.
     Unasked,
 }
 
@@ -67,6 +67,20 @@ impl Gateway {
         let module = self.module_of(attempt)?;
         let access = self.configured().access(&attempt.account, self.now())?;
         Some((module, access))
+    }
+
+    /// Whether another node runs something else than this one, and so may have an account or a module that this one has
+    /// not. A new configuration reaches the nodes one after the other.
+    pub(crate) async fn others_differ(&self) -> Result<bool, Fault> {
+        if self.store().live_nodes() == 1 {
+            return Ok(false);
+        }
+        let nodes = self.store().nodes().await?;
+        let own = nodes.iter().find(|node| node.is_self);
+        Ok(own.is_none_or(|own| {
+            let mut infos = nodes.iter().map(|node| &node.info);
+            infos.any(|info| !info.drift(&own.info).is_empty())
+        }))
     }
 
     pub(crate) async fn merchant_name(
@@ -150,7 +164,10 @@ impl Gateway {
                 attempt.id = %attempt.id, provider.id = %attempt.account,
                 "no module can be asked about the attempt"
             );
-            return Ok(QueryAnswer::Uncertain);
+            return Ok(match self.others_differ().await? {
+                true => QueryAnswer::Unasked,
+                false => QueryAnswer::Uncertain,
+            });
         };
         if purpose != QueryPurpose::Sync {
             access.not_after = attempt.busy_until.map(|held| self.not_after(held));

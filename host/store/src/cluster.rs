@@ -27,6 +27,23 @@ pub struct NodeInfo {
     pub modules: String,
 }
 
+impl NodeInfo {
+    /// What this node runs that another does not: `version`, `configuration`, `modules`. What one of them does not
+    /// tell is not compared.
+    pub fn drift(&self, other: &Self) -> Vec<&'static str> {
+        let each = [
+            ("version", &self.version, &other.version),
+            ("configuration", &self.configuration, &other.configuration),
+            ("modules", &self.modules, &other.modules),
+        ];
+        let differs = |own: &str, other: &str| !own.is_empty() && !other.is_empty() && own != other;
+        let apart = each
+            .into_iter()
+            .filter(|(_, own, other)| differs(own, other));
+        apart.map(|(what, ..)| what).collect()
+    }
+}
+
 /// How far a node is with the modules of all nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -123,4 +140,24 @@ pub trait Cluster: Send + Sync {
     /// Takes a task for a while, by the store's clock, or longer where this node has it already. False where another
     /// node has it. A node that ends hands its tasks back.
     fn take_task(&self, task: Task, lease: Duration) -> StoreFuture<'_, bool>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_between_two_nodes_is_told_and_nothing_of_what_one_does_not_tell() {
+        let info = |version: &str, configuration: &str, modules: &str| NodeInfo {
+            version: version.into(),
+            configuration: configuration.into(),
+            modules: modules.into(),
+            ..NodeInfo::default()
+        };
+        let own = info("1", "a", "m");
+        assert_eq!(own.drift(&own), Vec::<&str>::new());
+        assert_eq!(own.drift(&info("1", "b", "m")), ["configuration"]);
+        assert_eq!(own.drift(&info("2", "a", "n")), ["version", "modules"]);
+        assert_eq!(own.drift(&NodeInfo::default()), Vec::<&str>::new());
+    }
 }

@@ -42,22 +42,7 @@ fn view(node: &NodeStatus, asked: Option<&NodeStatus>) -> Value {
         (true, false) => "draining",
         (false, false) => "live",
     };
-    let differs = |own: &str, other: &str| !own.is_empty() && !other.is_empty() && own != other;
-    let compared = asked.into_iter().flat_map(|asked| {
-        let other = &asked.info;
-        [
-            ("version", differs(&info.version, &other.version)),
-            (
-                "configuration",
-                differs(&info.configuration, &other.configuration),
-            ),
-            ("modules", differs(&info.modules, &other.modules)),
-        ]
-    });
-    let drift: Vec<_> = compared
-        .filter(|(_, differs)| *differs)
-        .map(|(name, _)| name)
-        .collect();
+    let drift = asked.map_or_else(Vec::new, |asked| info.drift(&asked.info));
     let told = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     json!({
         "name": node.name,
