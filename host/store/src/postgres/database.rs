@@ -166,6 +166,8 @@ pub(crate) fn count_lapsed(of: &'static str, leases: usize) {
 pub(crate) struct Tries {
     began: Instant,
     made: u32,
+    /// The answer of one was lost.
+    lost: bool,
 }
 
 impl Tries {
@@ -173,15 +175,21 @@ impl Tries {
         Self {
             began: Instant::now(),
             made: 0,
+            lost: false,
         }
     }
 
-    /// Waits before another try, with full jitter; says that the store is busy where there were enough.
-    pub(crate) async fn again(&mut self) -> Result<(), Fault> {
+    /// Waits before another try, with full jitter. Where there were enough it says that the store is busy; or, where
+    /// an answer was lost, that it is not known whether one of them did it.
+    pub(crate) async fn again(&mut self, failure: &Failure) -> Result<(), Fault> {
         self.made += 1;
+        self.lost |= matches!(failure, Failure::Lost);
         metrics::counter!("kassette_database_retries_total").increment(1);
         if self.made >= TRIES || self.began.elapsed() > TRIED_FOR {
-            return Err(Fault::Busy);
+            return Err(match self.lost {
+                true => Failure::Lost.fault(),
+                false => Fault::Busy,
+            });
         }
         let most = MAX_PAUSE.min(Duration::from_millis(5 << self.made));
         let mut random = [0; 2];
@@ -235,7 +243,10 @@ impl Database {
                         "the connection to the database was lost".into(),
                     ));
                 }
-                Err(Failure::Lost | Failure::Collided) => tries.again().await?,
+                Err(Failure::Lost | Failure::Collided) => {
+                    // It changes nothing: nothing is in doubt.
+                    tries.again(&Failure::Collided).await?;
+                }
                 Err(failure) => return Err(failure.fault()),
             }
         }
@@ -259,7 +270,7 @@ impl Database {
         let mut tries = Tries::new();
         loop {
             match self.once(sql, arguments).await {
-                Err(Failure::Collided) => tries.again().await?,
+                Err(failure @ Failure::Collided) => tries.again(&failure).await?,
                 done => return done,
             }
         }
@@ -285,7 +296,13 @@ impl Database {
         sql: &str,
         arguments: Arguments<'_>,
     ) -> Result<Vec<Row>, Fault> {
-        self.read(sql, arguments).await
+        let mut tries = Tries::new();
+        loop {
+            match self.once(sql, arguments).await {
+                Err(failure @ (Failure::Lost | Failure::Collided)) => tries.again(&failure).await?,
+                done => return done.map_err(Failure::fault),
+            }
+        }
     }
 
     /// Does a transaction; again, from its beginning, where it collided. One at a time in this process: nearly all of
@@ -298,7 +315,9 @@ impl Database {
         let (done, version) = loop {
             match self.attempt(work).await {
                 Ok(done) => break done,
-                Err(Failure::Collided | Failure::Stale) => tries.again().await?,
+                Err(failure @ (Failure::Collided | Failure::Stale)) => {
+                    tries.again(&failure).await?
+                }
                 Err(failure) => return Err(failure.fault()),
             }
         };

@@ -78,7 +78,7 @@ pub use crate::postgres::open::{OpenOptions, migrate};
 pub use crate::postgres::verify::verify;
 
 use crate::postgres::batches::Batches;
-use crate::postgres::database::{Database, Failure, TransactionWork};
+use crate::postgres::database::{Database, TransactionWork};
 use crate::postgres::node::{Node, NodeState};
 use crate::postgres::nonces::{Counts, Taking};
 use crate::postgres::payments::create::Creating;
@@ -177,11 +177,7 @@ impl StoreHealth for PostgresStore {
         Box::pin(async {
             let sql = "INSERT INTO probe (at) VALUES (clock_timestamp())
                 ON CONFLICT (single) DO UPDATE SET at = clock_timestamp()";
-            self.requests
-                .write(sql, &[])
-                .await
-                .map(drop)
-                .map_err(Failure::fault)
+            self.requests.repeat(sql, &[]).await.map(drop)
         })
     }
 

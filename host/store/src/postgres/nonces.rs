@@ -13,7 +13,7 @@ use kassette_domain::time::Time;
 use parking_lot::Mutex;
 
 use crate::postgres::batches::Commit;
-use crate::postgres::database::{Arguments, Database, Failure};
+use crate::postgres::database::{Arguments, Database, Failure, Tries};
 use crate::postgres::{PostgresStore, millis, number, time};
 use crate::rows::nonces::{NonceDigest, OVERTAKEN, mark};
 use crate::rows::seal::fill;
@@ -84,7 +84,7 @@ impl Taking {
         let marks: Vec<_> = wanted.iter().map(|each| &each.mark[..]).collect();
         let ends: Vec<_> = wanted.iter().map(|each| each.until).collect();
         let asked: Vec<_> = wanted.iter().map(|each| each.now).collect();
-        let mut tried = false;
+        let mut tries = Tries::new();
         let taken = loop {
             let taken = self
                 .database
@@ -92,7 +92,7 @@ impl Taking {
                 .await;
             match taken {
                 // What was taken by the statement whose answer was lost is this holder's.
-                Err(Failure::Lost) if !tried => tried = true,
+                Err(failure @ Failure::Lost) => tries.again(&failure).await.map_err(|_| failure)?,
                 taken => break taken?,
             }
         };

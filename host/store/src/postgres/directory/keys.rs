@@ -297,10 +297,6 @@ impl PostgresStore {
             INSERT INTO api_key_seen AS known (hash, seen)
             SELECT v.hash, v.seen FROM s, unnest($1::bytea[], $2::bigint[]) AS v (hash, seen) JOIN api_key USING (hash)
             ORDER BY v.hash ON CONFLICT (hash) DO UPDATE SET seen = excluded.seen WHERE known.seen < excluded.seen";
-        self.workers
-            .write(sql, &[&hashes, &times])
-            .await
-            .map(drop)
-            .map_err(Failure::fault)
+        self.workers.repeat(sql, &[&hashes, &times]).await.map(drop)
     }
 }

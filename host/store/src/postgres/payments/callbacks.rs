@@ -63,10 +63,7 @@ pub(crate) async fn sweep(database: &Database, now: Time) -> Result<bool, Fault>
             (SELECT account, reference FROM reference WHERE payment IS NULL AND until <= $1 ORDER BY until LIMIT $2
                 FOR UPDATE SKIP LOCKED) RETURNING 1)
         SELECT greatest((SELECT count(*) FROM gone), (SELECT count(*) FROM free))";
-    let rows = database
-        .write(sql, &[&millis(now), &SWEPT])
-        .await
-        .map_err(Failure::fault)?;
+    let rows = database.repeat(sql, &[&millis(now), &SWEPT]).await?;
     Ok(rows
         .first()
         .is_some_and(|row| row.get::<_, i64>(0) >= SWEPT))
@@ -83,7 +80,10 @@ impl PostgresStore {
         let mut tries = Tries::new();
         loop {
             match self.try_to_keep(&account, &reference, &report, now).await {
-                Err(Failure::Stale | Failure::Duplicate(_)) => tries.again().await?,
+                // Where the answer was lost and it was kept, it is found.
+                Err(failure @ (Failure::Stale | Failure::Duplicate(_) | Failure::Lost)) => {
+                    tries.again(&failure).await?;
+                }
                 kept => return kept.map_err(Failure::fault),
             }
         }

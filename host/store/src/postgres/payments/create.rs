@@ -252,9 +252,9 @@ impl Creating {
                 match self.insert(std::slice::from_ref(&create)).await {
                     Ok(made) if made.is_empty() => {}
                     Ok(_) => return Ok(Created::New(create.payment)),
-                    Err(Failure::Lost) => {
+                    Err(failure @ Failure::Lost) => {
                         lost = true;
-                        tries.again().await.map_err(|_| Failure::Lost)?;
+                        tries.again(&failure).await.map_err(|_| failure)?;
                         continue;
                     }
                     // A payment of the same reference and token was made at the same moment.
@@ -281,7 +281,7 @@ impl Creating {
             match made_before {
                 Some((_, made_before)) => return Ok(made_before),
                 // What was in the way is not any more.
-                None => tries.again().await?,
+                None => tries.again(&Failure::Stale).await?,
             }
             tried = false;
         }

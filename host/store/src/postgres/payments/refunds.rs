@@ -58,7 +58,7 @@ impl PostgresStore {
             let (done, statement) = match self.try_refund(&asked, &loaded, op).await? {
                 RefundTry::Ended(ended) => return Ok(ended),
                 RefundTry::Again => {
-                    tries.again().await?;
+                    tries.again(&Failure::Stale).await?;
                     continue;
                 }
                 RefundTry::Write { done, statement } => (done, statement),
@@ -69,12 +69,12 @@ impl PostgresStore {
                     return Ok(done);
                 }
                 // Another order with the same key, for one.
-                Err(Failure::Stale | Failure::Collided | Failure::Duplicate(_)) => {
-                    tries.again().await?;
+                Err(failure @ (Failure::Stale | Failure::Collided | Failure::Duplicate(_))) => {
+                    tries.again(&failure).await?;
                 }
-                Err(Failure::Lost) => {
+                Err(failure @ Failure::Lost) => {
                     lost = Some(done);
-                    tries.again().await.map_err(|_| Fault::Stopping)?;
+                    tries.again(&failure).await?;
                 }
                 Err(failure) => return Err(failure.fault()),
             }

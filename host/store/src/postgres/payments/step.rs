@@ -76,12 +76,12 @@ impl PostgresStore {
                     return Ok(done);
                 }
                 // An id that is drawn anew, or a line of the work list that was opened meanwhile.
-                Err(Failure::Stale | Failure::Collided | Failure::Duplicate(_)) => {
-                    tries.again().await?
+                Err(failure @ (Failure::Stale | Failure::Collided | Failure::Duplicate(_))) => {
+                    tries.again(&failure).await?;
                 }
-                Err(Failure::Lost) => {
+                Err(failure @ Failure::Lost) => {
                     lost = Some(done);
-                    tries.again().await.map_err(|_| Fault::Stopping)?;
+                    tries.again(&failure).await?;
                 }
                 Err(failure) => return Err(failure.fault()),
             }

@@ -6,7 +6,7 @@ use kassette_domain::id::PaymentId;
 use kassette_domain::time::Time;
 
 use crate::postgres::columns::payment_id;
-use crate::postgres::database::{Failure, count_lapsed};
+use crate::postgres::database::count_lapsed;
 use crate::postgres::{PostgresStore, millis, time};
 use crate::{Fault, MAX_DUE};
 
@@ -24,11 +24,11 @@ impl PostgresStore {
                 FROM c WHERE d.payment = c.payment RETURNING d.payment)
             SELECT c.payment, c.claimed_until IS NOT NULL FROM c JOIN taken USING (payment) ORDER BY c.due_at, c.payment";
         let limit = i64::try_from(at_most.min(MAX_DUE)).unwrap_or_default();
+        // Where an answer was lost, what it told of waits until its lease ends.
         let rows = self
             .workers
-            .write(sql, &[&millis(now), &millis(now.after(lease)), &limit])
-            .await;
-        let rows = rows.map_err(Failure::fault)?;
+            .repeat(sql, &[&millis(now), &millis(now.after(lease)), &limit])
+            .await?;
         let lapsed = rows.iter().filter(|row| row.get::<_, bool>(1)).count();
         count_lapsed("payment", lapsed);
         Ok(rows.iter().map(|row| payment_id(row, 0)).collect())

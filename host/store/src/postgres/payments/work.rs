@@ -180,8 +180,11 @@ impl PostgresStore {
             write(&mut statement, lines)?;
             match statement.write(&self.requests).await {
                 Ok(_) => return Ok(()),
-                // Another line about it was opened, or this one was done.
-                Err(Failure::Stale | Failure::Duplicate(_)) => tries.again().await?,
+                // Another line about it was opened, or this one was done. Where the answer was lost and it was done,
+                // the line is found open, and takes the same figures.
+                Err(failure @ (Failure::Stale | Failure::Duplicate(_) | Failure::Lost)) => {
+                    tries.again(&failure).await?;
+                }
                 Err(failure) => return Err(failure.fault()),
             }
         }

@@ -11,8 +11,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kassette_domain::event::EventType;
+use kassette_domain::lifecycle::NewWork;
+use kassette_domain::money::Minor;
 use kassette_domain::provider::VendorStatus;
 use kassette_domain::webhook::DeliveryStatus;
+use kassette_domain::work::WorkKind;
 use tokio::sync::OnceCell;
 use url::Url;
 
@@ -22,7 +25,10 @@ use crate::postgres::scratch::Scratch;
 use crate::suite::Harness;
 use crate::suite::deliveries::arrived;
 use crate::suite::fixtures::*;
-use crate::{ClaimedDeliveries, Created, DeliveryFilter, Fault, Stepped, Store};
+use crate::{
+    ClaimedDeliveries, Created, DeliveryFilter, Fault, KeptCallback, MAX_CALLBACKS_PER_REFERENCE,
+    Payments as _, Retention, Stepped, Store, Upkeep as _,
+};
 
 /// A database whose transactions are serializable, behind a proxy.
 struct Hostile {
@@ -225,6 +231,46 @@ async fn what_is_asked_again_after_a_lost_answer_is_done_once() {
         assert!(aggregate.payment.is_paid(), "{each}");
         assert_eq!(aggregate.attempts.len(), 1);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_can_be_done_again_is_done_once_though_answers_are_lost() {
+    if !is_wanted() {
+        eprintln!("NOT RUN: KASSETTE_LONG is not set, or no PostgreSQL is installed");
+        return;
+    }
+    let hostile = Hostile::new().await;
+    let faults = Faults {
+        cuts_before: 20,
+        cuts_after: 100,
+        ..Faults::default()
+    };
+    let store = hostile.open(faults).await;
+    let most = u64::try_from(MAX_CALLBACKS_PER_REFERENCE).unwrap();
+    for number in 0..most {
+        let mut notice = report("vendor-a", VendorStatus::Processing);
+        notice.received = Minor(number);
+        let of = (account("sandbox-test"), "vendor-a".to_owned());
+        let kept = store.keep_callback(of.0, of.1, Some(notice), NOW).await;
+        assert_eq!(kept, Ok(KeptCallback::Kept), "{number}");
+        let found = NewWork {
+            kind: WorkKind::Unknown,
+            attempt: attempt_id("unknown"),
+            account: account("sandbox-test"),
+            amount: Minor(number),
+            currency: "EUR".into(),
+            detail: String::new(),
+        };
+        assert_eq!(store.unknown_money(found, NOW).await, Ok(()));
+        assert!(store.forget(Retention::default(), NOW).await.is_ok());
+    }
+    assert!(hostile.proxy.met() > 5, "{} faults", hostile.proxy.met());
+    hostile.proxy.set(Faults::default());
+    let one_more = store.keep_callback(account("sandbox-test"), "vendor-a".into(), None, NOW);
+    assert_eq!(one_more.await, Ok(KeptCallback::Full), "none is kept twice");
+    let lines = page(store.work(true, first(9)).await.unwrap()).items;
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert_eq!(lines[0].amount, Minor(most - 1));
 }
 
 async fn shared_pending(store: &Arc<dyn Store>) -> u64 {

@@ -214,10 +214,9 @@ impl PostgresStore {
             match self.workers.write(RECORD, &changed.arguments()).await {
                 Ok(_) => return Ok(outcomes),
                 // Another record, or the end of the endpoint, was quicker.
-                Err(Failure::Stale) => tries.again().await?,
-                Err(Failure::Lost) => {
-                    was_lost = true;
-                    tries.again().await.map_err(|_| Failure::Lost.fault())?;
+                Err(failure @ (Failure::Stale | Failure::Lost)) => {
+                    was_lost |= matches!(failure, Failure::Lost);
+                    tries.again(&failure).await?;
                 }
                 Err(failure) => return Err(failure.fault()),
             }
