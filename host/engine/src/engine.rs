@@ -121,8 +121,7 @@ impl<S: State> Reader<S> {
         let (database, slices) = (Arc::clone(&self.database), Arc::new(AtomicU64::new(0)));
         let counter = Arc::clone(&slices);
         let mut slice = Arc::clone(&self.stats).watched(slice);
-        let mut read = tokio::task::spawn_blocking(move || {
-            let _permit = permit;
+        let mut read_all = move || {
             while Arc::strong_count(&counter) > 1 {
                 if let ControlFlow::Break(read) = look(&database, &mut slice)? {
                     return Ok(read);
@@ -132,11 +131,14 @@ impl<S: State> Reader<S> {
                 std::thread::yield_now();
             }
             Err(Fault::Stopping)
-        });
+        };
+        // The caller gives the permit back, whose thread wakes the next one sooner. Where the caller has gone, it comes
+        // back when the thread is done.
+        let mut read = tokio::task::spawn_blocking(move || (read_all(), permit));
         let mut seen = 0;
         loop {
-            if let Ok(read) = timeout(self.patience, &mut read).await {
-                return read.unwrap_or(Err(Fault::Stopping));
+            if let Ok(done) = timeout(self.patience, &mut read).await {
+                return done.map_or(Err(Fault::Stopping), |(read, _permit)| read);
             }
             let done = slices.load(Ordering::Relaxed);
             if done == seen {
@@ -235,6 +237,19 @@ impl<E: Embedder> Engine<E> {
     pub fn glance<T>(&self, look: impl FnOnce(&ShownBy<E>) -> T) -> Option<Result<T, Fault>> {
         let database = self.reader.database.try_read()?;
         Some(database.view().map(|view| look(view.shown())))
+    }
+
+    /// Reads rows that were all written lately, on the caller; none where it would have to wait, as above or for the
+    /// disk.
+    pub fn read_recent<T>(
+        &self,
+        read: impl FnOnce(&View<'_, ShownBy<E>>) -> Result<T, Fault>,
+    ) -> Option<Result<T, Fault>> {
+        let database = self.reader.database.try_read()?;
+        match database.view().and_then(|view| read(&view.of_recent())) {
+            Err(Fault::Busy) => None,
+            read => Some(read),
+        }
     }
 
     /// What reads; a clone of it can be kept.

@@ -81,6 +81,12 @@ impl Memtable {
         self.db.get(key).map_err(Fault::database)
     }
 
+    /// The same of a row that was written or removed lately, without a wait; none where only the disk knows. A scan
+    /// holds the lock while it reads the disk.
+    pub(crate) fn get_recent(&self, key: &[u8]) -> Option<Option<IVec>> {
+        self.layers.try_read()?.get(key).cloned()
+    }
+
     /// At most `limit` rows of a span, first to last, with what a group in the making has written on
     /// top.
     pub(crate) fn scan_under(

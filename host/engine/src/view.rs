@@ -13,6 +13,8 @@ pub struct View<'a, Shown> {
     memtable: &'a Memtable,
     shown: &'a Shown,
     counter: Counter,
+    /// Whether it must not wait for the disk.
+    is_of_recent: bool,
 }
 
 impl<'a, Shown> View<'a, Shown> {
@@ -22,6 +24,15 @@ impl<'a, Shown> View<'a, Shown> {
             memtable,
             shown,
             counter: Counter::default(),
+            is_of_recent: false,
+        }
+    }
+
+    /// The same without the disk: [`Fault::Busy`] for rows that were not written lately, and for spans.
+    pub(crate) fn of_recent(self) -> Self {
+        Self {
+            is_of_recent: true,
+            ..self
         }
     }
 
@@ -35,7 +46,10 @@ impl<'a, Shown> View<'a, Shown> {
     /// # Errors
     /// Where the database does not read back.
     pub fn get(&self, key: &[u8]) -> Result<Option<IVec>, Fault> {
-        let row = self.memtable.get(key)?;
+        let row = match self.is_of_recent {
+            true => self.memtable.get_recent(key).ok_or(Fault::Busy)?,
+            false => self.memtable.get(key)?,
+        };
         self.counter.got(key, row.as_ref());
         Ok(row)
     }
@@ -80,6 +94,9 @@ impl<'a, Shown> View<'a, Shown> {
         order: Order,
         limit: usize,
     ) -> Result<Vec<(Key, IVec)>, Fault> {
+        if self.is_of_recent {
+            return Err(Fault::Busy);
+        }
         let found = match order {
             Order::Keys => self.memtable.scan(span, limit)?,
             Order::Backwards => self.memtable.scan_back(span, limit)?,

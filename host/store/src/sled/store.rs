@@ -167,6 +167,17 @@ impl SledStore {
         Box::pin(self.engine.reader().read(read))
     }
 
+    /// Reads a few rows: at once where all of them were written lately, as those of a payment under way.
+    pub(crate) fn read_few<T: Send + 'static>(
+        &self,
+        read: impl Fn(&View<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> StoreFuture<'_, T> {
+        match self.engine.read_recent(&read) {
+            Some(read) => Box::pin(std::future::ready(read)),
+            None => self.read(read),
+        }
+    }
+
     /// Reads much, on a thread that may wait for the disk, see [`Reader::read_aside`](kassette_engine::Reader::read_aside).
     pub(crate) fn read_aside<T: Send + 'static>(
         &self,

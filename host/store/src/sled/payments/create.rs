@@ -25,13 +25,13 @@ pub(crate) fn replay(
     source: &impl Indexed,
     secrets: &Secrets,
     request: &Request,
-    email_mark: Option<[u8; 32]>,
+    email_mark: impl Fn() -> Option<[u8; 32]>,
 ) -> Result<Option<Created>, Fault> {
     let reference = secrets.marker.reference(request.merchant, &request.origin);
     for id in source.found(LookupKey::Reference, reference)? {
         let row = PaymentRow::expect(source, id)?;
         if is_same_reference(row.plain(), request) {
-            return Ok(Some(match row.plain().differs(request, email_mark) {
+            return Ok(Some(match row.plain().differs(request, email_mark()) {
                 Some(field) => Created::Differs { field },
                 None => Created::Replay(row.open(&secrets.sealer)?.0),
             }));
@@ -136,7 +136,8 @@ impl Operation<Memory> for Create {
         if let Some(refused) = self.refused(rows)? {
             return Ok(refused);
         }
-        let made_before = replay(rows, &self.secrets, &self.request, self.payment.email_mark)?;
+        let mark = || self.payment.email_mark;
+        let made_before = replay(rows, &self.secrets, &self.request, mark)?;
         if let Some(made_before) = made_before {
             return Ok(made_before);
         }

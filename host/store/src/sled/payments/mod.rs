@@ -32,7 +32,7 @@ use crate::rows::source::RowSource;
 use crate::rows::stored::{AttemptKey, EventRow, ListedEvent, PaymentRow};
 use crate::sled::lists::{Order, TIME_AND_ID};
 use crate::sled::memory::payment_index::LookupKey;
-use crate::sled::memory::{Indexed as _, Shown, View};
+use crate::sled::memory::{Indexed as _, View};
 use crate::sled::payments::aggregates::Loaded;
 use crate::sled::payments::create::{Create, replay};
 use crate::sled::payments::pending_callbacks::KeepCallback;
@@ -49,22 +49,8 @@ use crate::{
 impl Payments for SledStore {
     fn replay(&self, request: Request) -> StoreFuture<'_, Option<Created>> {
         let secrets = Arc::clone(&self.secrets);
-        let reference = secrets.marker.reference(request.merchant, &request.origin);
-        // Most requests are new.
-        let is_new = |index: &Shown| {
-            let index = index.read();
-            index
-                .found(LookupKey::Reference, reference)
-                .next()
-                .is_none()
-        };
-        if let Some(Ok(true)) = self.engine.glance(is_new) {
-            return Box::pin(std::future::ready(Ok(None)));
-        }
-        self.read(move |view| {
-            let mark = secrets.email_mark(&request);
-            replay(view, &secrets, &request, mark)
-        })
+        // Most requests are new: the index in memory has nothing of them.
+        self.read_few(move |view| replay(view, &secrets, &request, || secrets.email_mark(&request)))
     }
 
     fn create(
@@ -193,7 +179,7 @@ impl Payments for SledStore {
                 Err(began) => began,
             };
             let secrets = Arc::clone(&self.secrets);
-            let read = self.read(move |view| {
+            let read = self.read_few(move |view| {
                 let row = PaymentRow::load(view, id)?;
                 let opened = row.map(|row| row.open(&secrets.sealer));
                 Ok(opened.transpose()?.map(|(payment, _)| payment))
@@ -208,7 +194,7 @@ impl Payments for SledStore {
 
     fn aggregate(&self, about: About) -> StoreFuture<'_, Option<PaymentAggregate>> {
         let secrets = Arc::clone(&self.secrets);
-        self.read(move |view| match aggregates::resolve(view, &about)? {
+        self.read_few(move |view| match aggregates::resolve(view, &about)? {
             Some(id) => loaded(view, &secrets, id),
             None => Ok(None),
         })
@@ -216,7 +202,7 @@ impl Payments for SledStore {
 
     fn by_checkout(&self, token: TokenHash) -> StoreFuture<'_, Option<PaymentAggregate>> {
         let secrets = Arc::clone(&self.secrets);
-        self.read(move |view| {
+        self.read_few(move |view| {
             for id in view.found(LookupKey::Token, fingerprint(token.0))? {
                 let aggregate = aggregates::load_promised(view, &secrets.sealer, id)?.aggregate;
                 if TokenHash::of(aggregate.payment.token.expose()) == token {
@@ -232,7 +218,7 @@ impl Payments for SledStore {
         token: TokenHash,
     ) -> StoreFuture<'_, Option<(AttemptId, PaymentAggregate)>> {
         let secrets = Arc::clone(&self.secrets);
-        self.read(move |view| {
+        self.read_few(move |view| {
             let attempt_key: Option<AttemptKey> = view.load(&schema::returning(token))?;
             let Some(attempt_key) = attempt_key else {
                 return Ok(None);

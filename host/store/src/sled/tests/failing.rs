@@ -220,6 +220,8 @@ async fn reads_of_a_disk_that_hangs_are_given_up_and_hold_up_nothing_else() {
             assert!(why.contains("the disk hangs"), "{why}");
         }
     }
+    // What was written lately is read without the disk.
+    assert!(store.aggregate(payment_of("a")).await.unwrap().is_some());
     // A group cannot be shown meanwhile, and no caller waits for that on a thread that others need.
     let create = store.create(new_payment("b"), None, NOW).await;
     assert_eq!(create, Err(Fault::Stopping));
