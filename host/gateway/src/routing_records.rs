@@ -175,11 +175,14 @@ impl Gateway {
     }
 
     async fn write_decisions(&self) {
-        loop {
+        let mut is_more = true;
+        while is_more {
             let batch = self.inner.routing_records.take();
             if batch.is_empty() {
                 return;
             }
+            // What comes while a batch is written waits for others: each batch is a row and a sync.
+            is_more = batch.len() == ROUTING_BATCH;
             let length = batch.len() as u64;
             let records = batch.into_iter().map(DecisionMade::record).collect();
             match self.store().append_routing(records, self.now()).await {
