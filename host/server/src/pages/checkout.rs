@@ -394,15 +394,15 @@ fn offers(visit: &Visit, view: &CheckoutView, options: PageOptions) -> Response 
             })
         })
         .collect();
-    let money = visit.t.money(payment.due).to_string();
-    let heading = visit.t.choose_title(&money, &view.merchant.name);
-    visit.framed(heading, Some(visit.summary(view)), options, |frame| {
-        Choose {
-            frame,
-            action: format!("{}/choose", address(view)),
-            rows,
-            back: view.back_to_merchant.clone(),
-        }
+    let summary = visit.summary(view);
+    let heading = visit
+        .t
+        .choose_title(&summary.amount.to_string(), &view.merchant.name);
+    visit.framed(heading, Some(summary), options, |frame| Choose {
+        frame,
+        action: format!("{}/choose", address(view)),
+        rows,
+        back: view.back_to_merchant.clone(),
     })
 }
 

@@ -40,11 +40,10 @@ impl Frame {
         Some(assets::colours_path(colour))
     }
 
-    /// Tag, name and address of every language but the page's own.
-    fn languages(&self) -> impl Iterator<Item = (&'static str, &'static str, String)> {
+    /// Tag and name of every language but the page's own.
+    fn languages(&self) -> impl Iterator<Item = &'static (&'static str, &'static str)> {
         let own = self.t.tag();
-        let others = NAMES.iter().filter(move |(tag, _)| *tag != own);
-        others.map(|(tag, name)| (*tag, *name, format!("?{CHOOSE}={tag}")))
+        NAMES.iter().filter(move |(tag, _)| *tag != own)
     }
 }
 
