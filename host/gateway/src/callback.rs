@@ -100,11 +100,7 @@ impl Gateway {
         };
         let configured = self.configured();
         if !configured.settings.accounts.contains_key(account) {
-            // Where another node has the account, the provider is to repeat its callback.
-            return match self.others_differ().await {
-                Ok(false) => unread("unknown", 404, "no such account"),
-                Ok(true) | Err(_) => unread("unknown", 503, "try again"),
-            };
+            return unread("unknown", 404, "no such account");
         }
         let (Some(slot), Some(access)) = (
             configured.slot(account),
@@ -138,7 +134,7 @@ impl Gateway {
     }
 
     /// Stores the notices of a callback that came `from` an address, and says what the vendor is to be
-    /// answered: 404 for an unknown account (503 while another node may know it), 401 for a forged and 400 for a malformed callback, 503 or 500
+    /// answered: 404 for an unknown account, 401 for a forged and 400 for a malformed callback, 503 or 500
     /// where the vendor should repeat it, else what the module says, after its notices are stored.
     pub async fn handle_callback(
         &self,

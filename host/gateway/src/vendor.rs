@@ -71,7 +71,10 @@ impl Gateway {
 
     /// Whether another node runs something else than this one, and so may have an account or a module that this one has
     /// not. A new configuration reaches the nodes one after the other.
-    pub(crate) async fn others_differ(&self) -> Result<bool, Fault> {
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn others_differ(&self) -> Result<bool, Fault> {
         if self.store().live_nodes() == 1 {
             return Ok(false);
         }

@@ -53,10 +53,15 @@ async fn receive(State(state): State<ApiState>, request: Request) -> Result<Resp
     };
     // Buckets are kept for accounts that exist, so that no caller can fill them with names.
     let exists = |account: &AccountId| state.gateway().settings().accounts.contains_key(account);
-    let Some((account, path)) = split(parts.uri.path()).filter(|(account, _)| exists(account))
-    else {
+    let named = split(parts.uri.path());
+    let is_named = named.is_some();
+    let Some((account, path)) = named.filter(|(account, _)| exists(account)) else {
         state.count_address(&parts)?;
-        return Err(UNKNOWN);
+        return Err(match is_named && state.gateway().others_differ().await? {
+            // The provider is to repeat it.
+            true => ApiError::Unavailable("another node may have the account".to_owned()),
+            false => UNKNOWN,
+        });
     };
     let (from, limits) = (state.client(&parts), state.limits());
     let unproven = (!limits.proven.contains(&account, from, state.now())).then_some(from);
