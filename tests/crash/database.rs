@@ -69,9 +69,13 @@ impl Server {
         i32::try_from(pid).into_iter().chain(children).collect()
     }
 
-    /// Ends it as a machine that burns does.
+    /// Ends it as a machine that burns does: at once. Sessions that outlive the first process stop waiting for the
+    /// standby, and show others what they committed; so that process stands still until they are gone.
     fn end(&self) {
-        for pid in self.processes() {
+        if let Ok(pid) = i32::try_from(self.runs.pid()) {
+            signal(pid, Signal::STOP);
+        }
+        for pid in self.processes().into_iter().rev() {
             signal(pid, Signal::KILL);
         }
     }
@@ -182,6 +186,9 @@ impl Database {
         for statement in [
             "ALTER SYSTEM SET synchronous_standby_names = '*'",
             "SELECT pg_reload_conf()",
+            // The checkpointer, which has sessions wait, has heard of it too.
+            "SELECT 1 / (current_setting('synchronous_standby_names') = '*')::int",
+            "CHECKPOINT",
         ] {
             self.primary.until(statement).await?;
         }

@@ -305,6 +305,20 @@ impl Database {
         }
     }
 
+    /// Writes a row that means nothing.
+    pub(crate) async fn probe(&self) -> Result<(), Fault> {
+        let sql = "INSERT INTO probe (at) VALUES (clock_timestamp())
+            ON CONFLICT (single) DO UPDATE SET at = clock_timestamp()";
+        self.repeat(sql, &[]).await.map(drop)
+    }
+
+    /// Waits until all that was committed before is wherever commits have to be. What is found done after its answer
+    /// was lost may be on this server alone: a server that dies ends its sessions' waits for the standby, and for a
+    /// moment others see what they committed. A probe's commit waits anew, and a standby that has it has all before it.
+    pub(crate) async fn confirm(&self) -> Result<(), Failure> {
+        self.probe().await.map_err(|_| Failure::Lost)
+    }
+
     /// Does a transaction; again, from its beginning, where it collided. One at a time in this process: nearly all of
     /// them end in the audit log, where one waits for the other, and would hold connections meanwhile that others
     /// need. Under SERIALIZABLE they would spoil each other's tries as well. What changes the directory is answered

@@ -272,6 +272,7 @@ impl Creating {
                 && lost
                 && *id == create.payment.id
             {
+                self.database.confirm().await?;
                 return Ok(Created::New(payment.clone()));
             }
             let refused = create.refused(&self.database).await.map_err(of_read)?;

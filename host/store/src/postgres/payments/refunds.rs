@@ -53,6 +53,7 @@ impl PostgresStore {
                 return Ok(RefundOrdered::Unknown);
             };
             if let Some(done) = lost.take_if(|_| loaded.has_done(op)) {
+                self.requests.confirm().await.map_err(Failure::fault)?;
                 return Ok(done);
             }
             let (done, statement) = match self.try_refund(&asked, &loaded, op).await? {

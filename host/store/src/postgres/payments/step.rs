@@ -60,6 +60,7 @@ impl PostgresStore {
             // Of the next try it is no longer asked which payment is meant.
             asked.about = About::Payment(loaded.aggregate.payment.id);
             if let Some(done) = lost.take_if(|_| loaded.has_done(op)) {
+                self.requests.confirm().await.map_err(Failure::fault)?;
                 return Ok(done);
             }
             let StepTry {
