@@ -1,5 +1,6 @@
 //! The hosted page: what can be chosen, the choice, and what follows from it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -441,7 +442,7 @@ fn row(visit: &Visit, view: &CheckoutView, offer: &Offer, provider: &OfferedProv
         preselected: false,
         label: offer.description.label_in(language).to_owned(),
         about: translation.and_then(|translation| translation.note.clone()),
-        icon: icons::of(&offer.description),
+        icon: icons::Drawn(Arc::clone(&offer.description)),
         seen: provider.id.as_str().to_owned(),
         provider: visit.provider_shown(view, Some(provider.name.clone())),
         via: !view.merchant.brand.hides_provider,

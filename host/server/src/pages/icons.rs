@@ -1,5 +1,8 @@
 //! Line drawings: the inner part of a 24 × 24 SVG. Those of methods come from their modules.
 
+use std::fmt;
+use std::sync::Arc;
+
 use kassette_domain::routing::{MethodDescription, Shape};
 
 /// Done.
@@ -13,18 +16,24 @@ pub(crate) const ARROW: &str = r#"<path d="M5 12h14"/><path d="m13 6 6 6-6 6"/>"
 
 const COINS: &str = r#"<circle cx="9" cy="9" r="5.5"/><path d="M15.6 8.2a5.5 5.5 0 1 1-7.3 7.4"/>"#;
 
-/// A method's drawing: its module's, or coins.
-pub(crate) fn of(method: &MethodDescription) -> String {
-    if method.icon.is_empty() {
-        return COINS.into();
+/// A method's drawing, written into the page: its module's, or coins.
+pub(crate) struct Drawn(pub(crate) Arc<MethodDescription>);
+
+impl fmt::Display for Drawn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.icon.is_empty() {
+            return f.write_str(COINS);
+        }
+        for shape in &self.0.icon {
+            // Path data holds nothing that an attribute's value could not.
+            let (path, end) = match shape {
+                Shape::Line(path) => (path, r#""/>"#),
+                Shape::Area(path) => (path, r#"" fill="currentColor" stroke="none"/>"#),
+            };
+            for part in [r#"<path d=""#, path.as_str(), end] {
+                f.write_str(part)?;
+            }
+        }
+        Ok(())
     }
-    // Path data holds nothing that an attribute's value could not.
-    let shape = |shape: &Shape| match shape {
-        Shape::Line(path) => format!(r#"<path d="{}"/>"#, path.as_str()),
-        Shape::Area(path) => format!(
-            r#"<path d="{}" fill="currentColor" stroke="none"/>"#,
-            path.as_str()
-        ),
-    };
-    method.icon.iter().map(shape).collect()
 }

@@ -130,11 +130,7 @@ pub(crate) fn router(state: PagesState) -> Router {
     ] {
         let routes = routes
             .method_not_allowed_fallback(|| async { ApiError::MethodNotAllowed })
-            .layer(middleware::from_fn_with_state(
-                state.clone(),
-                choose_language,
-            ))
-            .layer(middleware::from_fn_with_state(state.clone(), limit))
+            .layer(middleware::from_fn_with_state(state.clone(), prepare))
             .layer(edge.of_class(class))
             .layer(middleware::from_fn(say));
         router = router.merge(routes);
@@ -184,8 +180,9 @@ fn plain(error: ApiError, text: String) -> Response {
     Response::from_parts(head, Body::from(text))
 }
 
-/// A client that guesses tokens or reloads without end waits: payers bring no key, so addresses count.
-async fn limit(State(state): State<PagesState>, request: Request, next: Next) -> Response {
+/// A client that guesses tokens or reloads without end waits: payers bring no key, so addresses count. A choice from
+/// the menu of languages needs no page.
+async fn prepare(State(state): State<PagesState>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let counted = state
         .limiter
@@ -194,21 +191,12 @@ async fn limit(State(state): State<PagesState>, request: Request, next: Next) ->
     if let Some(Err(error)) = counted {
         return plain(error, Texts::negotiate(&parts.headers).too_many_requests());
     }
-    next.run(Request::from_parts(parts, body)).await
-}
-
-/// A choice from the menu of languages.
-async fn choose_language(
-    State(state): State<PagesState>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let tag = Texts::asked(request.uri().query()).filter(|_| request.method() == Method::GET);
+    let tag = Texts::asked(parts.uri.query()).filter(|_| parts.method == Method::GET);
     let Some(tag) = tag else {
-        return next.run(request).await;
+        return next.run(Request::from_parts(parts, body)).await;
     };
     let secure = reply::is_secure(&state.backend.public_url());
-    reply::in_language(request.uri().path(), tag, secure)
+    reply::in_language(parts.uri.path(), tag, secure)
 }
 
 /// The answer where a handler panicked; the layer tells the log.

@@ -89,7 +89,7 @@ pub(crate) struct Row {
     /// A line about it.
     pub(crate) about: Option<String>,
     /// The drawing.
-    pub(crate) icon: String,
+    pub(crate) icon: icons::Drawn,
     /// The first account's id.
     pub(crate) seen: String,
     /// Its name, or words in its place.
