@@ -36,7 +36,7 @@ pub(crate) async fn unready(server: &Server) -> String {
         .await
 }
 
-async fn ready(server: &Server) {
+pub(crate) async fn ready(server: &Server) {
     server
         .wait_for("200 of /readyz", async || {
             (readyz(server).await.status == 200).then_some(())

@@ -38,6 +38,10 @@ impl Simulator {
             .unwrap();
         Self(child)
     }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
+    }
 }
 
 /// Starts a second simulator, whose account the gateway takes over from its configuration folder
@@ -45,8 +49,14 @@ impl Simulator {
 pub(crate) async fn second_provider(server: &Server) -> Simulator {
     let file = format!("config/providers/{SECOND}.toml");
     let simulator = Simulator::beside(server, SECOND, &server.folder().join(file));
+    wait_for_accounts(server, &["sandbox-test", SECOND]).await;
+    simulator
+}
+
+/// Waits until these accounts take iDEAL.
+pub(crate) async fn wait_for_accounts(server: &Server, accounts: &[&str]) {
     server
-        .wait_for("the second account", || async {
+        .wait_for("other accounts", || async {
             let path = "/api/v1/methods?currency=EUR";
             let methods = server.get(server.test_key(), path).await.expect(200).json();
             let ideal = methods["methods"]
@@ -59,10 +69,9 @@ pub(crate) async fn second_provider(server: &Server) -> Simulator {
                 .iter()
                 .map(|one| one["id"].clone())
                 .collect();
-            (ids == ["sandbox-test", SECOND]).then_some(())
+            (ids == accounts).then_some(())
         })
         .await;
-    simulator
 }
 
 /// Which account was tried and what came of it.

@@ -20,6 +20,8 @@ use tokio::sync::OnceCell;
 
 use crate::books::kassette;
 use crate::crash::comparable;
+use crate::disk;
+use crate::fallback::{SECOND, second_provider, wait_for_accounts};
 use crate::harness::{Answer, PATIENCE, Server, merge, new_payment};
 use crate::service::signal;
 use crate::signatures::Key;
@@ -781,6 +783,36 @@ async fn a_callback_for_an_account_that_another_node_may_have_is_to_be_repeated(
     answered(503).await;
     other.shut_down().await.unwrap();
     answered(404).await;
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL"]
+async fn a_start_at_an_account_that_another_node_may_have_is_not_given_up() {
+    let server = Server::nodes(2, "[payments]\nprovider_deadline_ms = 1000\n").await;
+    let [first, second] = ["n1", "n2"].map(|name| server.node(name));
+    // The first does not hear of the second's account, which is gone again when it goes on.
+    signal(pid(&server.told_of("n1")), "STOP");
+    let simulator = second_provider(&second).await;
+    let key = server.test_key();
+    let fields = json!({ "checkout_mode": "direct", "payment_method": "ideal" });
+    let payment = second.create(key, fields).await;
+    second.fault("sandbox-test", "status-429", 1).await;
+    // Whether the start there has begun is not known.
+    signal(simulator.pid(), "STOP");
+    let started = second.start(key, &payment, "ideal").await;
+    assert!(started.status >= 400, "{}", started.text);
+    let file = format!("config/providers/{SECOND}.toml");
+    std::fs::remove_file(server.folder().join(file)).unwrap();
+    signal(pid(&server.told_of("n1")), "CONT");
+    disk::ready(&first).await;
+    wait_for_accounts(&first, &["sandbox-test"]).await;
+    // The start is due again, at each of them.
+    for seconds in [6, 12] {
+        first.advance(seconds).await;
+        let attempts = second.attempts(&payment).await;
+        assert_eq!(attempts[1]["provider_id"], SECOND);
+        assert_eq!(attempts[1]["state"], "unknown");
+    }
 }
 
 #[tokio::test]

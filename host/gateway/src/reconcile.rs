@@ -326,6 +326,21 @@ impl Gateway {
     ) -> Result<Option<PaymentAggregate>, Fault> {
         let limit = self.settings().provider_deadline;
         let about = About::Payment(aggregate.payment.id);
+        let attempt = match next_action {
+            NextAction::Capture(id)
+            | NextAction::Cancel(id)
+            | NextAction::Query(id)
+            | NextAction::Start(id) => aggregate.attempt(id),
+            NextAction::Refund(id) => aggregate.refund(id).map(|(attempt, _)| attempt),
+            NextAction::Expire => None,
+        };
+        if let Some(attempt) = attempt
+            && self.module_and_access(attempt).is_none()
+            && self.others_differ().await?
+        {
+            // A node that has the account finds it due.
+            return Ok(None);
+        }
         let done = match next_action {
             NextAction::Capture(id) => return self.capture(id).await,
             NextAction::Cancel(id) => return self.close(id, limit).await,
