@@ -17,8 +17,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio_postgres::Client;
+use tokio_util::sync::CancellationToken;
 
 use crate::postgres::errors::OpenError;
 use crate::postgres::membership::{BEAT, Demand, GONE, LAPSE, Membership, Moment, Next, Row};
@@ -29,6 +30,8 @@ use crate::{Fault, ModulesInfo, NodeInfo, NodeShare};
 const LAPSE_ALONE: Duration = Duration::from_secs(4);
 /// How long a beat's answer is waited for.
 const ANSWER: Duration = Duration::from_secs(1);
+/// The same where no other node can be there.
+const ANSWER_ALONE: Duration = Duration::from_secs(3);
 /// How far this machine's clock may be off the database's before that is told: leases go by the nodes' clocks.
 const CLOCKS_APART: Duration = Duration::from_secs(1);
 /// How long the row of a node of an earlier release is watched: its beats are good for 4 s.
@@ -212,58 +215,66 @@ impl NodeState {
 pub(crate) struct Node {
     pub(crate) node_state: Arc<NodeState>,
     target: Target,
-    beats: tokio::task::JoinHandle<()>,
+    /// Ends the thread of the beats.
+    no_more_beats: CancellationToken,
 }
 
 impl Drop for Node {
     fn drop(&mut self) {
-        self.beats.abort();
+        self.no_more_beats.cancel();
     }
 }
 
 impl Node {
     /// Joins those that serve the database under a name that no living one has, and begins to beat. Where no other
     /// node can be there, whatever rows are left are those of the dead.
+    ///
+    /// Beats have a thread and a connection of their own: a node that is busy with requests would else be late by its
+    /// beats, and serve nothing at all.
     pub(crate) async fn join(
         target: Target,
         name: String,
         is_alone: bool,
     ) -> Result<Self, OpenError> {
         let lapse = if is_alone { LAPSE_ALONE } else { LAPSE };
-        let node_state = NodeState::new(name, Some(Membership::new(lapse)));
-        let client = connect(&target).await?;
-        if is_alone {
-            client.execute(REMOVE_ALL, &[]).await?;
-        }
-        loop {
-            make_way(&client, &node_state.name).await?;
-            if enter(&client, &node_state).await? {
-                break;
-            }
-        }
-        let mut beats = Heartbeats {
-            node_state: Arc::clone(&node_state),
-            target: target.clone(),
-            client: Some(client),
-            demand: Demand::default(),
-            counted: Instant::now(),
-            is_clock_off: false,
-        };
-        // Nothing is served before the first one. What is read by then is told by the second one, at once.
-        if beats.beat().await?.is_none() {
-            return Err(OpenError::InUse(node_state.name.clone()));
-        }
-        let beats = tokio::spawn(beats.run());
-        Ok(Self {
-            node_state,
+        let node = Self {
+            node_state: NodeState::new(name, Some(Membership::new(lapse))),
             target,
-            beats,
-        })
+            no_more_beats: CancellationToken::new(),
+        };
+        let no_thread = |error: std::io::Error| OpenError::Database(format!("no thread: {error}"));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(no_thread)?;
+        let (told, joined) = oneshot::channel();
+        let (node_state, target) = (Arc::clone(&node.node_state), node.target.clone());
+        let beating = async move {
+            // The node may be wanted no more, which ends this as well.
+            match Heartbeats::begin(node_state, target, is_alone).await {
+                Ok(beats) => {
+                    let _ = told.send(Ok(()));
+                    beats.run().await;
+                }
+                Err(refused) => drop(told.send(Err(refused))),
+            }
+        };
+        let beating = node
+            .no_more_beats
+            .clone()
+            .run_until_cancelled_owned(beating);
+        std::thread::Builder::new()
+            .name("beats".into())
+            .spawn(move || runtime.block_on(beating))
+            .map_err(no_thread)?;
+        let ended = || OpenError::Database("the thread of the beats has ended".into());
+        joined.await.unwrap_or_else(|_| Err(ended()))?;
+        Ok(node)
     }
 
     /// Gives the row and the tasks up, so that another node need not wait.
     pub(crate) async fn give_up(&self) {
-        self.beats.abort();
+        self.no_more_beats.cancel();
         let gone = async {
             let client = self.target.connect().await.ok()?;
             let (name, incarnation) = (&self.node_state.name, self.node_state.incarnation());
@@ -338,16 +349,50 @@ struct Heartbeats {
     counted: Instant,
     /// Whether the clock was off at the last beat.
     is_clock_off: bool,
+    /// How long an answer is waited for.
+    answer: Duration,
 }
 
 impl Heartbeats {
+    /// Writes the node's row, and beats once.
+    async fn begin(
+        node_state: Arc<NodeState>,
+        target: Target,
+        is_alone: bool,
+    ) -> Result<Self, OpenError> {
+        let client = connect(&target).await?;
+        if is_alone {
+            client.execute(REMOVE_ALL, &[]).await?;
+        }
+        loop {
+            make_way(&client, &node_state.name).await?;
+            if enter(&client, &node_state).await? {
+                break;
+            }
+        }
+        let mut beats = Self {
+            node_state,
+            target,
+            client: Some(client),
+            demand: Demand::default(),
+            counted: Instant::now(),
+            is_clock_off: false,
+            answer: if is_alone { ANSWER_ALONE } else { ANSWER },
+        };
+        // Nothing is served before the first one. What is read by then is told by the second one, at once.
+        match beats.beat().await? {
+            Some(_) => Ok(beats),
+            None => Err(OpenError::InUse(beats.node_state.name.clone())),
+        }
+    }
+
     async fn run(mut self) {
         let mut next = Next::AtOnce;
         loop {
             if next == Next::InTime {
                 tokio::time::sleep_until((self.counted + BEAT).into()).await;
             }
-            next = match tokio::time::timeout(ANSWER, self.beat_or_come_back()).await {
+            next = match tokio::time::timeout(self.answer, self.beat_or_come_back()).await {
                 Ok(Ok(Some(next))) => next,
                 Ok(Ok(None)) => {
                     self.node_state.fail(

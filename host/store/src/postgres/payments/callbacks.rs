@@ -77,15 +77,14 @@ impl PostgresStore {
         report: Option<Report>,
         now: Time,
     ) -> Result<KeptCallback, Fault> {
-        let (mut tries, mut was_lost) = (Tries::new(), false);
+        let mut tries = Tries::new();
         loop {
             match self.try_to_keep(&account, &reference, &report, now).await {
                 // Where the answer was lost and it was kept, it is found.
                 Err(failure @ (Failure::Stale | Failure::Duplicate(_) | Failure::Lost)) => {
-                    was_lost |= matches!(failure, Failure::Lost);
                     tries.again(&failure).await?;
                 }
-                Ok(KeptCallback::Kept) if was_lost => {
+                Ok(KeptCallback::Kept) if tries.lost => {
                     self.requests.confirm().await.map_err(Failure::fault)?;
                     return Ok(KeptCallback::Kept);
                 }

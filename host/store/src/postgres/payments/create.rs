@@ -245,7 +245,8 @@ impl Creating {
 
     /// Makes one payment, or says why not.
     async fn one(&self, create: Create, began: Began) -> Result<Created, Failure> {
-        let (mut tries, mut lost) = (Tries::new(), began == Began::Lost);
+        let mut tries = Tries::new();
+        tries.lost = began == Began::Lost;
         let mut tried = began == Began::Inserted;
         loop {
             if !tried {
@@ -253,7 +254,6 @@ impl Creating {
                     Ok(made) if made.is_empty() => {}
                     Ok(_) => return Ok(Created::New(create.payment)),
                     Err(failure @ Failure::Lost) => {
-                        lost = true;
                         tries.again(&failure).await.map_err(|_| failure)?;
                         continue;
                     }
@@ -269,7 +269,7 @@ impl Creating {
             let made_before = self.replay(&create).await?;
             // Its own, whose answer was lost.
             if let Some((id, Created::Replay(payment))) = &made_before
-                && lost
+                && tries.lost
                 && *id == create.payment.id
             {
                 self.database.confirm().await?;

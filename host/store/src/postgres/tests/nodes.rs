@@ -132,6 +132,23 @@ async fn a_node_whose_beats_pause_holds_a_change_up_for_no_longer_than_it_serves
     assert!(!read.usable(later(2)));
 }
 
+/// Longer than a beat is good.
+const BUSY: Duration = Duration::from_secs(2);
+
+#[tokio::test]
+async fn a_node_whose_threads_are_all_busy_goes_on_beating() {
+    let Some(scratch) = scratch().await else {
+        return;
+    };
+    let store = node(&scratch, "a").await;
+    // The only thread of this runtime: no task of it runs meanwhile.
+    std::thread::sleep(BUSY);
+    assert!(
+        store.directory_version().is_some(),
+        "it would serve nothing"
+    );
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_joins_beside_changes_uses_nothing_from_before_them() {
     let Some(scratch) = scratch().await else {

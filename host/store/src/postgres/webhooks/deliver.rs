@@ -204,10 +204,10 @@ impl PostgresStore {
         tried: &[(DeliveryId, Tried)],
     ) -> Result<Vec<TriedOutcome>, Fault> {
         let ids = ids(tried);
-        let (mut tries, mut was_lost) = (Tries::new(), false);
+        let mut tries = Tries::new();
         loop {
             let found = self.workers.read(SOME, &[&ids]).await?;
-            let (outcomes, changed) = judge(&found, tried, was_lost)?;
+            let (outcomes, changed) = judge(&found, tried, tries.lost)?;
             if changed.is_empty() {
                 return Ok(outcomes);
             }
@@ -215,7 +215,6 @@ impl PostgresStore {
                 Ok(_) => return Ok(outcomes),
                 // Another record, or the end of the endpoint, was quicker.
                 Err(failure @ (Failure::Stale | Failure::Lost)) => {
-                    was_lost |= matches!(failure, Failure::Lost);
                     tries.again(&failure).await?;
                 }
                 Err(failure) => return Err(failure.fault()),
