@@ -79,10 +79,10 @@ fn is_secret(input: &[u8]) -> bool {
 }
 
 fn check(folder: &Path, main: &str, secret: bool) {
-    let mut problems = kassette::fuzzing::config_problems(folder);
+    let mut problems = kassette_server::fuzzing::config_problems(folder);
     // There is none in the environment of the tests, and a file would have to be made with its mode.
     problems.retain(|(_, why)| !why.starts_with("no master key"));
-    let settings = kassette::fuzzing::settings(folder);
+    let settings = kassette_server::fuzzing::settings(folder);
     let told = || format!("{problems:?}\n{main}");
     talk::show(told);
     for (line, why) in &problems {

@@ -178,8 +178,8 @@ impl World {
         drop(entered);
         let mut world = Self {
             runtime,
-            public: kassette::fuzzing::public(gateway.clone()),
-            admin: kassette::fuzzing::admin(operators, ADMIN),
+            public: kassette_server::fuzzing::public(gateway.clone()),
+            admin: kassette_server::fuzzing::admin(operators, ADMIN),
             store,
             clock,
             words: Words::new(),
@@ -220,7 +220,7 @@ impl World {
 
     fn operator(&mut self, word: &'static str, role: Role) {
         let now = self.clock.now();
-        let (operator, token) = kassette::fuzzing::operator(word, role, now).unwrap();
+        let (operator, token) = kassette_server::fuzzing::operator(word, role, now).unwrap();
         let line = Audited {
             operator: "system".into(),
             operator_id: None,
