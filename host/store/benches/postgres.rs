@@ -3,8 +3,8 @@
 //!
 //! `cargo bench -p kassette-store --bench postgres -- [seconds] [writers] [minutes]`
 //!
-//! With minutes it measures deliveries last: before a transaction is opened beside them, which keeps PostgreSQL from
-//! removing dead rows, and each minute while it is held.
+//! With minutes it measures deliveries last, by turns in two databases that grow alike: in one of them a transaction is
+//! held open, which keeps PostgreSQL from removing dead rows there.
 //!
 //! It starts a PostgreSQL of its own in a temporary folder, which syncs what it commits. Each figure is a rate a
 //! second, its part of the floor, and the 50th and 99th percentile of one operation in milliseconds.
@@ -90,19 +90,16 @@ async fn main() {
     let options = PrivateOptions {
         folder: folder.path().join("postgres"),
         disposable: false,
-        settings: vec!["max_connections=200".into(), "shared_buffers=256MB".into()],
+        settings: vec![
+            "max_connections=200".into(),
+            "shared_buffers=256MB".into(),
+            // A checkpoint, with the page images that follow it, is in each minute that is measured.
+            "checkpoint_timeout=60s".into(),
+        ],
     };
     let server = PrivateServer::start(&options).unwrap();
-    server.make_database("kassette").await.unwrap();
-    let url = server.url("kassette");
-    let options = OpenOptions {
-        url: url.clone(),
-        master: MasterKey::from_bytes([7; 32]),
-        volatile: false,
-        node: "example".into(),
-        alone: true,
-    };
-    migrate(&options).await.unwrap();
+    let options = database(&server, "kassette").await;
+    let url = options.url.clone();
 
     let mut clients = Vec::new();
     for _ in 0..writers {
@@ -185,9 +182,23 @@ async fn main() {
     })
     .await;
     if minutes > 0 {
-        deliver_beside_a_transaction(&store, &url, how, minutes).await;
+        deliver_beside_a_transaction(&server, minutes).await;
     }
     store.shut_down().await.unwrap();
+}
+
+/// Makes a database with its tables.
+async fn database(server: &PrivateServer, name: &str) -> OpenOptions {
+    server.make_database(name).await.unwrap();
+    let options = OpenOptions {
+        url: server.url(name),
+        master: MasterKey::from_bytes([7; 32]),
+        volatile: false,
+        node: "example".into(),
+        alone: true,
+    };
+    migrate(&options).await.unwrap();
+    options
 }
 
 /// Endpoints that every event goes to.
@@ -197,56 +208,51 @@ const CLAIMED: usize = 32;
 const LEASE: Duration = Duration::from_secs(60);
 const MINUTE: Duration = Duration::from_secs(60);
 
-async fn deliver_beside_a_transaction(
-    store: &Arc<dyn Store>,
-    url: &str,
-    (length, _): (Duration, usize),
-    minutes: u64,
-) {
-    let mut endpoints = Vec::new();
-    for number in 0..ENDPOINTS {
-        endpoints.push(
-            listen(store, endpoint(&format!("held {number}"), NOW))
-                .await
-                .id,
+async fn deliver_beside_a_transaction(server: &PrivateServer, minutes: u64) {
+    let (free, _) = endpoints(server, "free").await;
+    let (held, url) = endpoints(server, "held").await;
+    let (holder, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let hold = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM kassette.payment";
+    holder.batch_execute(hold).await.unwrap();
+    for minute in 1..=minutes {
+        let (without, with) = (deliveries(&free).await, deliveries(&held).await);
+        println!(
+            "deliveries, minute {minute:2}        {without:9.0}/s, beside a held transaction {with:6.0}/s, {:.2} of that",
+            with / without
         );
     }
-    let endpoints = Arc::new(endpoints);
-    let deliver = |length| {
-        let (store, endpoints) = (Arc::clone(store), Arc::clone(&endpoints));
-        deliveries(store, endpoints, length)
-    };
-    // Those that were queued before are not measured.
-    deliver(length).await;
-    // For as long as each figure beside the transaction: checkpoints and vacuum are in all of them.
-    let alone = deliver(MINUTE).await;
-    println!("deliveries                   {alone:9.0}/s");
-    let (holder, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
-    tokio::spawn(connection);
-    let held = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM public.floor";
-    holder.batch_execute(held).await.unwrap();
-    for minute in 1..=minutes {
-        let rate = deliver(MINUTE).await;
-        let part = rate / alone;
-        println!("  transaction held {minute:2} min     {rate:9.0}/s {part:6.2} of that");
-    }
     holder.batch_execute("COMMIT").await.unwrap();
+    for (store, _) in [free, held] {
+        store.shut_down().await.unwrap();
+    }
 }
 
-/// Makes events, claims their deliveries and records that they arrived: deliveries a second.
-async fn deliveries(
-    store: Arc<dyn Store>,
-    endpoints: Arc<Vec<EndpointId>>,
-    length: Duration,
-) -> f64 {
+type Endpoints = (Arc<dyn Store>, Vec<EndpointId>);
+
+/// A store in a database of its own, with endpoints; and the database's address.
+async fn endpoints(server: &PrivateServer, name: &str) -> (Endpoints, String) {
+    let options = database(server, name).await;
+    let store: Arc<dyn Store> = PostgresStore::open(&options).await.unwrap();
+    shop(&store).await;
+    let mut endpoints = Vec::new();
+    for number in 0..ENDPOINTS {
+        let endpoint = endpoint(&format!("held {number}"), NOW);
+        endpoints.push(listen(&store, endpoint).await.id);
+    }
+    ((store, endpoints), options.url)
+}
+
+/// Makes events, claims their deliveries and records that they arrived, for a minute: deliveries a second.
+async fn deliveries((store, endpoints): &Endpoints) -> f64 {
     let arrived = Arc::new(AtomicU64::new(0));
     let began = Instant::now();
-    let workers: Vec<_> = (0..endpoints.len())
-        .map(|worker| {
-            let (store, endpoint) = (Arc::clone(&store), endpoints[worker]);
-            let arrived = Arc::clone(&arrived);
+    let workers: Vec<_> = endpoints
+        .iter()
+        .map(|&endpoint| {
+            let (store, arrived) = (Arc::clone(store), Arc::clone(&arrived));
             tokio::spawn(async move {
-                while began.elapsed() < length {
+                while began.elapsed() < MINUTE {
                     let (name, now) = (next(), now());
                     store.create(new_payment(&name), None, now).await.unwrap();
                     let step = open(&format!("attempt of {name}"), "sandbox-test");
