@@ -212,8 +212,17 @@ impl Gateway {
             };
             let proposed = self.store().propose_version(proposal, self.now());
             if let Some(number) = proposed.await? {
-                following.checked.insert(prepared.digest(), prepared);
-                return Ok(Some((number, turn)));
+                let version = (prepared.slot().clone(), prepared.digest());
+                following.checked.insert(version.1, prepared);
+                drop(following);
+                // Another node may have settled the same since this one looked. While this proposal stands none can.
+                return match self.is_served(version, origin).await {
+                    Ok(false) => Ok(Some((number, turn))),
+                    served => {
+                        self.withdraw(number).await;
+                        Ok(served.map(|_| None)?)
+                    }
+                };
             }
             drop(following);
             if Instant::now() > until {
@@ -546,13 +555,27 @@ impl Gateway {
     /// Whether a version is still to be proposed. Nodes may share a plugin folder: what another node has written there
     /// while it followed a change, or has proposed itself, is not proposed again.
     async fn is_wanted(&self, prepared: &Prepared, origin: VersionOrigin) -> Result<bool, Fault> {
-        let runtime = match (origin, self.shared_runtime()) {
-            (VersionOrigin::Call, _) | (_, None) => return Ok(true),
-            (_, Some(runtime)) => runtime,
+        let version = (prepared.slot().clone(), prepared.digest());
+        let is_served = self.is_served(version, origin).await?;
+        let stands = |runtime: Arc<Runtime>| runtime.stands_in_folder(prepared);
+        let is_gone = origin == VersionOrigin::Folder && !self.shared_runtime().is_none_or(stands);
+        Ok(!is_served && !is_gone)
+    }
+
+    /// Whether all nodes serve a version already, as far as this node can know. What a call asks for is done anew.
+    async fn is_served(
+        &self,
+        (slot, digest): (Slot, Digest),
+        origin: VersionOrigin,
+    ) -> Result<bool, Fault> {
+        let Some(runtime) = self
+            .shared_runtime()
+            .filter(|_| origin != VersionOrigin::Call)
+        else {
+            return Ok(false);
         };
         self.follow(&runtime).await?;
-        let is_gone = origin == VersionOrigin::Folder && !runtime.stands_in_folder(prepared);
-        Ok(!is_gone && runtime.active(prepared.slot()) != Some(prepared.digest()))
+        Ok(runtime.active(&slot) == Some(digest))
     }
 
     /// Proposes what was put into this node's plugin folder.

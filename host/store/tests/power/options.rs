@@ -1,7 +1,7 @@
 //! What the tests are told.
 
 /// Images of one run, unless told otherwise.
-const IMAGES: usize = 250;
+const IMAGES: usize = 150;
 /// Deliveries that are pruned, with 33 kB of answers each, unless told otherwise.
 const DELIVERIES: usize = 1500;
 
