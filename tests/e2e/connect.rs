@@ -192,7 +192,10 @@ async fn a_race_of_64_exchanges_has_one_winner() {
     expected[0] = 200;
     // Who comes while one is under way has lost like one who finds the code used.
     assert_eq!(statuses, expected);
-    assert_eq!(shop.got().len(), 1, "the shop is asked once");
+    // Each node asks for itself; which of them redeems the code the store decides.
+    let nodes = std::env::var("KASSETTE_TEST_NODES").map_or(1, |nodes| nodes.parse().unwrap());
+    let asked = shop.got().len();
+    assert!((1..=nodes).contains(&asked), "asked {asked} times");
     assert_eq!(
         server.of_merchant(merchant, "keys", "keys").await.len(),
         before + 1

@@ -283,6 +283,7 @@ impl Gateway {
         if code.environment == Environment::Live && !approved {
             return Err(ConnectError::NotLiveApproved);
         }
+        // This node's alone: each of several may ask the shop, and the store decides which of them redeems the code.
         let guard = self.inner.connecting.code_locks.try_lock(hash);
         let _guard = guard.ok_or(ConnectError::UnderWay {
             retry_after: COME_AGAIN,
