@@ -212,17 +212,17 @@ impl Gateway {
             };
             let proposed = self.store().propose_version(proposal, self.now());
             if let Some(number) = proposed.await? {
-                let version = (prepared.slot().clone(), prepared.digest());
-                following.checked.insert(version.1, prepared);
+                let (slot, digest) = (prepared.slot().clone(), prepared.digest());
+                following.checked.insert(digest, prepared);
                 drop(following);
                 // Another node may have settled the same since this one looked. While this proposal stands none can.
-                return match self.is_served(version, origin).await {
-                    Ok(false) => Ok(Some((number, turn))),
-                    served => {
-                        self.withdraw(number).await;
-                        Ok(served.map(|_| None)?)
-                    }
-                };
+                let is_served = self.is_served(&slot, digest, origin).await;
+                if matches!(is_served, Ok(false)) {
+                    return Ok(Some((number, turn)));
+                }
+                self.withdraw(number).await;
+                is_served?;
+                return Ok(None);
             }
             drop(following);
             if Instant::now() > until {
@@ -555,8 +555,8 @@ impl Gateway {
     /// Whether a version is still to be proposed. Nodes may share a plugin folder: what another node has written there
     /// while it followed a change, or has proposed itself, is not proposed again.
     async fn is_wanted(&self, prepared: &Prepared, origin: VersionOrigin) -> Result<bool, Fault> {
-        let version = (prepared.slot().clone(), prepared.digest());
-        let is_served = self.is_served(version, origin).await?;
+        let (slot, digest) = (prepared.slot(), prepared.digest());
+        let is_served = self.is_served(slot, digest, origin).await?;
         let stands = |runtime: Arc<Runtime>| runtime.stands_in_folder(prepared);
         let is_gone = origin == VersionOrigin::Folder && !self.shared_runtime().is_none_or(stands);
         Ok(!is_served && !is_gone)
@@ -565,7 +565,8 @@ impl Gateway {
     /// Whether all nodes serve a version already, as far as this node can know. What a call asks for is done anew.
     async fn is_served(
         &self,
-        (slot, digest): (Slot, Digest),
+        slot: &Slot,
+        digest: Digest,
         origin: VersionOrigin,
     ) -> Result<bool, Fault> {
         let Some(runtime) = self
@@ -575,7 +576,7 @@ impl Gateway {
             return Ok(false);
         };
         self.follow(&runtime).await?;
-        Ok(runtime.active(&slot) == Some(digest))
+        Ok(runtime.active(slot) == Some(digest))
     }
 
     /// Proposes what was put into this node's plugin folder.
