@@ -25,7 +25,9 @@ async fn counted(server: &Server) -> [u64; 3] {
 
 #[tokio::test]
 async fn a_restart_loads_what_was_compiled_and_compiles_what_was_tampered_with() {
-    let server = Server::fresh().await;
+    let folder = Server::fresh().await.stop().await;
+    std::fs::remove_dir_all(folder.path().join("data/compiled")).unwrap();
+    let server = Server::in_folder(folder).await;
     let modules = kassette_build::guests_with(&["sandbox"]).count();
     let all = u64::try_from(modules).unwrap();
     assert_eq!(counted(&server).await, [0, all, 0]);

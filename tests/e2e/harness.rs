@@ -1,5 +1,7 @@
 //! The real binary over real sockets: start it, talk to it, kill it, start it again.
 
+#[path = "compiled_once.rs"]
+mod compiled_once;
 #[path = "../openapi/contract.rs"]
 mod contract;
 #[path = "../store.rs"]
@@ -142,6 +144,8 @@ impl Server {
         let log = std::fs::File::create(folder.path().join("log.txt")).unwrap();
         let config = folder.path().join("config");
         std::fs::create_dir_all(config.join("providers")).unwrap();
+        let data = folder.path().join("data");
+        compiled_once::lend(&data).unwrap();
         if command.get_envs().all(|(name, _)| name != "RUST_LOG") {
             command.env("RUST_LOG", "info");
         }
@@ -157,7 +161,7 @@ impl Server {
                 "127.0.0.1:0",
             ])
             .arg("--data-dir")
-            .arg(folder.path().join("data"))
+            .arg(&data)
             .arg("--config")
             .arg(config)
             .arg("--ready-file")
@@ -184,6 +188,7 @@ impl Server {
                 .unwrap(),
         };
         server.ready = server.wait_ready(&ready_file).await;
+        compiled_once::keep(&data).unwrap();
         server
     }
 

@@ -1,0 +1,81 @@
+//! Modules compiled once for all gateways that tests start: to compile them was most of what a start took.
+//!
+//! A gateway believes what was compiled under its own master key alone, so gateways on fresh folders share one. Key
+//! and compiled modules stay in the target folder between runs. A test about compiling empties `data/compiled`.
+
+use std::fs::{self, DirBuilder};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+/// Most files that are kept: modules that were built anew leave theirs behind.
+const MOST_FILES: usize = 200;
+
+static KEPT: LazyLock<PathBuf> = LazyLock::new(|| {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled");
+    fs::create_dir_all(&folder).unwrap();
+    let files = fs::read_dir(&folder).unwrap().flatten();
+    let files: Vec<PathBuf> = files.map(|entry| entry.path()).collect();
+    if files.len() > MOST_FILES {
+        for file in files {
+            // Another run may be quicker.
+            let _ = fs::remove_file(file);
+        }
+    }
+    folder
+});
+
+/// Gives a data directory that no gateway has used yet the key and what was compiled under it.
+pub(super) fn lend(data: &Path) -> io::Result<()> {
+    let key = data.join("master.key");
+    if key.exists() || !KEPT.join("master.key").exists() {
+        return Ok(());
+    }
+    let compiled = data.join("compiled");
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&compiled)?;
+    for file in artifacts(&KEPT)? {
+        // Another run may have removed it: then it is compiled anew.
+        let _ = fs::copy(KEPT.join(&file), compiled.join(&file));
+    }
+    fs::copy(KEPT.join("master.key"), key).map(drop)
+}
+
+/// Keeps what a gateway with the same key has compiled, or the first gateway's key.
+pub(super) fn keep(data: &Path) -> io::Result<()> {
+    copy_new(&data.join("master.key"), &KEPT.join("master.key"))?;
+    if fs::read(data.join("master.key"))? != fs::read(KEPT.join("master.key"))? {
+        return Ok(());
+    }
+    let compiled = data.join("compiled");
+    for file in artifacts(&compiled)? {
+        copy_new(&compiled.join(&file), &KEPT.join(&file))?;
+    }
+    Ok(())
+}
+
+/// Names of the compiled modules in a folder.
+fn artifacts(folder: &Path) -> io::Result<Vec<String>> {
+    let names = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name()));
+    let names = names.map(|name: io::Result<_>| Ok(name?.to_string_lossy().into_owned()));
+    let mut names = names.collect::<io::Result<Vec<_>>>()?;
+    // One that is still being written has a name with a dot in front.
+    names.retain(|name| name.ends_with(".cwasm") && !name.starts_with('.'));
+    Ok(names)
+}
+
+/// Copies a file whole, or leaves the one that is there.
+fn copy_new(from: &Path, to: &Path) -> io::Result<()> {
+    if to.exists() {
+        return Ok(());
+    }
+    let mut file = tempfile::NamedTempFile::new_in(&*KEPT)?;
+    io::copy(&mut fs::File::open(from)?, &mut file)?;
+    match file.persist_noclobber(to) {
+        Err(taken) if taken.error.kind() != ErrorKind::AlreadyExists => Err(taken.error),
+        _ => Ok(()),
+    }
+}
