@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use futures_util::stream::{self, StreamExt as _};
 use serde_json::json;
 
 use crate::crowd::{Client, Kind, Member, Place, delays, quantile};
@@ -16,6 +17,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Receivers that accept and never answer, where nothing else is said, and what waits for all of them at least.
 const SILENT: usize = 10;
 const WAITING: usize = 1000;
+/// Receivers made at once: where there are several nodes each change waits for all of them to know it.
+const AT_ONCE: usize = 32;
 /// Receivers that do everything else that is wrong, and the pause between two events for them.
 const HOSTILE: usize = 30;
 const OTHERS_PAUSE: Duration = Duration::from_millis(25);
@@ -118,10 +121,11 @@ async fn silent_and_hostile_receivers_slow_nobody_else() {
     let without = measure_beside(&server, &what, &trap, &harmless).await;
 
     let (count, waiting) = (silent_receivers(), WAITING.max(silent_receivers()));
-    let mut silent = Vec::new();
-    for _ in 0..count {
-        silent.push(Member::new(&server, Kind::Hangs, &trap).await);
-    }
+    let silent: Vec<Member> = stream::iter(0..count)
+        .map(|_| Member::new(&server, Kind::Hangs, &trap))
+        .buffered(AT_ONCE)
+        .collect()
+        .await;
     let (client, place) = (Client::new(), Place::of(&server));
     for nth in 0..waiting {
         let member = &silent[nth % count];
