@@ -211,10 +211,11 @@ for (const scripts of [true, false]) {
 
 const LANGUAGES = ['en-GB', 'de-DE', 'fr-FR', 'pl-PL'];
 
-// One page after another as a payer meets them, to be looked at in target/screenshots.
-for (const size of ['phone', 'desktop']) {
-  for (const dark of [false, true]) {
-    for (const locale of LANGUAGES) {
+// One page after another as a payer meets them, to be looked at in target/screenshots. The long form shows each
+// language at both sizes by day and night.
+for (const [s, size] of ['phone', 'desktop'].entries()) {
+  for (const [d, dark] of [false, true].entries()) {
+    for (const locale of process.env.KASSETTE_LONG ? LANGUAGES : [LANGUAGES[2 * s + d]]) {
       test(`every page in ${locale} (${size}, ${dark ? 'dark' : 'light'})`, () =>
         visiting({ size, dark, locale }, async (payer) => {
           const see = (name) => payer.inspect(`${locale.slice(0, 2)}-${name}`);

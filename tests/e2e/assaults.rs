@@ -32,6 +32,18 @@ fn aim_at(server: &Server, url: &str) -> Aim {
     }
 }
 
+/// Begins an attack by threads that take the processor time which others leave: attackers have machines of their own.
+fn attack(kind: Kind, aim: &Aim) -> Attack {
+    std::thread::scope(|scope| {
+        let attacker = scope.spawn(|| {
+            // Of this thread, and so of those that it starts.
+            rustix::process::setpriority_process(None, 19).unwrap();
+            Attack::begin(kind, aim)
+        });
+        attacker.join().unwrap()
+    })
+}
+
 async fn direct(server: &Server, key: &str) -> Value {
     let fields = json!({ "checkout_mode": "direct", "payment_method": "ideal" });
     server.create(key, fields).await
@@ -68,7 +80,7 @@ async fn others_are_served_beside_each_attack_and_memory_is_bounded() {
     let server = Server::fresh().await;
     let mut all = Vec::new();
     for kind in Kind::all() {
-        let attack = Attack::begin(kind, &aim(&server));
+        let attack = attack(kind, &aim(&server));
         others_are_served(&server, 4).await;
         drop(attack);
         let held = memory(&server);
@@ -79,7 +91,7 @@ async fn others_are_served_beside_each_attack_and_memory_is_bounded() {
         .fault("sandbox-test", "timeout-before-effect", 1_000_000)
         .await;
     for kind in Kind::all().into_iter().chain([Kind::Hanging]) {
-        all.push(Attack::begin(kind, &aim(&server)));
+        all.push(attack(kind, &aim(&server)));
     }
     others_are_served(&server, 10).await;
     drop(all);
@@ -92,7 +104,7 @@ async fn others_are_served_beside_each_attack_and_memory_is_bounded() {
 async fn operators_are_served_beside_each_attack_on_their_listener() {
     let server = Server::fresh().await;
     for kind in [Kind::Held, Kind::Unread, Kind::Unended] {
-        let attack = Attack::begin(kind, &aim_at(&server, server.admin_base()));
+        let attack = attack(kind, &aim_at(&server, server.admin_base()));
         for _ in 0..10 {
             let began = Instant::now();
             server.admin("GET", "/providers", None).await.expect(200);
@@ -172,7 +184,7 @@ async fn forged_notices_hold_up_no_genuine_one_and_fill_no_log() {
     let (before, began) = (server.log().len(), Instant::now());
     let set = std::env::var("KASSETTE_FORGED_SECONDS").ok();
     let least = set.map_or(0, |set| set.parse().expect("seconds"));
-    let attack = Attack::begin(Kind::Forged, &aim(&server));
+    let attack = attack(Kind::Forged, &aim(&server));
     // All that strangers may send to the account is used up.
     let used_up = async || (counted("limited").await >= 1000).then_some(());
     server.wait_for("refused notices", used_up).await;
@@ -247,7 +259,7 @@ fn a_process_that_may_open_too_few_files_for_the_store_does_not_start() {
 #[tokio::test]
 async fn a_key_holder_who_takes_no_answers_is_told_to_wait_and_others_are_not() {
     let server = Server::fresh().await;
-    let attack = Attack::begin(Kind::Unread, &aim(&server));
+    let attack = attack(Kind::Unread, &aim(&server));
     let refused = async || {
         let count = server
             .counted("kassette_http_budget_refusals_total", "")
@@ -267,7 +279,7 @@ async fn a_key_holder_who_takes_no_answers_is_told_to_wait_and_others_are_not() 
 async fn strangers_leave_the_store_its_files_where_the_process_may_open_few() {
     let server = Server::through(with_files(1024), fresh_folder()).await;
     assert!(server.log().contains("the limit of open files is too low"));
-    let attack = Attack::begin(Kind::Held, &aim(&server));
+    let attack = attack(Kind::Held, &aim(&server));
     let files = || {
         let open = std::fs::read_dir(format!("/proc/{}/fd", server.pid()));
         open.unwrap().count()

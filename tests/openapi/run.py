@@ -175,7 +175,7 @@ def main():
     ready = json.loads(pathlib.Path(sys.argv[1]).read_text())
     document, config, arguments, tidy = {"public": public, "admin": admin}[sys.argv[2]](ready)
     # Of the admin API's many operations each needs fewer.
-    examples = sys.argv[3] if len(sys.argv) > 3 else {"public": "150", "admin": "10"}[sys.argv[2]]
+    examples = sys.argv[3] if len(sys.argv) > 3 else {"public": "100", "admin": "10"}[sys.argv[2]]
     folder = pathlib.Path(tempfile.mkdtemp())
     har = folder / "calls.har"
     file = folder / "schemathesis.toml"
