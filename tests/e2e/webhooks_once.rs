@@ -56,6 +56,8 @@ async fn a_completed_payment_is_told_exactly_once_whoever_learns_of_it_first() {
                 .expect(200);
             server.until(&key, &payment, "review").await;
         }
+        // A clock that jumps past a lease has another node send what is under way once more.
+        server.settled(&hook).await;
         server.advance(WAITED).await;
         let ways = [
             Callback, Operator, Query, Return, Callback, Operator, Return, Callback,
