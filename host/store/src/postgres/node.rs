@@ -52,8 +52,9 @@ const REMOVE: &str = "/* node: remove */ DELETE FROM node n USING (SELECT name F
 const REMOVE_ALL: &str = "/* node: remove all */ DELETE FROM node";
 const BEAT_SQL: &str = "/* node: beat */ WITH beaten AS (
         UPDATE node SET seen = $3, demand = $4, info = $5, beat = clock_timestamp()
-        WHERE name = $1 AND incarnation = $2 RETURNING 1)
-    SELECT d.epoch, d.version, n.name, n.incarnation, n.beat, n.demand FROM beaten, directory d, node n";
+        WHERE name = $1 AND incarnation = $2 RETURNING beat)
+    SELECT d.epoch, d.version, n.name, n.incarnation, n.beat, n.demand, beaten.beat
+    FROM beaten, directory d, node n";
 const GIVE_UP: &str = "/* node: give up */ WITH gone AS (
         DELETE FROM node WHERE name = $1 AND incarnation = $2 RETURNING name)
     DELETE FROM schedule WHERE holder IN (SELECT name FROM gone)";
@@ -480,6 +481,8 @@ impl Heartbeats {
             return Ok(None);
         }
         let version = (first.get(0), first.get(1));
+        // Not the one of this node's row, which the statement shows as it was before.
+        let written: SystemTime = first.get(6);
         let rows: Vec<_> = rows.iter().map(of_row).collect();
         let (next, gone) = {
             let mut membership = membership.lock();
@@ -498,10 +501,7 @@ impl Heartbeats {
                 );
             }
         }
-        let own = rows.iter().find(|row| row.name == *name);
-        if let Some(own) = own {
-            self.compare_clocks(own.beat, took);
-        }
+        self.compare_clocks(written, took);
         Ok(Some(next))
     }
 
@@ -528,5 +528,25 @@ fn of_row(row: &tokio_postgres::Row) -> Row {
         incarnation: row.get(3),
         beat: row.get(4),
         demand: row.get(5),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::postgres::scratch::Scratch;
+
+    #[tokio::test]
+    async fn a_late_beat_is_not_taken_for_a_clock_that_is_off() {
+        if !Scratch::available().unwrap() {
+            return;
+        }
+        let scratch = Scratch::new().await.unwrap();
+        let target = Target::parse(&scratch.options().url).unwrap();
+        let node_state = NodeState::new("a".into(), Some(Membership::new(LAPSE)));
+        let mut beats = Heartbeats::begin(node_state, target, true).await.unwrap();
+        std::thread::sleep(CLOCKS_APART + BEAT);
+        assert!(beats.beat().await.unwrap().is_some());
+        assert!(!beats.is_clock_off);
     }
 }
