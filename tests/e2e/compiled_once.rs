@@ -15,12 +15,11 @@ const MOST_FILES: usize = 200;
 static KEPT: LazyLock<PathBuf> = LazyLock::new(|| {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled");
     fs::create_dir_all(&folder).unwrap();
-    let files = fs::read_dir(&folder).unwrap().flatten();
-    let files: Vec<PathBuf> = files.map(|entry| entry.path()).collect();
+    let files = artifacts(&folder).unwrap();
     if files.len() > MOST_FILES {
         for file in files {
             // Another run may be quicker.
-            let _ = fs::remove_file(file);
+            let _ = fs::remove_file(folder.join(file));
         }
     }
     folder
@@ -59,12 +58,13 @@ pub(super) fn keep(data: &Path) -> io::Result<()> {
 
 /// Names of the compiled modules in a folder.
 fn artifacts(folder: &Path) -> io::Result<Vec<String>> {
-    let names = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name()));
-    let names = names.map(|name: io::Result<_>| Ok(name?.to_string_lossy().into_owned()));
-    let mut names = names.collect::<io::Result<Vec<_>>>()?;
+    let names = fs::read_dir(folder)?
+        .flatten()
+        .map(|entry| entry.file_name());
+    let names = names.map(|name| name.to_string_lossy().into_owned());
     // One that is still being written has a name with a dot in front.
-    names.retain(|name| name.ends_with(".cwasm") && !name.starts_with('.'));
-    Ok(names)
+    let is_whole = |name: &String| name.ends_with(".cwasm") && !name.starts_with('.');
+    Ok(names.filter(is_whole).collect())
 }
 
 /// Copies a file whole, or leaves the one that is there.
@@ -72,8 +72,13 @@ fn copy_new(from: &Path, to: &Path) -> io::Result<()> {
     if to.exists() {
         return Ok(());
     }
+    let mut source = match fs::File::open(from) {
+        // The gateway may have removed what it needs no more.
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        opened => opened?,
+    };
     let mut file = tempfile::NamedTempFile::new_in(&*KEPT)?;
-    io::copy(&mut fs::File::open(from)?, &mut file)?;
+    io::copy(&mut source, &mut file)?;
     match file.persist_noclobber(to) {
         Err(taken) if taken.error.kind() != ErrorKind::AlreadyExists => Err(taken.error),
         _ => Ok(()),
