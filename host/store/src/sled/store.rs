@@ -40,7 +40,7 @@ pub(crate) struct Memories {
     secrets: Arc<Secrets>,
     /// Counts the groups that changed rows of [`DIRECTORY`], and those of which it is not known.
     directory: AtomicU64,
-    payments: PaymentCache,
+    payments: Arc<PaymentCache>,
 }
 
 impl Embedder for Memories {
@@ -100,7 +100,7 @@ impl SledStore {
         let memories = Arc::new(Memories {
             secrets: Arc::clone(&secrets),
             directory: AtomicU64::new(0),
-            payments: PaymentCache::default(),
+            payments: Arc::default(),
         });
         let engine = Engine::start(folder, Arc::clone(&memories), opened, hooks)?;
         Ok(Arc::new(Self {
@@ -143,8 +143,8 @@ impl SledStore {
     }
 
     /// Payments as they were last read.
-    pub(crate) fn payment_cache(&self) -> &PaymentCache {
-        &self.memories.payments
+    pub(crate) fn payment_cache(&self) -> Arc<PaymentCache> {
+        Arc::clone(&self.memories.payments)
     }
 
     pub(crate) fn operate<O: Operation<Memory>>(

@@ -106,43 +106,36 @@ impl State for Memory {
     }
 }
 
-/// Where payments are found by way of the payment index.
-pub(crate) trait Indexed: RowSource {
-    /// Payments that a fingerprint may stand for: their rows tell.
-    fn found(&self, mark: LookupKey, fingerprint: Fingerprint) -> Result<Vec<PaymentId>, Fault>;
+/// Payments that a fingerprint may stand for, the group's own first: their rows tell.
+pub(crate) fn found(
+    rows: &Rows<'_>,
+    key: LookupKey,
+    fingerprint: Fingerprint,
+) -> Result<Vec<PaymentId>, Fault> {
+    let ours = rows.state().entered();
+    let ours = ours.filter(|entry| entry.has(key, fingerprint));
+    let mut found: Vec<PaymentId> = ours.map(|entry| entry.id).collect();
+    let positions: Vec<_> = rows.shown().read().found(key, fingerprint).collect();
+    let mut ids = Ids::default();
+    for position in positions {
+        found.push(ids.at(rows, position)?);
+    }
+    Ok(found)
+}
 
+/// Where the payment index is at hand.
+pub(crate) trait Indexed: RowSource {
     /// Those of some positions of the payment index at which there are payments.
     fn positions(&self, first: Position, count: u16) -> Range<Position>;
 }
 
 impl Indexed for Rows<'_> {
-    fn found(&self, mark: LookupKey, fingerprint: Fingerprint) -> Result<Vec<PaymentId>, Fault> {
-        let ours = self.state().entered();
-        let ours = ours.filter(|entry| entry.has(mark, fingerprint));
-        let mut found: Vec<PaymentId> = ours.map(|entry| entry.id).collect();
-        let positions: Vec<_> = self.shown().read().found(mark, fingerprint).collect();
-        let mut ids = Ids::default();
-        for position in positions {
-            found.push(ids.at(self, position)?);
-        }
-        Ok(found)
-    }
-
     fn positions(&self, first: Position, count: u16) -> Range<Position> {
         self.shown().read().range(first, count)
     }
 }
 
 impl Indexed for View<'_> {
-    fn found(&self, mark: LookupKey, fingerprint: Fingerprint) -> Result<Vec<PaymentId>, Fault> {
-        let positions: Vec<_> = self.shown().read().found(mark, fingerprint).collect();
-        let mut ids = Ids::default();
-        positions
-            .into_iter()
-            .map(|position| ids.at(self, position))
-            .collect()
-    }
-
     fn positions(&self, first: Position, count: u16) -> Range<Position> {
         self.shown().read().range(first, count)
     }
@@ -184,8 +177,8 @@ mod tests {
         rows.keep();
         enter(&mut rows, entered(3)).unwrap();
         rows.roll_back();
-        let found = rows.found(LookupKey::Token, [1; 4]).unwrap();
-        assert_eq!(found, [same.entry.id, entered(1).entry.id]);
-        assert_eq!(rows.found(LookupKey::Token, [3; 4]), Ok(vec![]));
+        let of_both = found(&rows, LookupKey::Token, [1; 4]).unwrap();
+        assert_eq!(of_both, [same.entry.id, entered(1).entry.id]);
+        assert_eq!(found(&rows, LookupKey::Token, [3; 4]), Ok(vec![]));
     }
 }

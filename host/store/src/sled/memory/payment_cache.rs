@@ -1,100 +1,90 @@
-//! Payments as they were last read: a merchant asks for the same one again and again until it is paid,
-//! and finding, checking and opening its row takes several times longer than all else about the answer.
+//! Payments with their attempts as they were last read: shops ask for the same one again and again until it is
+//! paid, its page asks while it is open, and finding, checking and opening rows takes several times longer than all
+//! else about the answer.
 //!
-//! What is remembered is what is on disk. A group that has written a payment makes it forgotten after
-//! its sync and before any caller hears of it; a read that was under way meanwhile is not remembered.
-//!
-//! Decided 2026-11-25: not `quick_cache`, which keeps answers and the directory's rows, because the crate cannot
-//! refuse a single read without making others wait. A read that began before a write must not be remembered after
-//! it, and the guard that `quick_cache` has for such cases lets all other readers of a payment wait for the one
-//! that reads it.
+//! Payments are read and remembered while no group is shown, and a group that is shown makes what it has written
+//! forgotten before any reader has its turn. A step writes the payment's own row whatever else it writes.
 
-use std::collections::HashMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use kassette_domain::attempt::Attempt;
 use kassette_domain::id::PaymentId;
+use kassette_domain::lifecycle::PaymentAggregate;
 use kassette_domain::payment::Payment;
 use kassette_engine::Written;
-use parking_lot::Mutex;
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
 
-use crate::rows::schema;
+use crate::rows::schema::{self, Position};
 
-/// Locks that share the payments between them.
-const SHARDS: usize = 64;
-/// Most payments of a shard, 16,384 in all at some 600 bytes each. A full shard is emptied: what is
-/// still asked for is read again.
-const SHARD_CAPACITY: usize = 256;
+/// Most payments, attempts and refunds in all, at some 600 bytes each.
+const CAPACITY: usize = 16_384;
 
-/// Payments as they were last read.
+/// A payment with its attempts, as it is on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CachedPayment {
+    pub(crate) payment: Arc<Payment>,
+    attempts: Arc<[Attempt]>,
+}
+
+impl From<PaymentAggregate> for CachedPayment {
+    fn from(aggregate: PaymentAggregate) -> Self {
+        Self {
+            payment: Arc::new(aggregate.payment),
+            attempts: aggregate.attempts.into(),
+        }
+    }
+}
+
+impl CachedPayment {
+    pub(crate) fn aggregate(&self) -> PaymentAggregate {
+        PaymentAggregate {
+            payment: Payment::clone(&self.payment),
+            attempts: self.attempts.to_vec(),
+        }
+    }
+}
+
+/// Counts what a payment has.
+#[derive(Clone, Debug)]
+pub(crate) struct Parts;
+
+impl Weighter<PaymentId, CachedPayment> for Parts {
+    fn weight(&self, _: &PaymentId, cached: &CachedPayment) -> u64 {
+        let attempts = cached.attempts.iter();
+        let attempts = attempts.map(|attempt| 1 + attempt.returns.refunds.len() as u64);
+        1 + attempts.sum::<u64>()
+    }
+}
+
 pub(crate) struct PaymentCache {
-    shards: [Mutex<Shard>; SHARDS],
+    pub(crate) payments: Cache<PaymentId, CachedPayment, Parts>,
+    /// Which payment is at a position of the payment index; it stays there.
+    pub(crate) ids: Cache<Position, PaymentId>,
 }
-
-#[derive(Default)]
-struct Shard {
-    /// Counts what was forgotten because it was written.
-    written: u64,
-    payments: HashMap<PaymentId, Arc<Payment>>,
-}
-
-/// When a read began, as far as its payment's shard is concerned.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Began(u64);
 
 impl Default for PaymentCache {
     fn default() -> Self {
         Self {
-            shards: std::array::from_fn(|_| Mutex::default()),
+            payments: Cache::with_weighter(CAPACITY, CAPACITY as u64, Parts),
+            ids: Cache::new(CAPACITY),
         }
     }
 }
 
 impl PaymentCache {
-    fn shard(&self, id: PaymentId) -> &Mutex<Shard> {
-        // Ids are random in their last bytes.
-        let [.., last] = *id.as_bytes();
-        &self.shards[usize::from(last) % SHARDS]
-    }
-
-    /// A payment as it is on disk.
-    ///
-    /// # Errors
-    /// Where it has to be read: when that began.
-    pub(crate) fn get(&self, id: PaymentId) -> Result<Arc<Payment>, Began> {
-        let shard = self.shard(id).lock();
-        let known = shard.payments.get(&id).cloned();
-        known.ok_or(Began(shard.written))
-    }
-
-    /// Remembers a payment that was read, unless something was written since the read began.
-    pub(crate) fn insert(&self, began: Began, payment: &Arc<Payment>) {
-        let mut shard = self.shard(payment.id).lock();
-        if shard.written != began.0 {
-            return;
-        }
-        if shard.payments.len() >= SHARD_CAPACITY {
-            shard.payments.clear();
-        }
-        shard.payments.insert(payment.id, Arc::clone(payment));
-    }
-
     /// Forgets what a group has written.
     pub(crate) fn invalidate(&self, written: &Written) {
-        for key in payments_in(written) {
-            let mut shard = self.shard(key).lock();
-            shard.written += 1;
-            shard.payments.remove(&key);
+        for id in payments_in(written) {
+            self.payments.remove(&id);
         }
     }
 
     /// Forgets everything: what is on disk is not known.
     pub(crate) fn clear(&self) {
-        for shard in &self.shards {
-            let mut shard = shard.lock();
-            shard.written += 1;
-            shard.payments.clear();
-        }
+        self.payments.clear();
+        self.ids.clear();
     }
 }
 
@@ -110,12 +100,10 @@ mod tests {
     use super::*;
     use crate::suite::fixtures::{NOW, new_payment};
 
-    fn payment(name: &str) -> Arc<Payment> {
-        Arc::new(Payment::new(new_payment(name), None, NOW))
-    }
-
-    fn began(cache: &PaymentCache, id: PaymentId) -> Began {
-        cache.get(id).expect_err("it is remembered")
+    fn payment(id: PaymentId) -> CachedPayment {
+        let mut payment = Payment::new(new_payment("a"), None, NOW);
+        payment.id = id;
+        PaymentAggregate::new(payment).into()
     }
 
     fn written(id: PaymentId) -> Written {
@@ -124,37 +112,31 @@ mod tests {
 
     #[test]
     fn a_payment_is_remembered_until_it_is_written() {
-        let (cache, payment) = (PaymentCache::default(), payment("a"));
-        cache.insert(began(&cache, payment.id), &payment);
-        assert_eq!(cache.get(payment.id).unwrap(), payment);
-        cache.invalidate(&written(payment.id));
-        began(&cache, payment.id);
-    }
-
-    #[test]
-    fn what_was_read_before_a_write_is_not_remembered_after_it() {
-        let (cache, payment) = (PaymentCache::default(), payment("a"));
-        let began_before = began(&cache, payment.id);
-        cache.invalidate(&written(payment.id));
-        cache.insert(began_before, &payment);
-        let began_before = began(&cache, payment.id);
+        let (cache, ids) = (PaymentCache::default(), [1, 2].map(|each| [each; 16]));
+        for id in ids.map(PaymentId::from_bytes) {
+            cache.payments.insert(id, payment(id));
+        }
+        let [written_id, other] = ids.map(PaymentId::from_bytes);
+        cache.invalidate(&written(written_id));
+        assert_eq!(cache.payments.get(&written_id), None);
+        assert_eq!(cache.payments.get(&other), Some(payment(other)));
         cache.clear();
-        cache.insert(began_before, &payment);
-        began(&cache, payment.id);
+        assert_eq!(cache.payments.get(&other), None);
     }
 
     #[test]
     fn many_payments_cost_bounded_memory() {
         let cache = PaymentCache::default();
-        for at in 0..u32::try_from(SHARDS * SHARD_CAPACITY * 2).unwrap() {
+        for at in 0..u32::try_from(CAPACITY * 2).unwrap() {
             let mut bytes = [0; 16];
             bytes[12..].copy_from_slice(&at.to_be_bytes());
-            let mut payment = Payment::new(new_payment("a"), None, NOW);
-            payment.id = PaymentId::from_bytes(bytes);
-            cache.insert(began(&cache, payment.id), &Arc::new(payment));
+            let id = PaymentId::from_bytes(bytes);
+            cache.payments.insert(id, payment(id));
         }
-        let shards = cache.shards.iter();
-        let held: usize = shards.map(|shard| shard.lock().payments.len()).sum();
-        assert!(held <= SHARDS * SHARD_CAPACITY, "{held}");
+        assert!(
+            cache.payments.weight() <= CAPACITY as u64,
+            "{}",
+            cache.payments.weight()
+        );
     }
 }

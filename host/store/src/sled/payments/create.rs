@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kassette_domain::id::PaymentId;
 use kassette_domain::key::{ApiKey, Environment, KeyOwner, TokenHash};
 use kassette_domain::lifecycle::PaymentAggregate;
 use kassette_domain::payment::{NewPayment, Origin, Payment, Request};
@@ -15,25 +16,25 @@ use crate::rows::source::RowSource;
 use crate::rows::stored::{PaymentCounters, PaymentRow, Timer};
 use crate::sled::memory::payment_index::{Entry, LookupKey};
 use crate::sled::memory::payment_index_rows::Entered;
-use crate::sled::memory::{Indexed, Memory, Rows, enter};
+use crate::sled::memory::{Memory, Rows, enter, found};
 use crate::sled::payments::aggregates;
 use crate::sled::resellers::delegations;
 use crate::{Created, Fault};
 
-/// What a request that was made before gets; none where it is new.
+/// What a request that was made before gets; none where it is new. `found` are the payments that its reference may
+/// stand for.
 pub(crate) fn replay(
-    source: &impl Indexed,
-    secrets: &Secrets,
+    found: Vec<PaymentId>,
     request: &Request,
+    load: impl Fn(PaymentId) -> Result<Arc<Payment>, Fault>,
     email_mark: impl Fn() -> Option<[u8; 32]>,
 ) -> Result<Option<Created>, Fault> {
-    let reference = secrets.marker.reference(request.merchant, &request.origin);
-    for id in source.found(LookupKey::Reference, reference)? {
-        let row = PaymentRow::expect(source, id)?;
-        if is_same_reference(row.plain(), request) {
-            return Ok(Some(match row.plain().differs(request, email_mark()) {
+    for id in found {
+        let payment = load(id)?;
+        if is_same_reference(&payment, request) {
+            return Ok(Some(match payment.differs(request, email_mark()) {
                 Some(field) => Created::Differs { field },
-                None => Created::Replay(row.open(&secrets.sealer)?.0),
+                None => Created::Replay(Arc::unwrap_or_clone(payment)),
             }));
         }
     }
@@ -136,8 +137,14 @@ impl Operation<Memory> for Create {
         if let Some(refused) = self.refused(rows)? {
             return Ok(refused);
         }
-        let mark = || self.payment.email_mark;
-        let made_before = replay(rows, &self.secrets, &self.request, mark)?;
+        let (marker, request) = (&self.secrets.marker, &self.request);
+        let reference = marker.reference(request.merchant, &request.origin);
+        let found = found(rows, LookupKey::Reference, reference)?;
+        let load = |id| {
+            let row = PaymentRow::expect(rows, id)?;
+            Ok(Arc::new(row.open(&self.secrets.sealer)?.0))
+        };
+        let made_before = replay(found, request, load, || self.payment.email_mark)?;
         if let Some(made_before) = made_before {
             return Ok(made_before);
         }

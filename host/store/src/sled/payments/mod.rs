@@ -4,6 +4,7 @@ pub(crate) mod aggregates;
 pub(crate) mod checks;
 pub(crate) mod create;
 pub(crate) mod pending_callbacks;
+mod reader;
 pub(crate) mod refunds;
 pub(crate) mod search;
 pub(crate) mod step;
@@ -27,12 +28,12 @@ use serde::de::DeserializeOwned;
 
 use crate::rows::records;
 use crate::rows::schema::{self, Line};
-use crate::rows::seal::{Secrets, fingerprint};
+use crate::rows::seal::fingerprint;
 use crate::rows::source::RowSource;
 use crate::rows::stored::{AttemptKey, EventRow, ListedEvent, PaymentRow};
 use crate::sled::lists::{Order, TIME_AND_ID};
 use crate::sled::memory::payment_index::LookupKey;
-use crate::sled::memory::{Indexed as _, View};
+
 use crate::sled::payments::aggregates::Loaded;
 use crate::sled::payments::create::{Create, replay};
 use crate::sled::payments::pending_callbacks::KeepCallback;
@@ -50,7 +51,12 @@ impl Payments for SledStore {
     fn replay(&self, request: Request) -> StoreFuture<'_, Option<Created>> {
         let secrets = Arc::clone(&self.secrets);
         // Most requests are new: the index in memory has nothing of them.
-        self.read_few(move |view| replay(view, &secrets, &request, || secrets.email_mark(&request)))
+        self.read_payments(move |payments| {
+            let reference = secrets.marker.reference(request.merchant, &request.origin);
+            let found = payments.found(LookupKey::Reference, reference)?;
+            let load = |id| Ok(payments.expect(id)?.payment);
+            replay(found, &request, load, || secrets.email_mark(&request))
+        })
     }
 
     fn create(
@@ -172,41 +178,24 @@ impl Payments for SledStore {
     }
 
     fn payment(&self, id: PaymentId) -> StoreFuture<'_, Option<Arc<Payment>>> {
-        Box::pin(async move {
-            self.readable().await?;
-            let began = match self.payment_cache().get(id) {
-                Ok(payment) => return Ok(Some(payment)),
-                Err(began) => began,
-            };
-            let secrets = Arc::clone(&self.secrets);
-            let read = self.read_few(move |view| {
-                let row = PaymentRow::load(view, id)?;
-                let opened = row.map(|row| row.open(&secrets.sealer));
-                Ok(opened.transpose()?.map(|(payment, _)| payment))
-            });
-            let payment = read.await?.map(Arc::new);
-            if let Some(payment) = &payment {
-                self.payment_cache().insert(began, payment);
-            }
-            Ok(payment)
-        })
+        self.read_payments(move |payments| Ok(payments.load(id)?.map(|cached| cached.payment)))
     }
 
     fn aggregate(&self, about: About) -> StoreFuture<'_, Option<PaymentAggregate>> {
-        let secrets = Arc::clone(&self.secrets);
-        self.read_few(move |view| match aggregates::resolve(view, &about)? {
-            Some(id) => loaded(view, &secrets, id),
-            None => Ok(None),
-        })
+        self.read_payments(
+            move |payments| match aggregates::resolve(payments.view, &about)? {
+                Some(id) => Ok(payments.load(id)?.map(|cached| cached.aggregate())),
+                None => Ok(None),
+            },
+        )
     }
 
     fn by_checkout(&self, token: TokenHash) -> StoreFuture<'_, Option<PaymentAggregate>> {
-        let secrets = Arc::clone(&self.secrets);
-        self.read_few(move |view| {
-            for id in view.found(LookupKey::Token, fingerprint(token.0))? {
-                let aggregate = aggregates::load_promised(view, &secrets.sealer, id)?.aggregate;
-                if TokenHash::of(aggregate.payment.token.expose()) == token {
-                    return Ok(Some(aggregate));
+        self.read_payments(move |payments| {
+            for id in payments.found(LookupKey::Token, fingerprint(token.0))? {
+                let cached = payments.expect(id)?;
+                if TokenHash::of(cached.payment.token.expose()) == token {
+                    return Ok(Some(cached.aggregate()));
                 }
             }
             Ok(None)
@@ -217,14 +206,14 @@ impl Payments for SledStore {
         &self,
         token: TokenHash,
     ) -> StoreFuture<'_, Option<(AttemptId, PaymentAggregate)>> {
-        let secrets = Arc::clone(&self.secrets);
-        self.read_few(move |view| {
-            let attempt_key: Option<AttemptKey> = view.load(&schema::returning(token))?;
+        self.read_payments(move |payments| {
+            let attempt_key: Option<AttemptKey> = payments.view.load(&schema::returning(token))?;
             let Some(attempt_key) = attempt_key else {
                 return Ok(None);
             };
-            let aggregate = loaded(view, &secrets, attempt_key.payment)?;
-            Ok(aggregate.and_then(|aggregate| {
+            let cached = payments.load(attempt_key.payment)?;
+            Ok(cached.and_then(|cached| {
+                let aggregate = cached.aggregate();
                 let attempt = aggregate.attempts.get(usize::from(attempt_key.ordinal))?;
                 let is_its = TokenHash::of(attempt.return_token.expose()) == token;
                 is_its.then_some((attempt.id, aggregate))
@@ -348,13 +337,4 @@ impl SledStore {
             .map(|(key, row)| records::decode(key, row))
             .collect()
     }
-}
-
-fn loaded(
-    view: &View<'_>,
-    secrets: &Secrets,
-    id: PaymentId,
-) -> Result<Option<PaymentAggregate>, Fault> {
-    let loaded = aggregates::load(view, &secrets.sealer, id)?;
-    Ok(loaded.map(|loaded| loaded.aggregate))
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use kassette_domain::id::PaymentId;
+use kassette_domain::key::TokenHash;
 use kassette_engine::{DiskHooks, Syncing};
 use kassette_files::durable_write;
 use parking_lot::{Condvar, Mutex};
@@ -193,6 +194,10 @@ async fn reads_of_a_disk_that_hangs_are_given_up_and_hold_up_nothing_else() {
         ..DiskHooks::default()
     };
     let store = SledStore::start(&options(folder.path()), hooks).unwrap();
+    store.create(new_payment("old"), None, NOW).await.unwrap();
+    created(&store, 0..400).await.unwrap();
+    let by_token = || store.by_checkout(TokenHash::of(&token("old")));
+    assert!(by_token().await.unwrap().is_some());
     store.create(new_payment("a"), None, NOW).await.unwrap();
     let disk = Arc::new((Mutex::new(true), Condvar::new()));
     let begun = Arc::new(AtomicU64::new(0));
@@ -220,8 +225,13 @@ async fn reads_of_a_disk_that_hangs_are_given_up_and_hold_up_nothing_else() {
             assert!(why.contains("the disk hangs"), "{why}");
         }
     }
-    // What was written lately is read without the disk.
+    // What was written lately is read without the disk, and what was read before.
     assert!(store.aggregate(payment_of("a")).await.unwrap().is_some());
+    assert!(by_token().await.unwrap().is_some());
+    let replay = store.replay(request("old")).await;
+    assert!(matches!(replay, Ok(Some(Created::Replay(_)))), "{replay:?}");
+    let other_old = store.aggregate(payment_of("0")).await;
+    assert!(matches!(other_old, Err(Fault::Unavailable(_))));
     // A group cannot be shown meanwhile, and no caller waits for that on a thread that others need.
     let create = store.create(new_payment("b"), None, NOW).await;
     assert_eq!(create, Err(Fault::Stopping));
