@@ -204,9 +204,10 @@ pub struct Verdict {
 /// What a method says to a question: its verdicts, best first, or why it cannot be used at all.
 pub type RankAnswer = Result<Vec<Verdict>, RoutingRefusal>;
 
-/// A routing decision with all that the method's module saw and said: enough to make it again.
+/// A routing decision with all that the method's module saw and said: enough to make it again. What is written borrows
+/// both.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RoutingRecord {
+pub struct RoutingRecord<C = Context, A = RankAnswer> {
     pub at: Time,
     pub merchant: MerchantId,
     /// The method, whose slot decided.
@@ -219,9 +220,9 @@ pub struct RoutingRecord {
     /// The attempt that followed from it.
     pub attempt: Option<AttemptId>,
     /// What the module saw.
-    pub context: Context,
+    pub context: C,
     /// What it said; none where it failed.
-    pub answer: Option<RankAnswer>,
+    pub answer: Option<A>,
     /// The account that was taken of it.
     pub chosen: Option<AccountId>,
 }

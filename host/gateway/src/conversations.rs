@@ -1,9 +1,8 @@
 //! Conversations with providers on their way into the routing log, where the settings have them recorded.
 //!
-//! A payment waits for none of it: what came of a call is put into a queue in memory, and a worker writes what is
-//! there. What the queue has no room for is lost to the log, and counted.
+//! A payment waits for none of it: what came of a call is encoded into a batch in memory, and a worker writes what is
+//! there. What there is no room for is lost to the log, and counted.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use kassette_domain::conversation::{CallOutcome, Conversation, HostCall, ProviderCall};
@@ -14,13 +13,12 @@ use parking_lot::Mutex;
 
 use crate::Gateway;
 use crate::modules::Access;
+use crate::routing_records::WaitingEntries;
 
 /// Most bytes that wait to be written.
 pub const WAITING_MOST: usize = 8 << 20;
 /// Most bytes of one conversation.
 pub const MOST: usize = 256 << 10;
-/// Conversations that are written together.
-const BATCH: usize = 64;
 /// A notice that proves nothing can be written by any sender: so many bytes of one a second are recorded.
 pub const UNPROVED_MOST: usize = 2 << 10;
 const UNPROVED_EVERY: Duration = Duration::from_secs(1);
@@ -31,48 +29,35 @@ pub(crate) struct Conversations(Mutex<ConversationQueue>);
 
 #[derive(Debug, Default)]
 struct ConversationQueue {
-    queue: VecDeque<Conversation>,
-    bytes: usize,
+    waiting: WaitingEntries,
     /// From when the next notice that proves nothing is recorded.
     next_unproved: Time,
 }
 
 impl Conversations {
     /// What became of one that is to be kept: the word for the metric where it is lost.
-    fn put(&self, conversation: Conversation) -> Result<(), &'static str> {
-        let bytes = size(&conversation);
-        let mut waiting = self.0.lock();
+    fn put(&self, conversation: &Conversation) -> Result<(), &'static str> {
+        let bytes = size(conversation);
+        let mut queue = self.0.lock();
         if let ProviderCall::Callback(_) = conversation.call {
             let proved = match &conversation.outcome {
                 CallOutcome::Callback(Ok(reply)) => reply.proved,
                 CallOutcome::Failed(_) => false,
                 _ => return Err("unproved"),
             };
-            let is_early = conversation.at() < waiting.next_unproved;
+            let is_early = conversation.at() < queue.next_unproved;
             if !proved && (is_early || bytes > UNPROVED_MOST) {
                 return Err("unproved");
             }
             if !proved {
-                waiting.next_unproved = conversation.at().after(UNPROVED_EVERY);
+                queue.next_unproved = conversation.at().after(UNPROVED_EVERY);
             }
         }
-        if bytes > MOST || waiting.bytes + bytes > WAITING_MOST {
+        if bytes > MOST || queue.waiting.bytes() + bytes > WAITING_MOST {
             return Err("dropped");
         }
-        waiting.bytes += bytes;
-        waiting.queue.push_back(conversation);
+        queue.waiting.push(conversation).map_err(|_| "dropped")?;
         Ok(())
-    }
-
-    /// The oldest of them; empty where none waits.
-    fn take(&self) -> Vec<Conversation> {
-        let mut waiting = self.0.lock();
-        let count = waiting.queue.len().min(BATCH);
-        let batch: Vec<_> = waiting.queue.drain(..count).collect();
-        waiting.bytes = waiting
-            .bytes
-            .saturating_sub(batch.iter().map(size).sum::<usize>());
-        batch
     }
 }
 
@@ -116,7 +101,7 @@ impl Gateway {
                 payment,
                 ..recorded.conversation
             };
-            if let Err(why) = gateway.inner.conversations.put(conversation) {
+            if let Err(why) = gateway.inner.conversations.put(&conversation) {
                 count(why, 1);
             }
         }));
@@ -124,21 +109,8 @@ impl Gateway {
 
     /// Writes the conversations that wait. What the store does not take is lost to the log.
     pub(crate) async fn write_conversations(&self) {
-        loop {
-            let batch = self.inner.conversations.take();
-            if batch.is_empty() {
-                return;
-            }
-            let length = batch.len() as u64;
-            match self.store().append_conversations(batch, self.now()).await {
-                Ok(()) => count("written", length),
-                Err(fault) => {
-                    count("failed", length);
-                    tracing::warn!(error = %fault, conversations = length, "conversations are missing in the routing log");
-                    return;
-                }
-            }
-        }
+        let batches = self.inner.conversations.0.lock().waiting.take(1);
+        self.append("conversations", batches, count).await;
     }
 }
 
@@ -193,7 +165,7 @@ mod tests {
     #[test]
     fn a_sender_who_proves_nothing_gets_a_small_callback_a_second_into_the_log() {
         let conversations = Conversations::default();
-        let put = |bytes, at, read| conversations.put(callback(bytes, at, read));
+        let put = |bytes, at, read| conversations.put(&callback(bytes, at, read));
         let forged = || Err(CallbackFailure::Forged("no".into()));
         for (bytes, at, read, kept) in [
             (100, 5_000, forged(), Err("unproved")),
@@ -205,18 +177,18 @@ mod tests {
         ] {
             assert_eq!(put(bytes, at, read), kept, "{bytes} at {at}");
         }
-        assert_eq!(conversations.take().len(), 3);
+        assert_eq!(conversations.0.lock().waiting.entries(), 3);
     }
 
     #[test]
     fn what_waits_is_bounded_in_bytes_and_makes_room_when_it_is_taken() {
         let conversations = Conversations::default();
-        let put = |bytes| conversations.put(callback(bytes, 0, Ok(true)));
+        let put = |bytes| conversations.put(&callback(bytes, 0, Ok(true)));
         assert_eq!(put(MOST), Err("dropped"), "one alone");
         let large = MOST - 2048;
         let taken = (0..1000).take_while(|_| put(large) == Ok(())).count();
         assert!((32..40).contains(&taken), "{taken}");
-        while !conversations.take().is_empty() {}
+        conversations.0.lock().waiting.take(1);
         assert_eq!(put(large), Ok(()));
     }
 }

@@ -105,7 +105,7 @@ impl Gateway {
             let made = || DecisionMade::new(asked.clone(), question.merchant.id, Purpose::Listing);
             self.shadow(asked, Purpose::Listing, made);
             if is_recorded {
-                self.keep_decision(made());
+                self.keep_decision(&made());
             }
             judged.ok().map(|ranking| offer(&ranking, settings))
         };

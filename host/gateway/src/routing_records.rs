@@ -1,9 +1,8 @@
 //! Routing decisions on their way into the routing log, which replays read.
 //!
-//! A payment waits for none of it: a decision is put into a queue in memory, shared and not copied, and a worker
-//! writes what is there. What the queue has no room for is lost to the log, and counted.
+//! A payment waits for none of it: a decision is encoded into a batch in memory, and a worker writes what is there.
+//! What there is no room for is lost to the log, and counted.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,7 +11,7 @@ use kassette_domain::id::{AccountId, AttemptId, MerchantId, PaymentId};
 use kassette_domain::payment::Purpose;
 use kassette_domain::routing::{Context, RankAnswer, RoutingRecord};
 use kassette_domain::time::Time;
-use kassette_store::ROUTING_BATCH;
+use kassette_store::{Fault, ROUTING_BATCH, RoutingBatch, RoutingEntry};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -20,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::Gateway;
 use crate::modules::Method;
 
-/// Most decisions that wait to be written: some ten megabytes with a few candidates each.
+/// Most decisions that wait to be written: some megabytes with a few candidates each.
 pub const WAITING_MOST: usize = 32 * ROUTING_BATCH;
 /// How long one waits at most where fewer than a batch came.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
@@ -66,34 +65,74 @@ impl DecisionMade {
         Self { payment, ..self }
     }
 
-    /// As it is kept.
-    pub(crate) fn record(self) -> RoutingRecord {
-        let ModuleAnswer {
-            module,
-            context,
-            answer,
-            at,
-            is_on_trial: _,
-        } = self.asked;
+    /// As it is kept, with what the module saw and said, or borrows of it.
+    pub(crate) fn record<C, A>(&self, context: C, answer: Option<A>) -> RoutingRecord<C, A> {
+        let asked = &self.asked;
         RoutingRecord {
-            at,
+            at: asked.at,
             merchant: self.merchant,
-            method: module.description().id,
-            digest: module.digest(),
+            method: asked.module.description().id,
+            digest: asked.module.digest(),
             purpose: self.purpose,
             payment: self.payment,
             attempt: self.attempt,
-            context: Arc::unwrap_or_clone(context),
-            answer: answer.map(Arc::unwrap_or_clone),
-            chosen: self.chosen,
+            context,
+            answer,
+            chosen: self.chosen.clone(),
         }
+    }
+}
+
+/// Entries of the routing log that wait to be written.
+#[derive(Debug, Default)]
+pub(crate) struct WaitingEntries {
+    /// One of each slot.
+    batches: Vec<RoutingBatch>,
+    entries: usize,
+    bytes: usize,
+}
+
+impl WaitingEntries {
+    pub(crate) const fn entries(&self) -> usize {
+        self.entries
+    }
+
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Appends an entry; the length of its batch now.
+    ///
+    /// # Errors
+    /// Where it cannot be encoded.
+    pub(crate) fn push<E: RoutingEntry>(&mut self, entry: &E) -> Result<usize, Fault> {
+        let slot = entry.slot();
+        let mut batches = self.batches.iter();
+        let batch = match batches.position(|batch| *batch.slot() == slot) {
+            Some(at) => &mut self.batches[at],
+            None => self.batches.push_mut(RoutingBatch::new(slot)),
+        };
+        let before = batch.bytes();
+        batch.push(entry)?;
+        self.bytes += batch.bytes() - before;
+        self.entries += 1;
+        Ok(batch.len())
+    }
+
+    /// Takes the batches of so many entries or more.
+    pub(crate) fn take(&mut self, least: usize) -> Vec<RoutingBatch> {
+        let is_taken = |batch: &mut RoutingBatch| batch.len() >= least;
+        let taken: Vec<_> = self.batches.extract_if(.., is_taken).collect();
+        self.entries -= taken.iter().map(RoutingBatch::len).sum::<usize>();
+        self.bytes -= taken.iter().map(RoutingBatch::bytes).sum::<usize>();
+        taken
     }
 }
 
 /// The decisions that wait to be written.
 #[derive(Default)]
 pub(crate) struct RoutingRecords {
-    waiting: Mutex<VecDeque<DecisionMade>>,
+    waiting: Mutex<WaitingEntries>,
     /// A batch is full.
     filled: Notify,
     /// Listings that were asked for, while a share of them is recorded.
@@ -101,28 +140,19 @@ pub(crate) struct RoutingRecords {
 }
 
 impl RoutingRecords {
-    /// Whether there is room for one more.
-    fn put(&self, made: DecisionMade) -> bool {
+    /// Whether it was taken: there is room for so many.
+    fn put(&self, made: &DecisionMade) -> bool {
         let mut waiting = self.waiting.lock();
-        let before = waiting.len();
-        if before >= WAITING_MOST {
+        if waiting.entries() >= WAITING_MOST {
             return false;
         }
-        waiting.push_back(made);
+        let asked = &made.asked;
+        let put = waiting.push(&made.record(&*asked.context, asked.answer.as_deref()));
         drop(waiting);
-        if (before + 1).is_multiple_of(ROUTING_BATCH) {
+        if put.as_ref().is_ok_and(|length| *length == ROUTING_BATCH) {
             self.filled.notify_one();
         }
-        true
-    }
-
-    /// The oldest batch of them; empty where none waits.
-    fn take(&self) -> Vec<DecisionMade> {
-        let mut batch = Vec::with_capacity(ROUTING_BATCH);
-        let mut waiting = self.waiting.lock();
-        let count = waiting.len().min(ROUTING_BATCH);
-        batch.extend(waiting.drain(..count));
-        batch
+        put.is_ok()
     }
 
     /// Whether the next listing is one of the share that is recorded: they are spread evenly.
@@ -140,11 +170,11 @@ impl Gateway {
     /// Has a decision written into the routing log, and a candidate asked the same, soon and without waiting for it.
     pub(crate) fn record_decision(&self, made: DecisionMade) {
         self.shadow(&made.asked, made.purpose, || made.clone());
-        self.keep_decision(made);
+        self.keep_decision(&made);
     }
 
     /// Has a decision written into the routing log.
-    pub(crate) fn keep_decision(&self, made: DecisionMade) {
+    pub(crate) fn keep_decision(&self, made: &DecisionMade) {
         if !self.inner.routing_records.put(made) {
             count("dropped", 1);
         }
@@ -157,41 +187,48 @@ impl Gateway {
 
     /// Writes decisions as they come. A batch under way is written whole before the stop.
     pub(crate) async fn keep_recording(&self, stop: &CancellationToken) {
+        let mut next = self.now().after(WRITE_EVERY);
         while !stop.is_cancelled() {
-            let next = self.now().after(WRITE_EVERY);
             tokio::select! {
-                () = self.clock().wait_until(next) => {}
-                () = self.inner.routing_records.filled.notified() => {}
-                () = stop.cancelled() => {}
+                () = self.clock().wait_until(next) => {
+                    self.write_records().await;
+                    next = self.now().after(WRITE_EVERY);
+                }
+                // What fills no batch waits for others: each batch is a row and a sync.
+                () = self.inner.routing_records.filled.notified() => self.write_decisions(ROUTING_BATCH).await,
+                () = stop.cancelled() => self.write_records().await,
             }
-            self.write_records().await;
         }
     }
 
     /// Writes the decisions and the conversations that wait. What the store does not take is lost to the log.
     pub(crate) async fn write_records(&self) {
-        self.write_decisions().await;
+        self.write_decisions(1).await;
         self.write_conversations().await;
     }
 
-    async fn write_decisions(&self) {
-        let mut is_more = true;
-        while is_more {
-            let batch = self.inner.routing_records.take();
-            if batch.is_empty() {
-                return;
-            }
-            // What comes while a batch is written waits for others: each batch is a row and a sync.
-            is_more = batch.len() == ROUTING_BATCH;
-            let length = batch.len() as u64;
-            let records = batch.into_iter().map(DecisionMade::record).collect();
-            match self.store().append_routing(records, self.now()).await {
-                Ok(()) => count("written", length),
-                Err(fault) => {
-                    count("failed", length);
-                    tracing::warn!(error = %fault, routing.decisions = length, "decisions are missing in the routing log");
-                    return;
-                }
+    /// Writes the batches of so many decisions or more.
+    async fn write_decisions(&self, least: usize) {
+        let batches = self.inner.routing_records.waiting.lock().take(least);
+        self.append("decisions", batches, count).await;
+    }
+
+    /// Writes batches, and counts what became of their entries.
+    pub(crate) async fn append(
+        &self,
+        what: &'static str,
+        batches: Vec<RoutingBatch>,
+        count: fn(&'static str, u64),
+    ) {
+        if batches.is_empty() {
+            return;
+        }
+        let entries = batches.iter().map(RoutingBatch::len).sum::<usize>() as u64;
+        match self.store().append_routing(batches, self.now()).await {
+            Ok(()) => count("written", entries),
+            Err(fault) => {
+                count("failed", entries);
+                tracing::warn!(error = %fault, entries, "{what} are missing in the routing log");
             }
         }
     }
@@ -245,9 +282,9 @@ mod tests {
         }
     }
 
-    fn made(number: u64) -> DecisionMade {
+    fn made(method: MethodId, number: u64) -> DecisionMade {
         let description = MethodDescription {
-            id: MethodId::Ideal,
+            id: method,
             label: String::new(),
             version: String::new(),
             currencies: vec![],
@@ -266,7 +303,7 @@ mod tests {
             settings: vec![],
             candidates: vec![],
         };
-        let slot = Slot::of_method(MethodId::Ideal);
+        let slot = Slot::of_method(method);
         let asked = ModuleAnswer {
             module: Arc::new(Silent(slot, Arc::new(description))),
             context: Arc::new(context),
@@ -277,26 +314,42 @@ mod tests {
         DecisionMade::new(asked, MerchantId(number), Purpose::Start)
     }
 
+    fn record(method: MethodId, number: u64) -> RoutingRecord {
+        let made = made(method, number);
+        made.record(Context::clone(&made.asked.context), None)
+    }
+
     #[test]
-    fn a_full_queue_takes_no_more_and_gives_the_oldest_batch_first() {
+    fn what_waits_is_bounded_and_makes_room_when_it_is_taken() {
         let records = RoutingRecords::default();
-        let taken = (0..WAITING_MOST as u64 + 5).filter(|number| records.put(made(*number)));
+        let put = |number| records.put(&made(MethodId::Ideal, number));
+        let taken = (0..WAITING_MOST as u64 + 5).filter(|number| put(*number));
         assert_eq!(taken.count(), WAITING_MOST, "the others are dropped");
-        let batch: Vec<_> = records
-            .take()
-            .into_iter()
-            .map(DecisionMade::record)
-            .collect();
-        assert_eq!(batch.len(), ROUTING_BATCH);
+        assert_eq!(records.waiting.lock().take(ROUTING_BATCH).len(), 1);
+        assert!(put(0), "there is room again");
+    }
+
+    #[test]
+    fn batches_that_are_full_are_taken_and_what_fills_none_waits_for_others() {
+        let mut waiting = WaitingEntries::default();
+        for number in 0..ROUTING_BATCH as u64 {
+            let length = waiting.push(&record(MethodId::Ideal, number)).unwrap();
+            assert_eq!(length as u64, number + 1);
+            waiting.push(&record(MethodId::Paypal, number)).unwrap();
+        }
+        waiting.push(&record(MethodId::Klarna, 0)).unwrap();
+        let mut take = |least| -> Vec<(Slot, usize)> {
+            let length = |batch: &RoutingBatch| (batch.slot().clone(), batch.len());
+            waiting.take(least).iter().map(length).collect()
+        };
+        let full = |method| (Slot::of_method(method), ROUTING_BATCH);
         assert_eq!(
-            (batch[0].merchant, batch[1].merchant),
-            (MerchantId(0), MerchantId(1))
+            take(ROUTING_BATCH),
+            [full(MethodId::Ideal), full(MethodId::Paypal)]
         );
-        assert_eq!(
-            (&batch[0].answer, batch[0].digest),
-            (&None, Digest([3; 32]))
-        );
-        assert!(records.put(made(0)), "there is room again");
+        assert_eq!(take(ROUTING_BATCH), []);
+        assert_eq!(take(1), [(Slot::of_method(MethodId::Klarna), 1)]);
+        assert_eq!((waiting.entries(), waiting.bytes()), (0, 0));
     }
 
     #[test]

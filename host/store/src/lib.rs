@@ -39,7 +39,9 @@ pub use crate::modules::{
 pub use crate::nonces::{Nonces, Reservation, Reserved};
 pub use crate::postgres::PostgresStore;
 pub use crate::resellers::{Answered, InvitationStanding, Invited, Resellers};
-pub use crate::routing_log::{ROUTING_BATCH, ROUTING_PAGE, RoutingCursor, RoutingLog, RoutingPage};
+pub use crate::routing_log::{
+    ROUTING_BATCH, ROUTING_PAGE, RoutingBatch, RoutingCursor, RoutingEntry, RoutingLog, RoutingPage,
+};
 pub use crate::rows::seal::{MasterKey, NotAMasterKey};
 pub use crate::sled::SledStore;
 pub use crate::trials::{Trial, Trials};

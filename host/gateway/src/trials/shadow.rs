@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use kassette_domain::candidate::Candidate;
 use kassette_domain::id::{PaymentId, Slot};
 use kassette_domain::payment::Purpose;
+use kassette_domain::routing::Context;
 use kassette_store::Trial;
 use parking_lot::Mutex;
 
@@ -141,7 +142,11 @@ impl Shadow {
 impl Compared {
     async fn compare(&mut self, module: &Arc<dyn Method>, made: DecisionMade) {
         self.number += 1;
-        let record = made.record();
+        let asked = &made.asked;
+        let record = made.record(
+            Context::clone(&asked.context),
+            asked.answer.as_deref().cloned(),
+        );
         if self.payments.len() >= PAYMENTS_MOST {
             self.payments.clear();
         }

@@ -7,12 +7,15 @@ use kassette_domain::id::Slot;
 use kassette_domain::method::MethodId;
 use kassette_domain::routing::RoutingRecord;
 use kassette_domain::time::Time;
+use serde::de::DeserializeOwned;
 
 use crate::postgres::database::Arguments;
 use crate::postgres::{PostgresStore, millis, number, time};
-use crate::rows::routing::{self, Entry, Making, Size};
+use crate::rows::routing::{self, Making, Size};
 use crate::rows::schema;
-use crate::{Fault, Forgotten, Retention, RoutingCursor, RoutingLog, RoutingPage, StoreFuture};
+use crate::{
+    Fault, Forgotten, Retention, RoutingBatch, RoutingCursor, RoutingLog, RoutingPage, StoreFuture,
+};
 
 const NUMBERS: &str = "/* routing log: numbers */ SELECT nextval('routing_log_number')
     FROM generate_series(1, $1::bigint)";
@@ -39,9 +42,9 @@ const ROWS: usize = 32;
 const FORGOTTEN: usize = 512;
 
 impl PostgresStore {
-    async fn append<R: Entry>(&self, records: Vec<R>, now: Time) -> Result<(), Fault> {
-        let packed = tokio::task::spawn_blocking(move || routing::pack(records)).await;
-        let batches = packed.unwrap_or(Err(Fault::Stopping))?;
+    async fn append(&self, batches: Vec<RoutingBatch>, now: Time) -> Result<(), Fault> {
+        let packed = tokio::task::spawn_blocking(move || routing::pack(&batches)).await;
+        let batches = packed.map_err(|_| Fault::Stopping)?;
         let count = i64::try_from(batches.len()).unwrap_or(i64::MAX);
         if count == 0 {
             return Ok(());
@@ -64,7 +67,7 @@ impl PostgresStore {
         self.workers.repeat(APPEND, arguments).await.map(drop)
     }
 
-    async fn routing_page<R: Entry>(
+    async fn routing_page<R: DeserializeOwned + Send + 'static>(
         &self,
         slot: Slot,
         before: Option<RoutingCursor>,
@@ -129,8 +132,8 @@ impl PostgresStore {
 }
 
 impl RoutingLog for PostgresStore {
-    fn append_routing(&self, records: Vec<RoutingRecord>, now: Time) -> StoreFuture<'_, ()> {
-        self.run_to_end(async move |store| store.append(records, now).await)
+    fn append_routing(&self, batches: Vec<RoutingBatch>, now: Time) -> StoreFuture<'_, ()> {
+        self.run_to_end(async move |store| store.append(batches, now).await)
     }
 
     fn routing_log(
@@ -139,14 +142,6 @@ impl RoutingLog for PostgresStore {
         before: Option<RoutingCursor>,
     ) -> StoreFuture<'_, RoutingPage<RoutingRecord>> {
         Box::pin(self.routing_page(Slot::of_method(method), before))
-    }
-
-    fn append_conversations(
-        &self,
-        conversations: Vec<Conversation>,
-        now: Time,
-    ) -> StoreFuture<'_, ()> {
-        self.run_to_end(async move |store| store.append(conversations, now).await)
     }
 
     fn conversations(

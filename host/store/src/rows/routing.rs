@@ -3,7 +3,7 @@
 //! a decision says of a payer only the country and whether there is an e-mail address, but a conversation says all
 //! that the provider was told.
 
-use std::collections::BTreeMap;
+use std::ops::Range;
 
 use kassette_domain::conversation::Conversation;
 use kassette_domain::id::{Slot, SlotKind};
@@ -16,34 +16,59 @@ use zeroize::Zeroizing;
 use crate::rows::records;
 use crate::rows::schema::Key;
 use crate::rows::seal::{Sealer, Secrets};
-use crate::{Fault, ROUTING_BATCH, ROUTING_PAGE, RoutingCursor, RoutingPage};
+use crate::{
+    Fault, ROUTING_BATCH, ROUTING_PAGE, RoutingBatch, RoutingCursor, RoutingEntry, RoutingPage,
+};
 
 /// Most bytes of a batch. A typical one has 20 KiB; a few of the largest are read in one slice.
 const MOST: usize = 32 << 10;
 
-/// An entry of the log.
-pub(crate) trait Entry: Serialize + DeserializeOwned + Send + 'static {
-    fn slot(&self) -> Slot;
-}
-
-impl Entry for RoutingRecord {
-    fn slot(&self) -> Slot {
-        Slot::of_method(self.method)
-    }
-}
-
-impl Entry for Conversation {
-    fn slot(&self) -> Slot {
-        self.slot.clone()
-    }
-}
-
 /// Entries of one slot that become a row.
 #[derive(Debug)]
-pub(crate) struct Batch {
+pub(crate) struct PackedBatch {
     pub(crate) slot: Slot,
     pub(crate) records: u32,
-    packed: Vec<u8>,
+    bytes: Vec<u8>,
+}
+
+/// Compresses batches, in their order. Takes a millisecond for some thousands of decisions, so it is not done where
+/// others wait.
+pub(crate) fn pack(batches: &[RoutingBatch]) -> Vec<PackedBatch> {
+    let mut packed = Vec::new();
+    for batch in batches {
+        for first in (0..batch.len()).step_by(ROUTING_BATCH) {
+            let end = batch.len().min(first + ROUTING_BATCH);
+            pack_some(batch, first..end, &mut packed);
+        }
+    }
+    packed
+}
+
+/// Compresses some entries, in several parts where they are large.
+fn pack_some(batch: &RoutingBatch, some: Range<usize>, packed: &mut Vec<PackedBatch>) {
+    let entries = batch.encoded(some.clone());
+    // As postcard writes a list.
+    let mut plain = Zeroizing::new(Vec::with_capacity(entries.len() + 10));
+    let _ = postcard::to_io(&some.len(), &mut *plain);
+    plain.extend_from_slice(entries);
+    let bytes = lz4_flex::compress_prepend_size(&plain);
+    if bytes.len() <= MOST {
+        packed.push(PackedBatch {
+            slot: batch.slot().clone(),
+            records: u32::try_from(some.len()).unwrap_or(u32::MAX),
+            bytes,
+        });
+    } else if some.len() == 1 {
+        tracing::warn!(
+            plugin.slot = %batch.slot(),
+            bytes = bytes.len(),
+            "an entry of the routing log is not kept: it is over {MOST} bytes"
+        );
+    } else {
+        let middle = some.start + some.len() / 2;
+        pack_some(batch, some.start..middle, packed);
+        pack_some(batch, middle..some.end, packed);
+    }
 }
 
 /// A batch as a row.
@@ -79,53 +104,11 @@ impl Size {
     }
 }
 
-/// Parts entries into batches, those of a slot in their order. Takes a millisecond for a thousand decisions, so it is
-/// not done where others wait.
-pub(crate) fn pack<R: Entry>(records: Vec<R>) -> Result<Vec<Batch>, Fault> {
-    let mut by_slot: BTreeMap<Slot, Vec<R>> = BTreeMap::new();
-    for record in records {
-        by_slot.entry(record.slot()).or_default().push(record);
-    }
-    let mut batches = Vec::new();
-    for (slot, records) in by_slot {
-        for some in records.chunks(ROUTING_BATCH) {
-            pack_some(&slot, some, &mut batches)?;
-        }
-    }
-    Ok(batches)
-}
-
-fn pack_some<R: Entry>(slot: &Slot, records: &[R], batches: &mut Vec<Batch>) -> Result<(), Fault> {
-    let plain = postcard::to_stdvec(records).map(Zeroizing::new);
-    let plain = plain.map_err(|error| {
-        Fault::Unavailable(format!("the routing log cannot be encoded: {error}"))
-    })?;
-    let packed = lz4_flex::compress_prepend_size(&plain);
-    if packed.len() <= MOST {
-        batches.push(Batch {
-            slot: slot.clone(),
-            records: u32::try_from(records.len()).unwrap_or(u32::MAX),
-            packed,
-        });
-    } else if let [_] = records {
-        tracing::warn!(
-            plugin.slot = %slot,
-            bytes = packed.len(),
-            "an entry of the routing log is not kept: it is over {MOST} bytes"
-        );
-    } else {
-        let (first, last) = records.split_at(records.len() / 2);
-        pack_some(slot, first, batches)?;
-        pack_some(slot, last, batches)?;
-    }
-    Ok(())
-}
-
 /// Writes a batch for its row.
-pub(crate) fn encode(sealer: &Sealer, key: &[u8], batch: &Batch) -> Result<IVec, Fault> {
+pub(crate) fn encode(sealer: &Sealer, key: &[u8], batch: &PackedBatch) -> Result<IVec, Fault> {
     let row = BatchRow {
         records: batch.records,
-        sealed: sealer.seal(key, &batch.packed)?,
+        sealed: sealer.seal(key, &batch.bytes)?,
     };
     records::encode(key, &row)
 }
@@ -136,7 +119,11 @@ pub(crate) fn count(key: &[u8], row: &[u8]) -> Result<u32, Fault> {
 }
 
 /// The entries of a row, in their order.
-pub(crate) fn open<R: Entry>(sealer: &Sealer, key: &[u8], row: &[u8]) -> Result<Vec<R>, Fault> {
+pub(crate) fn open<R: DeserializeOwned>(
+    sealer: &Sealer,
+    key: &[u8],
+    row: &[u8],
+) -> Result<Vec<R>, Fault> {
     let row: BatchRow = records::decode(key, row)?;
     let packed = open_packed(sealer, key, &row)?;
     let plain = lz4_flex::decompress_size_prepended(&packed).map(Zeroizing::new);
@@ -152,8 +139,8 @@ pub(crate) fn slots(
     key: &[u8],
     row: &[u8],
 ) -> Result<Vec<Slot>, Fault> {
-    fn of<R: Entry>(entries: Vec<R>) -> Vec<Slot> {
-        entries.iter().map(Entry::slot).collect()
+    fn of<R: RoutingEntry>(entries: Vec<R>) -> Vec<Slot> {
+        entries.iter().map(RoutingEntry::slot).collect()
     }
     match slot.kind() {
         SlotKind::Method => open::<RoutingRecord>(sealer, key, row).map(of),
@@ -204,7 +191,7 @@ impl<R: AsRef<[u8]> + Send + 'static> Making<R> {
     }
 
     /// The page; `more` says that a row follows. Opens the rows on a thread of its own: others wait for none.
-    pub(crate) async fn page<E: Entry>(
+    pub(crate) async fn page<E: DeserializeOwned + Send + 'static>(
         self,
         secrets: std::sync::Arc<Secrets>,
         more: bool,
@@ -225,6 +212,8 @@ impl<R: AsRef<[u8]> + Send + 'static> Making<R> {
 #[cfg(test)]
 mod tests {
     use kassette_domain::method::MethodId;
+    use std::collections::BTreeMap;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -267,7 +256,7 @@ mod tests {
             }
             let sealer = sealer(1);
             let mut read: BTreeMap<Slot, Vec<RoutingRecord>> = BTreeMap::new();
-            for (number, batch) in (0..).zip(pack(all).unwrap()) {
+            for (number, batch) in (0..).zip(pack(&RoutingBatch::group(&all).unwrap())) {
                 let key = schema::routing_batch(&batch.slot, NOW, number);
                 let row = encode(&sealer, &key, &batch).unwrap();
                 prop_assert!(row.len() <= MOST + 100, "{} bytes", row.len());
@@ -288,7 +277,7 @@ mod tests {
         let others = [0, 2].map(|number| routing_record(MethodId::Ideal, number));
         let all = vec![others[0].clone(), large, others[1].clone()];
         let mut read = Vec::new();
-        for batch in pack(all).unwrap() {
+        for batch in pack(&RoutingBatch::group(&all).unwrap()) {
             let row = encode(&sealer(1), b"rlg/", &batch).unwrap();
             read.extend(open::<RoutingRecord>(&sealer(1), b"rlg/", &row).unwrap());
         }
@@ -298,7 +287,7 @@ mod tests {
     #[test]
     fn a_row_opens_under_its_key_alone_and_after_another_seal_under_the_new_one() {
         let records = vec![routing_record(MethodId::Ideal, 1)];
-        let batch = pack(records.clone()).unwrap().remove(0);
+        let batch = pack(&RoutingBatch::group(&records).unwrap()).remove(0);
         let key = schema::routing_batch(&batch.slot, NOW, 7);
         let row = encode(&sealer(1), &key, &batch).unwrap();
         assert!(open::<RoutingRecord>(&sealer(2), &key, &row).is_err());

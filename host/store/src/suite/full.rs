@@ -13,7 +13,7 @@ use kassette_domain::webhook::{DeliveryAttempt, Tried};
 use crate::suite::fixtures::*;
 use crate::suite::refunds;
 use crate::suite::resellers::everything_of_a_reseller;
-use crate::{DeliveryFilter, Exchanged, RefundOrdered, Reserved, Retention, Store};
+use crate::{DeliveryFilter, Exchanged, RefundOrdered, Reserved, Retention, RoutingBatch, Store};
 
 /// The payments of [`fill`] that were paid or can be.
 pub const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -77,9 +77,12 @@ pub async fn fill(store: &Arc<dyn Store>) {
             routing_record(method, number),
             routing_record(method, number),
         ];
-        store.append_routing(decisions, NOW).await.unwrap();
-        let spoken = vec![conversation("provider.sandbox", number)];
-        store.append_conversations(spoken, NOW).await.unwrap();
+        let spoken = [conversation("provider.sandbox", number)];
+        let decisions = RoutingBatch::group(&decisions).unwrap();
+        let spoken = RoutingBatch::group(&spoken).unwrap();
+        for batches in [decisions, spoken] {
+            store.append_routing(batches, NOW).await.unwrap();
+        }
     }
     for slot in ["method.ideal", "provider.sandbox"] {
         let counted = vec![(5, counts(1)), (25, counts(2))];

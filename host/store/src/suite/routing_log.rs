@@ -11,12 +11,13 @@ use kassette_domain::time::Time;
 
 use super::Harness;
 use super::fixtures::*;
-use crate::{Forgotten, ROUTING_BATCH, ROUTING_PAGE, Retention, Store};
+use crate::{Forgotten, ROUTING_BATCH, ROUTING_PAGE, Retention, RoutingBatch, RoutingEntry, Store};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-async fn append(store: &Arc<dyn Store>, records: &[RoutingRecord], now: Time) {
-    store.append_routing(records.to_vec(), now).await.unwrap();
+async fn append<E: RoutingEntry>(store: &Arc<dyn Store>, records: &[E], now: Time) {
+    let batches = RoutingBatch::group(records).unwrap();
+    store.append_routing(batches, now).await.unwrap();
 }
 
 /// Decisions of a method with these numbers.
@@ -76,7 +77,7 @@ const fn by_age(age: Duration) -> Retention {
 pub async fn decisions_come_back_newest_first_page_by_page(harness: &dyn Harness) {
     let store = harness.open().await;
     assert_holds(&store, MethodId::Ideal, &[]).await;
-    append(&store, &[], NOW).await;
+    store.append_routing(vec![], NOW).await.unwrap();
     let other = MethodId::parse("other_method").unwrap();
     let (mut ideal, mut others) = (Vec::new(), Vec::new());
     // Batches of any length, some at the same time, and methods side by side in one of them.
@@ -260,12 +261,8 @@ pub async fn conversations_stand_in_the_log_beside_decisions(harness: &dyn Harne
     let store = harness.open().await;
     append(&store, &decisions, NOW).await;
     let mixed = [&ideal[..], &stripe[..200]].concat();
-    store.append_conversations(mixed, NOW).await.unwrap();
-    let later_ones = stripe[200..].to_vec();
-    store
-        .append_conversations(later_ones, later(1))
-        .await
-        .unwrap();
+    append(&store, &mixed, NOW).await;
+    append(&store, &stripe[200..], later(1)).await;
     store.shut_down().await.unwrap();
     let store = harness.open().await;
     let read = async |slot: &str| {

@@ -26,7 +26,7 @@ use kassette_store::suite::fixtures::*;
 use kassette_store::suite::{refunds, resellers};
 use kassette_store::{
     About, ClaimedDeliveries, DeliveryFilter, DueDelivery, EventsAsked, MadeDue, ModulesInfo,
-    NodeInfo, NodeShare, RefundOrdered, Reserved, Retention, Store, Task,
+    NodeInfo, NodeShare, RefundOrdered, Reserved, Retention, RoutingBatch, Store, Task,
 };
 
 /// What is done, in order: the operation's name, and what is particular about it.
@@ -101,7 +101,7 @@ pub(crate) const DEEDS: &[&str] = &[
     "append_routing",
     "forget",
     "append_routing: again",
-    "append_conversations",
+    "append_routing: conversations",
     "count_trial",
     "count_trial: again",
     "count_trial: later",
@@ -677,19 +677,15 @@ pub(crate) async fn act(store: &Arc<dyn Store>, number: usize) {
             let methods = [MethodId::Ideal, MethodId::Paypal, MethodId::Ideal];
             let numbered = (number as u64..).zip(methods);
             let decisions = numbered.map(|(number, method)| routing_record(method, number));
-            store
-                .append_routing(decisions.collect(), now)
-                .await
-                .unwrap();
+            let batches = RoutingBatch::group(&decisions.collect::<Vec<_>>()).unwrap();
+            store.append_routing(batches, now).await.unwrap();
         }
-        "append_conversations" => {
+        "append_routing: conversations" => {
             let slots = ["provider.stripe", "provider.adyen", "provider.stripe"];
             let numbered = (number as u64..).zip(slots);
             let all = numbered.map(|(number, slot)| conversation(slot, number));
-            store
-                .append_conversations(all.collect(), now)
-                .await
-                .unwrap();
+            let batches = RoutingBatch::group(&all.collect::<Vec<_>>()).unwrap();
+            store.append_routing(batches, now).await.unwrap();
         }
         "count_trial" | "count_trial: again" => {
             let counted = vec![(1, counts(1)), (5, counts(2))];

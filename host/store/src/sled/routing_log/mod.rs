@@ -11,28 +11,31 @@ use kassette_domain::method::MethodId;
 use kassette_domain::routing::RoutingRecord;
 use kassette_domain::time::Time;
 use kassette_engine::{Operation, Order, Span};
+use serde::de::DeserializeOwned;
 
-use crate::rows::routing::{self, Batch, Entry, Making, RoutingLogTotals, Size};
+use crate::rows::routing::{self, Making, PackedBatch, RoutingLogTotals, Size};
 use crate::rows::seal::Secrets;
 use crate::rows::source::{RowSource as _, Save as _};
 use crate::rows::{records, schema};
 use crate::sled::memory::{Memory, Rows};
 use crate::sled::store::SledStore;
-use crate::{Fault, Forgotten, Retention, RoutingCursor, RoutingLog, RoutingPage, StoreFuture};
+use crate::{
+    Fault, Forgotten, Retention, RoutingBatch, RoutingCursor, RoutingLog, RoutingPage, StoreFuture,
+};
 
 /// Bytes after which an operation leaves other batches to the next one: sealing them takes a third of a millisecond.
 const PART: u64 = 96 << 10;
 
 /// Writes some batches.
 struct AppendRouting {
-    batches: std::vec::IntoIter<Batch>,
+    batches: std::vec::IntoIter<PackedBatch>,
     now: Time,
     secrets: Arc<Secrets>,
 }
 
 impl Operation<Memory> for AppendRouting {
     /// Batches that are left.
-    type Outcome = std::vec::IntoIter<Batch>;
+    type Outcome = std::vec::IntoIter<PackedBatch>;
 
     fn apply(mut self, rows: &mut Rows<'_>) -> Result<Self::Outcome, Fault> {
         let mut log: RoutingLogTotals = rows.load(schema::ROUTING_LOG)?.unwrap_or_default();
@@ -97,24 +100,7 @@ pub(crate) fn forget(
 }
 
 impl SledStore {
-    fn append<R: Entry>(&self, records: Vec<R>, now: Time) -> StoreFuture<'_, ()> {
-        Box::pin(async move {
-            let packed = tokio::task::spawn_blocking(move || routing::pack(records)).await;
-            let mut batches = packed.unwrap_or(Err(Fault::Stopping))?.into_iter();
-            while !batches.as_slice().is_empty() {
-                let secrets = Arc::clone(&self.secrets);
-                let part = AppendRouting {
-                    batches,
-                    now,
-                    secrets,
-                };
-                batches = self.operate(part).await?;
-            }
-            Ok(())
-        })
-    }
-
-    fn routing_page<R: Entry>(
+    fn routing_page<R: DeserializeOwned + Send + 'static>(
         &self,
         slot: &Slot,
         before: Option<RoutingCursor>,
@@ -147,8 +133,21 @@ impl SledStore {
 }
 
 impl RoutingLog for SledStore {
-    fn append_routing(&self, records: Vec<RoutingRecord>, now: Time) -> StoreFuture<'_, ()> {
-        self.append(records, now)
+    fn append_routing(&self, batches: Vec<RoutingBatch>, now: Time) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            let packed = tokio::task::spawn_blocking(move || routing::pack(&batches)).await;
+            let mut batches = packed.map_err(|_| Fault::Stopping)?.into_iter();
+            while !batches.as_slice().is_empty() {
+                let secrets = Arc::clone(&self.secrets);
+                let part = AppendRouting {
+                    batches,
+                    now,
+                    secrets,
+                };
+                batches = self.operate(part).await?;
+            }
+            Ok(())
+        })
     }
 
     fn routing_log(
@@ -157,14 +156,6 @@ impl RoutingLog for SledStore {
         before: Option<RoutingCursor>,
     ) -> StoreFuture<'_, RoutingPage<RoutingRecord>> {
         self.routing_page(&Slot::of_method(method), before)
-    }
-
-    fn append_conversations(
-        &self,
-        conversations: Vec<Conversation>,
-        now: Time,
-    ) -> StoreFuture<'_, ()> {
-        self.append(conversations, now)
     }
 
     fn conversations(

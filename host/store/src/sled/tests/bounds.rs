@@ -22,7 +22,7 @@ use crate::suite::fixtures::*;
 use crate::suite::{refunds, resellers};
 use crate::{
     ClaimedDeliveries, DeliveryFilter, MadeDue, Payments as _, ROUTING_PAGE, RefundOrdered,
-    Retention, TRIED_MOST,
+    Retention, RoutingBatch, TRIED_MOST,
 };
 
 /// What the last part of an operation may touch beyond [`Touched::BY_OPERATION`]: a look at 256 payments
@@ -368,13 +368,11 @@ async fn every_operation_touches_a_bounded_number_of_rows_and_bytes() {
 
     // As much as a second of the busiest gateway brings.
     let decisions = (0..6000).map(|number| routing_record(MethodId::Ideal, number));
-    store
-        .append_routing(decisions.collect(), NOW)
-        .await
-        .unwrap();
+    let batches = RoutingBatch::group(&decisions.collect::<Vec<_>>()).unwrap();
+    store.append_routing(batches, NOW).await.unwrap();
     for method in [MethodId::Ideal, MethodId::Paypal, MethodId::Klarna] {
         for number in 0..MANY {
-            let one = vec![routing_record(method, number)];
+            let one = RoutingBatch::group(&[routing_record(method, number)]).unwrap();
             store.append_routing(one, NOW).await.unwrap();
         }
     }

@@ -16,8 +16,8 @@ use crate::sled::memory::payment_index_rows::FULL;
 use crate::sled::open::{FORMAT, OLDEST_FORMAT};
 use crate::suite::fixtures::*;
 use crate::{
-    Created, Fault, PaymentFilter, Payments as _, Retention, RoutingLog as _, Stepped,
-    StoreHealth as _, Upkeep as _,
+    Created, Fault, PaymentFilter, Payments as _, Retention, RoutingBatch, RoutingLog as _,
+    Stepped, StoreHealth as _, Upkeep as _,
 };
 
 async fn written(path: &Path) -> Arc<SledStore> {
@@ -60,7 +60,7 @@ fn holds(path: &Path, text: &str) -> bool {
 async fn nothing_secret_or_personal_stands_on_the_disk_in_the_clear() {
     let folder = tempfile::tempdir().unwrap();
     let store = written(folder.path()).await;
-    let decision = vec![routing_record(MethodId::Ideal, 1)];
+    let decision = RoutingBatch::group(&[routing_record(MethodId::Ideal, 1)]).unwrap();
     store.append_routing(decision, NOW).await.unwrap();
     store.shut_down().await.unwrap();
     drop(store);

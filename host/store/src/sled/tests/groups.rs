@@ -4,6 +4,8 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
+use kassette_domain::key::TokenHash;
+use kassette_domain::provider::VendorStatus;
 use kassette_engine::{DiskHooks, Span, Syncing};
 use parking_lot::Mutex;
 
@@ -271,6 +273,42 @@ async fn held_back(at: Syncing) {
     }
     writer.await.unwrap();
     drop(verdict);
+}
+
+/// Readers remember a payment all the time; none may remember it as it was before a step that was answered.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_a_step_did_is_read_after_its_answer_while_others_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SledStore::open(&options(folder.path())).unwrap();
+    let shared: Arc<dyn Store> = store.clone();
+    let id = create(&shared, "a", NOW).await.id;
+    let is_over = Arc::new(AtomicBool::new(false));
+    let readers = (0..3).map(|_| {
+        let (store, is_over) = (Arc::clone(&store), Arc::clone(&is_over));
+        tokio::spawn(async move {
+            while !is_over.load(Ordering::Relaxed) {
+                store.payment(id).await.unwrap();
+                tokio::task::yield_now().await;
+            }
+        })
+    });
+    let readers: Vec<_> = readers.collect();
+    done(&shared, payment_of("a"), open("a", "sandbox-test"), NOW).await;
+    done(&shared, payment_of("a"), started("a", "vendor-1"), NOW).await;
+    for number in 0..500 {
+        let status = [VendorStatus::Processing, VendorStatus::Review][number % 2];
+        let step = news("a", report("vendor-1", status));
+        let (aggregate, _) = done(&shared, payment_of("a"), step, later(number as u64)).await;
+        let token = TokenHash::of(&token("a"));
+        let read = store.by_checkout(token).await.unwrap();
+        assert_eq!(read.as_ref(), Some(&aggregate), "step {number}");
+        let read = store.payment(id).await.unwrap();
+        assert_eq!(read.as_deref(), Some(&aggregate.payment), "step {number}");
+    }
+    is_over.store(true, Ordering::Relaxed);
+    for reader in readers {
+        reader.await.unwrap();
+    }
 }
 
 #[tokio::test]

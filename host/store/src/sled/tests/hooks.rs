@@ -11,8 +11,8 @@ use super::*;
 use crate::rows::schema;
 use crate::suite::fixtures::*;
 use crate::{
-    Deliveries as _, Fault, Pruned, Recovered, Retention, RoutingLog as _, StoreHealth as _, Swept,
-    Upkeep as _,
+    Deliveries as _, Fault, Pruned, Recovered, Retention, RoutingBatch, RoutingLog as _,
+    StoreHealth as _, Swept, Upkeep as _,
 };
 
 const DAMAGE: &[u8] = b"damage";
@@ -274,8 +274,8 @@ async fn decisions_are_forgotten_beside_damaged_rows_of_their_log() {
     pay(&shared, "a").await;
     let method = MethodId::Ideal;
     for number in 0..3 {
-        let records = vec![routing_record(method, number)];
-        store.append_routing(records, later(number)).await.unwrap();
+        let batches = RoutingBatch::group(&[routing_record(method, number)]).unwrap();
+        store.append_routing(batches, later(number)).await.unwrap();
     }
     let plant = |key: &[u8]| store.memtable().plant(key, DAMAGE).unwrap();
     let slot = Slot::of_method(method);
@@ -297,8 +297,8 @@ async fn decisions_are_forgotten_beside_damaged_rows_of_their_log() {
     assert_eq!((read.records, read.next), (vec![], None));
     // Where the count of all is damaged, nothing is written over, and payments go on.
     plant(schema::ROUTING_LOG);
-    let records = vec![routing_record(method, 9)];
-    let written = store.append_routing(records, later(9)).await;
+    let batches = RoutingBatch::group(&[routing_record(method, 9)]).unwrap();
+    let written = store.append_routing(batches, later(9)).await;
     assert!(matches!(written, Err(Fault::Corrupt(_))), "{written:?}");
     store.forget(retention, later(9)).await.unwrap();
     pay(&shared, "b").await;
