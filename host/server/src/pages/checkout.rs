@@ -1,5 +1,6 @@
 //! The hosted page: what can be chosen, the choice, and what follows from it.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -386,12 +387,17 @@ fn offers(visit: &Visit, view: &CheckoutView, options: PageOptions) -> Response 
     let preselected = |offer: &&Offer| payment.requested_method == Some(offer.method);
     let first = view.offers.iter().filter(preselected);
     let others = view.offers.iter().filter(|offer| !preselected(offer));
+    // Most methods go through the same few providers, and a sentence takes as long as the rest of a row.
+    let mut sentences: HashMap<&str, Option<String>> = HashMap::new();
     let rows = first
         .chain(others)
         .filter_map(|offer| {
+            let provider = offer.providers.first()?;
+            let via = sentences.entry(&provider.name);
+            let via = via.or_insert_with(|| via_sentence(visit, view, provider));
             Some(Row {
                 preselected: preselected(&offer),
-                ..row(visit, view, offer, offer.providers.first()?)
+                ..row(visit, view, offer, provider, via.clone())
             })
         })
         .collect();
@@ -413,7 +419,8 @@ fn changed(visit: &Visit, view: &CheckoutView, method: MethodId, account: &Accou
     let found = offer.and_then(|offer| {
         let mut providers = offer.providers.iter();
         let provider = providers.find(|provider| provider.id == *account)?;
-        Some(row(visit, view, offer, provider))
+        let via = via_sentence(visit, view, provider);
+        Some(row(visit, view, offer, provider, via))
     });
     let Some(row) = found else {
         // The listing has changed meanwhile: the new one says it all.
@@ -434,7 +441,19 @@ fn changed(visit: &Visit, view: &CheckoutView, method: MethodId, account: &Accou
     })
 }
 
-fn row(visit: &Visit, view: &CheckoutView, offer: &Offer, provider: &OfferedProvider) -> Row {
+/// Through whom the money goes; none where the merchant's pages do not say it.
+fn via_sentence(visit: &Visit, view: &CheckoutView, provider: &OfferedProvider) -> Option<String> {
+    let is_shown = !view.merchant.brand.hides_provider;
+    is_shown.then(|| visit.t.choose_via(&provider.name))
+}
+
+fn row(
+    visit: &Visit,
+    view: &CheckoutView,
+    offer: &Offer,
+    provider: &OfferedProvider,
+    via: Option<String>,
+) -> Row {
     let language = visit.t.tag();
     let translation = offer.description.translation(language);
     Row {
@@ -445,7 +464,7 @@ fn row(visit: &Visit, view: &CheckoutView, offer: &Offer, provider: &OfferedProv
         icon: icons::Drawn(Arc::clone(&offer.description)),
         seen: provider.id.as_str().to_owned(),
         provider: visit.provider_shown(view, Some(provider.name.clone())),
-        via: !view.merchant.brand.hides_provider,
+        via,
         note: provider.verification_note.clone(),
         link: provider
             .verification_url

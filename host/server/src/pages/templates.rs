@@ -94,8 +94,8 @@ pub(crate) struct Row {
     pub(crate) seen: String,
     /// Its name, or words in its place.
     pub(crate) provider: String,
-    /// Whether the line says through whom the money goes.
-    pub(crate) via: bool,
+    /// Through whom the money goes, in words; none where the merchant's pages do not say it.
+    pub(crate) via: Option<String>,
     pub(crate) note: Option<String>,
     /// The link beside it.
     pub(crate) link: Option<String>,
