@@ -86,19 +86,17 @@ impl DecisionMade {
 /// Entries of the routing log that wait to be written.
 #[derive(Debug, Default)]
 pub(crate) struct WaitingEntries {
-    /// One of each slot.
+    /// One of each slot, so there are few.
     batches: Vec<RoutingBatch>,
-    entries: usize,
-    bytes: usize,
 }
 
 impl WaitingEntries {
-    pub(crate) const fn entries(&self) -> usize {
-        self.entries
+    pub(crate) fn entries(&self) -> usize {
+        self.batches.iter().map(RoutingBatch::len).sum()
     }
 
-    pub(crate) const fn bytes(&self) -> usize {
-        self.bytes
+    pub(crate) fn bytes(&self) -> usize {
+        self.batches.iter().map(RoutingBatch::bytes).sum()
     }
 
     /// Appends an entry; the length of its batch now.
@@ -112,20 +110,14 @@ impl WaitingEntries {
             Some(at) => &mut self.batches[at],
             None => self.batches.push_mut(RoutingBatch::new(slot)),
         };
-        let before = batch.bytes();
         batch.push(entry)?;
-        self.bytes += batch.bytes() - before;
-        self.entries += 1;
         Ok(batch.len())
     }
 
     /// Takes the batches of so many entries or more.
     pub(crate) fn take(&mut self, least: usize) -> Vec<RoutingBatch> {
         let is_taken = |batch: &mut RoutingBatch| batch.len() >= least;
-        let taken: Vec<_> = self.batches.extract_if(.., is_taken).collect();
-        self.entries -= taken.iter().map(RoutingBatch::len).sum::<usize>();
-        self.bytes -= taken.iter().map(RoutingBatch::bytes).sum::<usize>();
-        taken
+        self.batches.extract_if(.., is_taken).collect()
     }
 }
 

@@ -387,7 +387,7 @@ fn offers(visit: &Visit, view: &CheckoutView, options: PageOptions) -> Response 
     let preselected = |offer: &&Offer| payment.requested_method == Some(offer.method);
     let first = view.offers.iter().filter(preselected);
     let others = view.offers.iter().filter(|offer| !preselected(offer));
-    // Most methods go through the same few providers, and a sentence takes as long as the rest of a row.
+    // Most methods go through the same few providers.
     let mut sentences: HashMap<&str, Option<String>> = HashMap::new();
     let rows = first
         .chain(others)

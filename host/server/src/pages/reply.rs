@@ -111,7 +111,6 @@ impl<T: Template> IntoResponse for Page<T> {
         };
         let mut response = (self.status, html).into_response();
         let headers = response.headers_mut();
-        headers.reserve(16);
         headers.insert(
             CONTENT_TYPE,
             HeaderValue::from_static("text/html; charset=utf-8"),

@@ -211,9 +211,9 @@ impl<R: AsRef<[u8]> + Send + 'static> Making<R> {
 
 #[cfg(test)]
 mod tests {
-    use kassette_domain::method::MethodId;
     use std::collections::BTreeMap;
 
+    use kassette_domain::method::MethodId;
     use proptest::prelude::*;
 
     use super::*;

@@ -18,7 +18,7 @@ use quick_cache::sync::Cache;
 
 use crate::rows::schema::{self, Position};
 
-/// Most payments, attempts and refunds in all, at some 600 bytes each.
+/// Most payments, attempts, refunds and disputes in all, at some 600 bytes each.
 const CAPACITY: usize = 16_384;
 
 /// A payment with its attempts, as it is on disk.
@@ -52,12 +52,13 @@ pub(crate) struct Parts;
 
 impl Weighter<PaymentId, CachedPayment> for Parts {
     fn weight(&self, _: &PaymentId, cached: &CachedPayment) -> u64 {
-        let attempts = cached.attempts.iter();
-        let attempts = attempts.map(|attempt| 1 + attempt.returns.refunds.len() as u64);
-        1 + attempts.sum::<u64>()
+        let returns = cached.attempts.iter().map(|attempt| &attempt.returns);
+        let attempts = returns.map(|returns| 1 + returns.refunds.len() + returns.disputes.len());
+        1 + attempts.sum::<usize>() as u64
     }
 }
 
+/// What was read of payments lately.
 pub(crate) struct PaymentCache {
     pub(crate) payments: Cache<PaymentId, CachedPayment, Parts>,
     /// Which payment is at a position of the payment index; it stays there.

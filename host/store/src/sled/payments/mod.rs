@@ -33,7 +33,6 @@ use crate::rows::source::RowSource;
 use crate::rows::stored::{AttemptKey, EventRow, ListedEvent, PaymentRow};
 use crate::sled::lists::{Order, TIME_AND_ID};
 use crate::sled::memory::payment_index::LookupKey;
-
 use crate::sled::payments::aggregates::Loaded;
 use crate::sled::payments::create::{Create, replay};
 use crate::sled::payments::pending_callbacks::KeepCallback;

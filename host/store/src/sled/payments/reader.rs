@@ -63,6 +63,8 @@ impl PaymentReader<'_> {
         positions.into_iter().map(id).collect()
     }
 
+    /// A payment with its attempts; none where there is none.
+    ///
     /// # Errors
     /// What the view says of its rows.
     pub(crate) fn load(&self, id: PaymentId) -> Result<Option<CachedPayment>, Fault> {
@@ -79,6 +81,9 @@ impl PaymentReader<'_> {
     }
 
     /// A payment that an index leads to.
+    ///
+    /// # Errors
+    /// As of [`Self::load`], and [`Fault::Corrupt`] where it is missing.
     pub(crate) fn expect(&self, id: PaymentId) -> Result<CachedPayment, Fault> {
         self.load(id)?
             .ok_or_else(|| records::damaged(&schema::payment(id), "it is missing"))
