@@ -114,10 +114,7 @@ impl<E: Embedder> Applier<E> {
             .push(Box::new(Submission { operation, reply }), O::CAN_WAIT)?;
         match timeout(self.patience, answer).await {
             Ok(answer) => answer.unwrap_or(Err(Fault::Stopping)),
-            Err(_) => {
-                tracing::error!("the disk hangs: an operation was given up");
-                Err(Fault::Stopping)
-            }
+            Err(_) => Err(given_up()),
         }
     }
 
@@ -142,6 +139,12 @@ impl<E: Embedder> Drop for Applier<E> {
     fn drop(&mut self) {
         self.shared.inbox.close();
     }
+}
+
+/// An operation that the disk hung under. It knows no operation's type, so it is compiled once.
+fn given_up() -> Fault {
+    tracing::error!("the disk hangs: an operation was given up");
+    Fault::Stopping
 }
 
 /// The thread: writes as long as the disk does, and goes on when it does again.
@@ -345,7 +348,7 @@ impl<E: Embedder> Writer<'_, E> {
 
     /// Shows a group that is on the disk as a whole.
     fn show(&mut self, number: u64, made: &Arc<Made>) {
-        let _nobody_reads = self.opener.exclusive();
+        let _readers_wait = self.opener.exclusive();
         self.memtable.show(&made.written);
         self.rows.show();
         self.shared.embedder.committed(&made.written);

@@ -69,6 +69,9 @@ pub struct Disk {
     pub reserved: u64,
 }
 
+/// A slice of a read; the one that breaks has left the read's answer where its caller finds it.
+type Slice<Shown> = Box<dyn FnMut(&View<'_, Shown>) -> Result<ControlFlow<()>, Fault> + Send>;
+
 /// Reads of an open engine, each on a thread that may wait for the disk.
 pub struct Reader<S: State> {
     database: Shared<S>,
@@ -115,16 +118,39 @@ impl<S: State> Reader<S> {
     /// what a slice says.
     pub async fn read_aside<T: Send + 'static>(
         &self,
-        slice: impl FnMut(&View<'_, S::Shown>) -> Result<ControlFlow<T>, Fault> + Send + 'static,
+        mut slice: impl FnMut(&View<'_, S::Shown>) -> Result<ControlFlow<T>, Fault> + Send + 'static,
     ) -> Result<T, Fault> {
+        let name = std::any::type_name_of_val(&slice);
+        let answer = Arc::new(parking_lot::Mutex::new(None));
+        let answered = Arc::clone(&answer);
+        let slices = Box::new(move |view: &View<'_, S::Shown>| {
+            let read = slice(view)?;
+            Ok(read.map_break(|read| *answered.lock() = Some(read)))
+        });
+        self.run_slices(name, slices).await?;
+        let answer = answer.lock().take();
+        answer.ok_or(Fault::Stopping)
+    }
+
+    /// Runs slices until one breaks. It knows no read's type, so it is compiled once and not for each of them.
+    async fn run_slices(
+        &self,
+        name: &'static str,
+        mut slice: Slice<S::Shown>,
+    ) -> Result<(), Fault> {
         let permit = self.permit().await?;
-        let (database, slices) = (Arc::clone(&self.database), Arc::new(AtomicU64::new(0)));
+        let (database, stats) = (Arc::clone(&self.database), Arc::clone(&self.stats));
+        let slices = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&slices);
-        let mut slice = Arc::clone(&self.stats).watched(slice);
-        let mut read_all = move || {
+        let mut run = move || {
             while Arc::strong_count(&counter) > 1 {
-                if let ControlFlow::Break(read) = look(&database, &mut slice)? {
-                    return Ok(read);
+                let read = look(&database, |view| {
+                    let read = slice(view);
+                    stats.read(name, view.touched());
+                    read
+                });
+                if read?.is_break() {
+                    return Ok(());
                 }
                 counter.fetch_add(1, Ordering::Relaxed);
                 // A scheduler would let the applier wait for milliseconds.
@@ -134,11 +160,11 @@ impl<S: State> Reader<S> {
         };
         // The caller gives the permit back, whose thread wakes the next one sooner. Where the caller has gone, it comes
         // back when the thread is done.
-        let mut read = tokio::task::spawn_blocking(move || (read_all(), permit));
+        let mut ran = tokio::task::spawn_blocking(move || (run(), permit));
         let mut seen = 0;
         loop {
-            if let Ok(done) = timeout(self.patience, &mut read).await {
-                return done.map_or(Err(Fault::Stopping), |(read, _permit)| read);
+            if let Ok(done) = timeout(self.patience, &mut ran).await {
+                return done.map_or(Err(Fault::Stopping), |(ran, _permit)| ran);
             }
             let done = slices.load(Ordering::Relaxed);
             if done == seen {

@@ -8,7 +8,6 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::rows::Touched;
-use crate::view::View;
 
 /// Counters since the engine was opened.
 #[derive(Debug, Default)]
@@ -52,24 +51,15 @@ impl Stats {
         most.time = most.time.max(took.time);
     }
 
-    /// A read whose slices are counted, where that is watched.
-    pub(crate) fn watched<Shown, T>(
-        self: std::sync::Arc<Self>,
-        mut slice: impl FnMut(&View<'_, Shown>) -> T,
-    ) -> impl FnMut(&View<'_, Shown>) -> T {
-        let name = std::any::type_name_of_val(&slice);
-        move |view| {
-            let read = slice(view);
-            let Some(all) = self.most_read.get() else {
-                return read;
-            };
-            let Touched { rows, bytes } = view.touched();
-            let mut all = all.lock();
-            let most = all.entry(name).or_default();
-            most.rows = most.rows.max(rows);
-            most.bytes = most.bytes.max(bytes);
-            read
-        }
+    /// A slice of a read was done.
+    pub(crate) fn read(&self, name: &'static str, touched: Touched) {
+        let Some(all) = self.most_read.get() else {
+            return;
+        };
+        let mut all = all.lock();
+        let most = all.entry(name).or_default();
+        most.rows = most.rows.max(touched.rows);
+        most.bytes = most.bytes.max(touched.bytes);
     }
 
     /// A group was taken; so many operations wait.

@@ -1,10 +1,12 @@
 //! Connections, and one statement or transaction at a time over them: what is tried again, and what a
 //! lost connection means.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use deadpool_postgres::{GenericClient, Object, Pool, PoolError, Transaction};
+use parking_lot::Mutex;
 use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
@@ -41,6 +43,43 @@ pub(crate) trait TransactionWork: Send + Sync + 'static {
 
     /// Reads, and writes what follows. It can be called again, in another transaction.
     fn apply(&self, tx: &Tx<'_>) -> impl Future<Output = Result<Self::Outcome, Failure>> + Send;
+}
+
+/// Work whose outcome stays with its caller, so that transactions are compiled once and not for each kind of work.
+trait AnyWork: Sync {
+    fn apply<'a>(&'a self, tx: &'a Tx<'_>) -> WorkFuture<'a>;
+}
+
+type WorkFuture<'a> = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send + 'a>>;
+
+/// Work, and the outcome of the try that came last.
+struct WithOutcome<'a, W: TransactionWork> {
+    work: &'a W,
+    outcome: Mutex<Option<W::Outcome>>,
+}
+
+impl<'a, W: TransactionWork> WithOutcome<'a, W> {
+    fn new(work: &'a W) -> Self {
+        Self {
+            work,
+            outcome: Mutex::default(),
+        }
+    }
+
+    /// The outcome of a transaction that was committed.
+    fn committed(self) -> Result<W::Outcome, Fault> {
+        self.outcome.into_inner().ok_or(Fault::Stopping)
+    }
+}
+
+impl<W: TransactionWork> AnyWork for WithOutcome<'_, W> {
+    fn apply<'a>(&'a self, tx: &'a Tx<'_>) -> WorkFuture<'a> {
+        Box::pin(async move {
+            let outcome = self.work.apply(tx).await?;
+            *self.outcome.lock() = Some(outcome);
+            Ok(())
+        })
+    }
 }
 
 /// Why a statement has not done its work.
@@ -324,11 +363,17 @@ impl Database {
     /// need. Under SERIALIZABLE they would spoil each other's tries as well. What changes the directory is answered
     /// once no node goes by what was before.
     pub(crate) async fn transact<W: TransactionWork>(&self, work: &W) -> Result<W::Outcome, Fault> {
+        let work = WithOutcome::new(work);
+        self.transact_any(&work, W::CHANGES_DIRECTORY).await?;
+        work.committed()
+    }
+
+    async fn transact_any(&self, work: &dyn AnyWork, changes_directory: bool) -> Result<(), Fault> {
         let turn = self.turn.lock().await;
         let mut tries = Tries::new();
-        let (done, version) = loop {
-            match self.attempt(work).await {
-                Ok(done) => break done,
+        let version = loop {
+            match self.attempt(work, changes_directory).await {
+                Ok(version) => break version,
                 Err(failure @ (Failure::Collided | Failure::Stale)) => {
                     tries.again(&failure).await?
                 }
@@ -339,7 +384,7 @@ impl Database {
         if let Some(version) = version {
             self.settle(version).await;
         }
-        Ok(done)
+        Ok(())
     }
 
     /// Does a transaction once that leaves the directory as it is.
@@ -348,35 +393,38 @@ impl Database {
         work: &W,
     ) -> Result<W::Outcome, Failure> {
         const { assert!(!W::CHANGES_DIRECTORY, "other nodes have to be waited for") };
-        self.attempt(work).await.map(|(done, _)| done)
+        let work = WithOutcome::new(work);
+        self.attempt(&work, false).await?;
+        Ok(work.committed()?)
     }
 
     /// Does a transaction once; the version of the directory that it has made, where it is of those that do.
-    async fn attempt<W: TransactionWork>(
+    async fn attempt(
         &self,
-        work: &W,
-    ) -> Result<(W::Outcome, Option<i64>), Failure> {
+        work: &dyn AnyWork,
+        changes_directory: bool,
+    ) -> Result<Option<i64>, Failure> {
         let mut connection = self.connection().await?;
         let applied = in_time(async {
             let tx = connection.transaction().await?;
-            let version = if W::CHANGES_DIRECTORY {
+            let version = if changes_directory {
                 let sql = "UPDATE directory SET version = version + 1 RETURNING version";
                 row(&tx, sql, &[]).await?.map(|row| row.get(0))
             } else {
                 None
             };
-            let done = work.apply(&tx).await?;
-            Ok((tx, done, version))
+            work.apply(&tx).await?;
+            Ok((tx, version))
         });
         let done = match applied.await {
-            Ok((tx, done, version)) => {
+            Ok((tx, version)) => {
                 let committed = in_time(async { Ok(tx.commit().await?) }).await;
                 match (&committed, version) {
                     (Ok(()), Some(version)) => self.node_state.directory_is(version),
                     (Err(_), Some(_)) => self.node_state.directory_may_be_another(),
                     (_, None) => {}
                 }
-                committed.map(|()| (done, version))
+                committed.map(|()| version)
             }
             // What was not told to commit is taken back.
             Err(Failure::Lost) => Err(Failure::Collided),

@@ -69,6 +69,7 @@ use arc_swap::ArcSwap;
 use kassette_domain::id::EndpointId;
 use kassette_domain::lifecycle::QuerySchedule;
 use kassette_domain::time::Time;
+use tokio::sync::oneshot;
 use tokio_postgres::Row;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
@@ -129,8 +130,14 @@ impl PostgresStore {
             let this = this.ok_or(Fault::Stopping)?;
             this.node_state.check()?;
             let under_way = this.under_way.clone();
-            let done = under_way.spawn(operation(this)).await;
-            done.unwrap_or(Err(Fault::Stopping))
+            let (reply, answer) = oneshot::channel();
+            // One type of task for all operations, so that the runtime's part in it is compiled once.
+            let task: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
+                // The caller may be gone.
+                let _gone = reply.send(operation(this).await);
+            });
+            under_way.spawn(task);
+            answer.await.unwrap_or(Err(Fault::Stopping))
         })
     }
 
