@@ -114,46 +114,50 @@ pub(super) async fn run<A: Action>(noun: Noun<A>) -> Result<(), String> {
     let first = action
         .first_operator()
         .filter(|first| first.is_offline(has_token));
-    let (answer, shape) = match first {
-        Some(first) => first_operator::create(&connection, first).await?,
-        None => {
-            let mut call = action.call()?;
-            if call.shape == Shape::Text && connection.json {
-                call = call.with("format", Some("jsonl"));
-            }
-            let (remote, token) = connection.remote()?;
-            let by = connection.attribution();
-            if let Some(slot) = call.candidate_of.take() {
-                let digest = candidate(&remote, &token, &slot).await?;
-                call.body.get_or_insert_default()["digest"] = digest;
-            }
-            if call.shape == Shape::Text {
-                let text = remote.stream(&call, &token, by).await?;
-                return copy(text).await;
-            }
-            let answer = match call.shape {
-                Shape::Diff => {
-                    let lines = remote.stream(&call, &token, by).await?;
-                    diff(lines).await?
+    match first {
+        Some(first) => {
+            let (answer, shape) = first_operator::create(&connection, first).await?;
+            print(&show::answer(&shape, &answer, connection.json))
+        }
+        None => run_call(&connection, action.call()?).await,
+    }
+}
+
+/// Does a command's call. It knows no noun's type, so it is compiled once and not for each of them.
+async fn run_call(connection: &Connection, mut call: Call) -> Result<(), String> {
+    if call.shape == Shape::Text && connection.json {
+        call = call.with("format", Some("jsonl"));
+    }
+    let (remote, token) = connection.remote()?;
+    let by = connection.attribution();
+    if let Some(slot) = call.candidate_of.take() {
+        let digest = candidate(&remote, &token, &slot).await?;
+        call.body.get_or_insert_default()["digest"] = digest;
+    }
+    let answer = match call.shape {
+        Shape::Text => {
+            let text = remote.stream(&call, &token, by).await?;
+            return copy(text).await;
+        }
+        Shape::Diff => {
+            let lines = remote.stream(&call, &token, by).await?;
+            diff(lines).await?
+        }
+        Shape::Sums(done) => {
+            let send = async |call: &Call| remote.send(call, &token, by).await;
+            repeat(call.clone(), done, send, |line| eprintln!("{line}")).await?
+        }
+        _ => {
+            let sent = remote.send(&call, &token, by).await;
+            sent.map_err(|why| match &call.again {
+                Some((option, value)) => {
+                    format!("{why}; to try the very same again: {option} {value}")
                 }
-                Shape::Sums(done) => {
-                    let send = async |call: &Call| remote.send(call, &token, by).await;
-                    repeat(call.clone(), done, send, |line| eprintln!("{line}")).await?
-                }
-                _ => {
-                    let sent = remote.send(&call, &token, by).await;
-                    sent.map_err(|why| match &call.again {
-                        Some((option, value)) => {
-                            format!("{why}; to try the very same again: {option} {value}")
-                        }
-                        None => why,
-                    })?
-                }
-            };
-            (answer, call.shape)
+                None => why,
+            })?
         }
     };
-    print(&show::answer(&shape, &answer, connection.json))
+    print(&show::answer(&call.shape, &answer, connection.json))
 }
 
 /// The digest of the version on trial in a slot.
