@@ -51,7 +51,7 @@ impl CopyConnection {
     /// Connects to a database of this release that was sealed with the master key.
     pub(crate) fn connect(runtime: Handle, options: &OpenOptions) -> Result<Self, CopyError> {
         let (client, secrets) = runtime.block_on(async {
-            let pool = Target::parse(&options.url)?.pool(1)?;
+            let pool = Target::parse(&options.url)?.pool(1, None)?;
             let client = pool.get().await;
             let client = client.map_err(|error| Failure::from(error).fault())?;
             open::check(&client, options.volatile).await?;

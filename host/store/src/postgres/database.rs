@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use deadpool_postgres::{GenericClient, Object, Pool, PoolError, Transaction};
+use deadpool_postgres::{GenericClient, HookError, Object, Pool, PoolError, Transaction};
 use parking_lot::Mutex;
 use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
@@ -183,6 +183,8 @@ impl From<PoolError> for Failure {
                 timed_out("connection");
                 Fault::Busy
             }
+            // Of a new connection, over which nothing else was asked yet.
+            PoolError::PostCreateHook(HookError::Backend(_)) => return Self::Collided,
             PoolError::Closed => Fault::Stopping,
             PoolError::Backend(error) => Fault::Unavailable(said(&error)),
             error => Fault::Unavailable(format!("the database cannot be reached: {error}")),

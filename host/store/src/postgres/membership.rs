@@ -15,7 +15,8 @@ use crate::NodeShare;
 pub(crate) const BEAT: Duration = Duration::from_millis(500);
 /// For how long a beat is good, from before it was sent.
 pub(crate) const LAPSE: Duration = Duration::from_millis(1350);
-/// How long a change of the directory waits for nodes that say nothing: longer than a beat is good.
+/// How long a change of the directory waits for nodes that say nothing, and a node at a server that was promoted for
+/// those that still read the one before: longer than a beat is good.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(1500);
 /// The row of a node is removed that was not renewed for so long: longer than a beat is good, so that the node
 /// serves nothing by then.
@@ -84,6 +85,9 @@ pub(crate) struct Membership {
     was_behind: bool,
     /// When the latest good beat was sent.
     good: Option<Moment>,
+    /// When this node came to a server that was promoted. Another node may not have noticed, and reads the server of
+    /// before for as long as its beat there is good.
+    promoted: Option<Moment>,
     /// The others' rows, and since when each was not renewed.
     others: HashMap<(String, i64), (SystemTime, Moment)>,
     live: u32,
@@ -99,6 +103,7 @@ impl Membership {
             adopted: None,
             was_behind: false,
             good: None,
+            promoted: None,
             others: HashMap::new(),
             live: 1,
             share: NodeShare::WHOLE,
@@ -108,6 +113,11 @@ impl Membership {
     /// The connection for beats is another, or the node has joined anew.
     pub(crate) fn begin_anew(&mut self) {
         self.adopted = None;
+    }
+
+    /// The connection for beats leads to another server than the one before.
+    pub(crate) fn on_promotion(&mut self, now: Moment) {
+        self.promoted = Some(now);
     }
 
     /// What a beat that is sent now may tell: the version that this node has adopted.
@@ -169,8 +179,12 @@ impl Membership {
 
     /// Whether the latest beat is still good: the node may serve, and use what it remembers.
     pub(crate) fn is_good(&self, now: Moment) -> bool {
-        self.good
-            .is_some_and(|sent| now.is_within(self.lapse, sent))
+        let passed = |since: Moment| now.monotonic.saturating_sub(since.monotonic);
+        let others_have_noticed = self.promoted.is_none_or(|since| passed(since) >= PATIENCE);
+        others_have_noticed
+            && self
+                .good
+                .is_some_and(|sent| now.is_within(self.lapse, sent))
     }
 
     /// What is remembered holds for as long as this number stays.

@@ -6,6 +6,11 @@
 //! beat is good by its own monotonic clock. It comes back as a new one where it was only slow. That is sound because
 //! a row is removed as it was found alone: no beat can have renewed it, and so nothing was served meanwhile.
 //!
+//! A standby may be promoted while one node still reaches the server before. It commits nothing there, but reads for
+//! as long as its last beat is good, so the others serve nothing at the promoted one for longer than that. Servers are
+//! told apart by the timeline of their log; each new connection has to lead to the one that beats go to. A node that
+//! joins does not wait: what it finds is the first that it knows.
+//!
 //! Decided 2026-11-27: times of payments and leases are those of each node's own clock, not of the database's as beats
 //! tell it. That would be a second source of time beside the injected one, and off by as much as an answer was late.
 //! Clocks have to agree within 2 s, and a node says where its own does not; a nonce is kept for longer than that.
@@ -15,15 +20,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
+use deadpool_postgres::{Hook, HookError};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{oneshot, watch};
+use tokio::time::timeout;
 use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
 use tokio_util::sync::CancellationToken;
 
 use crate::postgres::errors::OpenError;
 use crate::postgres::membership::{BEAT, Demand, GONE, LAPSE, Membership, Moment, Next, Row};
-use crate::postgres::target::Target;
+use crate::postgres::target::{CONNECT, Target};
 use crate::{Fault, ModulesInfo, NodeInfo, NodeShare};
 
 /// For how long a beat is good where no other node can be there.
@@ -83,6 +91,8 @@ pub(crate) struct NodeState {
     epoch: OnceLock<i64>,
     /// When the connection for beats was made.
     connected: Mutex<Instant>,
+    /// Where it leads, see [`server_of`].
+    server: Mutex<Option<String>>,
     closed: AtomicBool,
     /// Why the store has ended, where it has by itself.
     failed: watch::Sender<Option<String>>,
@@ -100,6 +110,7 @@ impl NodeState {
             incarnation: Mutex::new(0),
             epoch: OnceLock::new(),
             connected: Mutex::new(Instant::now()),
+            server: Mutex::default(),
             closed: AtomicBool::new(false),
             failed: watch::Sender::new(None),
             demanded: AtomicU64::new(0),
@@ -116,6 +127,42 @@ impl NodeState {
     /// those to one that still answers, of what was.
     pub(crate) fn connected(&self) -> Instant {
         *self.connected.lock()
+    }
+
+    /// Refuses new connections that do not lead where beats go. Where a standby was promoted, one of them may go to
+    /// each of the servers.
+    pub(crate) fn hook(self: &Arc<Self>) -> Hook {
+        let this = Arc::clone(self);
+        Hook::async_fn(move |client, _| {
+            let this = Arc::clone(&this);
+            Box::pin(async move {
+                if this.membership.is_none() {
+                    return Ok(());
+                }
+                match timeout(CONNECT, server_of(client)).await {
+                    Ok(Ok(server)) if server == *this.server.lock() => Ok(()),
+                    Ok(Ok(_)) => Err(HookError::message(
+                        "it is another server than the one that confirmed this node",
+                    )),
+                    Ok(Err(error)) => Err(HookError::Backend(error)),
+                    Err(_) => Err(HookError::message("it does not answer")),
+                }
+            })
+        })
+    }
+
+    /// The connection for beats was made.
+    fn connected_to(&self, server: Option<String>) {
+        let mut known = self.server.lock();
+        if let Some(membership) = &self.membership
+            && known.is_some()
+            && *known != server
+        {
+            tracing::warn!("the database is another server than before");
+            membership.lock().on_promotion(self.now());
+        }
+        *known = server;
+        *self.connected.lock() = Instant::now();
     }
 
     fn now(&self) -> Moment {
@@ -281,7 +328,7 @@ impl Node {
             let (name, incarnation) = (&self.node_state.name, self.node_state.incarnation());
             client.execute(GIVE_UP, &[name, &incarnation]).await.ok()
         };
-        if !matches!(tokio::time::timeout(ANSWER, gone).await, Ok(Some(_))) {
+        if !matches!(timeout(ANSWER, gone).await, Ok(Some(_))) {
             tracing::warn!(
                 "the database did not take this node's word that it ends: the others find out for themselves"
             );
@@ -291,11 +338,29 @@ impl Node {
 
 /// A connection for beats. They have to be of one moment each, and no more: nothing would be safer if the database
 /// refused some of them beside changes of the directory.
-async fn connect(target: &Target) -> Result<Client, OpenError> {
+async fn connect(target: &Target, node_state: &NodeState) -> Result<Client, OpenError> {
     let client = target.connect().await?;
     let isolation = "SET default_transaction_isolation = 'read committed'";
     client.batch_execute(isolation).await?;
+    node_state.connected_to(server_of(&client).await?);
     Ok(client)
+}
+
+/// Which server a connection leads to, of those that were promoted one after the other: the timeline of its log. None
+/// where an engine tells none.
+async fn server_of(client: &Client) -> Result<Option<String>, tokio_postgres::Error> {
+    let sql = "/* node: server */ SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)";
+    match client.query_one(sql, &[]).await {
+        Ok(row) => Ok(row.get(0)),
+        Err(error) => match error.code() {
+            Some(
+                &SqlState::UNDEFINED_FUNCTION
+                | &SqlState::FEATURE_NOT_SUPPORTED
+                | &SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+            ) => Ok(None),
+            _ => Err(error),
+        },
+    }
 }
 
 /// Writes the row of a new incarnation, which has adopted nothing: changes wait for it from then on, before it reads
@@ -361,7 +426,7 @@ impl Heartbeats {
         target: Target,
         is_alone: bool,
     ) -> Result<Self, OpenError> {
-        let client = connect(&target).await?;
+        let client = connect(&target, &node_state).await?;
         if is_alone {
             client.execute(REMOVE_ALL, &[]).await?;
         }
@@ -393,7 +458,7 @@ impl Heartbeats {
             if next == Next::InTime {
                 tokio::time::sleep_until((self.counted + BEAT).into()).await;
             }
-            next = match tokio::time::timeout(self.answer, self.beat_or_come_back()).await {
+            next = match timeout(self.answer, self.beat_or_come_back()).await {
                 Ok(Ok(Some(next))) => next,
                 Ok(Ok(None)) => {
                     self.node_state.fail(
@@ -442,9 +507,7 @@ impl Heartbeats {
             Some(client) => client,
             none => {
                 self.node_state.begin_anew();
-                let client = connect(&self.target).await?;
-                *self.node_state.connected.lock() = Instant::now();
-                none.insert(client)
+                none.insert(connect(&self.target, &self.node_state).await?)
             }
         })
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::{Connect, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use deadpool_postgres::{Connect, Hook, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use futures_util::future::{BoxFuture, FutureExt as _};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
@@ -24,7 +24,7 @@ use crate::postgres::errors::{OpenError, said};
 /// How long a request waits for a connection.
 const WAIT: Duration = Duration::from_secs(2);
 /// How long a connection may take to come about.
-const CONNECT: Duration = Duration::from_secs(5);
+pub(crate) const CONNECT: Duration = Duration::from_secs(5);
 /// How long one of several addresses is tried before the next one: within the second that a beat has, the second of two
 /// is reached.
 const ADDRESS: Duration = Duration::from_millis(500);
@@ -133,19 +133,22 @@ impl Target {
         target
     }
 
-    /// A pool of so many connections.
-    pub(crate) fn pool(&self, connections: usize) -> Result<Pool, OpenError> {
+    /// A pool of so many connections, each of which `made` looks at once.
+    pub(crate) fn pool(&self, connections: usize, made: Option<Hook>) -> Result<Pool, OpenError> {
         let recycling = ManagerConfig {
             recycling_method: RecyclingMethod::Fast,
         };
         let manager = Manager::from_connect(self.config.clone(), self.clone(), recycling);
-        let pool = Pool::builder(manager)
+        let mut pool = Pool::builder(manager)
             .max_size(connections)
             .runtime(Runtime::Tokio1)
             .wait_timeout(Some(WAIT))
-            .create_timeout(Some(CONNECT))
-            .build();
-        pool.map_err(|error| OpenError::Database(error.to_string()))
+            .create_timeout(Some(CONNECT));
+        if let Some(made) = made {
+            pool = pool.post_create(made);
+        }
+        pool.build()
+            .map_err(|error| OpenError::Database(error.to_string()))
     }
 }
 

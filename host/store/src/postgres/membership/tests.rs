@@ -405,6 +405,21 @@ fn a_beat_is_good_by_both_clocks_or_not_at_all() {
 }
 
 #[test]
+fn nothing_is_served_at_a_promoted_server_while_others_may_read_the_one_before() {
+    let mut node = Membership::new(LAPSE);
+    beaten(&mut node, at(1000, 1000), 1);
+    assert!(node.is_good(at(1100, 1100)));
+    node.on_promotion(at(1200, 1200));
+    assert!(!node.is_good(at(1200, 1200)), "its beat was elsewhere");
+    for millis in [1300, 1800, 2300] {
+        beaten(&mut node, at(millis, millis), 1);
+        assert!(!node.is_good(at(millis + 100, millis + 5000)), "{millis}");
+    }
+    assert!(!node.is_good(at(2699, 2699)));
+    assert!(node.is_good(at(2700, 2700)));
+}
+
+#[test]
 fn a_change_of_its_own_is_adopted_without_a_second_look() {
     let mut node = Membership::new(LAPSE);
     beaten(&mut node, at(0, 0), 7);

@@ -41,7 +41,7 @@ async fn a_commit_whose_wait_for_the_standby_an_operator_cancels_is_not_taken_fo
     let database = Database {
         name: "requests",
         turn: tokio::sync::Mutex::default(),
-        pool: target.pool(1).unwrap(),
+        pool: target.pool(1, None).unwrap(),
         node_state: NodeState::of_a_guest(),
     };
     let waits = database.write("SET synchronous_commit = on", &[]).await;
