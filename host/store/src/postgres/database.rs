@@ -185,6 +185,9 @@ impl From<PoolError> for Failure {
             }
             // Of a new connection, over which nothing else was asked yet.
             PoolError::PostCreateHook(HookError::Backend(_)) => return Self::Collided,
+            PoolError::PostCreateHook(HookError::Message(why)) => {
+                Fault::Unavailable(format!("the database cannot be reached: {why}"))
+            }
             PoolError::Closed => Fault::Stopping,
             PoolError::Backend(error) => Fault::Unavailable(said(&error)),
             error => Fault::Unavailable(format!("the database cannot be reached: {error}")),

@@ -131,7 +131,7 @@ impl NodeState {
 
     /// Refuses new connections that do not lead where beats go. Where a standby was promoted, one of them may go to
     /// each of the servers.
-    pub(crate) fn hook(self: &Arc<Self>) -> Hook {
+    pub(crate) fn connection_check(self: &Arc<Self>) -> Hook {
         let this = Arc::clone(self);
         Hook::async_fn(move |client, _| {
             let this = Arc::clone(&this);
@@ -347,7 +347,7 @@ async fn connect(target: &Target, node_state: &NodeState) -> Result<Client, Open
 }
 
 /// Which server a connection leads to, of those that were promoted one after the other: the timeline of its log. None
-/// where an engine tells none.
+/// where an engine tells none, or not to this user.
 async fn server_of(client: &Client) -> Result<Option<String>, tokio_postgres::Error> {
     let sql = "/* node: server */ SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)";
     match client.query_one(sql, &[]).await {
@@ -356,6 +356,7 @@ async fn server_of(client: &Client) -> Result<Option<String>, tokio_postgres::Er
             Some(
                 &SqlState::UNDEFINED_FUNCTION
                 | &SqlState::FEATURE_NOT_SUPPORTED
+                | &SqlState::INSUFFICIENT_PRIVILEGE
                 | &SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
             ) => Ok(None),
             _ => Err(error),

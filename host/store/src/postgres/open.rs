@@ -233,7 +233,7 @@ impl PostgresStore {
             Ok(Database {
                 name,
                 turn: tokio::sync::Mutex::default(),
-                pool: target.pool(connections, Some(node_state.hook()))?,
+                pool: target.pool(connections, Some(node_state.connection_check()))?,
                 node_state: Arc::clone(&node_state),
             })
         };

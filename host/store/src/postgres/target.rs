@@ -133,8 +133,8 @@ impl Target {
         target
     }
 
-    /// A pool of so many connections, each of which `made` looks at once.
-    pub(crate) fn pool(&self, connections: usize, made: Option<Hook>) -> Result<Pool, OpenError> {
+    /// A pool of so many connections, each of which passes a check before it is used.
+    pub(crate) fn pool(&self, connections: usize, check: Option<Hook>) -> Result<Pool, OpenError> {
         let recycling = ManagerConfig {
             recycling_method: RecyclingMethod::Fast,
         };
@@ -144,8 +144,8 @@ impl Target {
             .runtime(Runtime::Tokio1)
             .wait_timeout(Some(WAIT))
             .create_timeout(Some(CONNECT));
-        if let Some(made) = made {
-            pool = pool.post_create(made);
+        if let Some(check) = check {
+            pool = pool.post_create(check);
         }
         pool.build()
             .map_err(|error| OpenError::Database(error.to_string()))
